@@ -50,6 +50,9 @@ lint: $(STAMP) ## Format, lint, types, layers, workflows, charts
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	@# Each suite has a conftest of its own.
+	@for suite in tests/e2e tests/e2e/planted tests/e2e/node; do echo "mypy $$suite"; \
+	  MYPYPATH=$$suite:tests/e2e:tests/e2e/planted:tests/e2e/planted/image:tests/jobs $(BIN)/mypy --explicit-package-bases $$suite/*.py tests/e2e/harness || exit 1; done
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/zizmor --offline --quiet --no-progress .github/workflows
 	@if [ -x $(TOOLS)/actionlint ]; then $(TOOLS)/actionlint && echo "actionlint: clean"; \
@@ -88,7 +91,7 @@ bench: $(STAMP) ## Measure against the anchors; prints ratios
 recall: $(STAMP) ## Compare lint with what the real frameworks said of every mutated recipe; prints the share it catches
 	$(BIN)/python -m pytest -q -s -m recall tests/recall tests/plan
 
-learn: $(STAMP) ## Let NeMo RL's own GRPO learn on this CPU (FRAMEWORK=verl: verl's; PODS=1: in pods; DEVICE=cuda: on one GPU; STALL=1: a worker stands still; SOURCES=DIR: NeMo RL's tree; SEED=1; needs root on Linux)
+learn: $(STAMP) ## Let NeMo RL's own GRPO learn on this CPU (FRAMEWORK=verl: verl's; PODS=1: in pods; DEVICE=cuda: on one GPU; STALL=1: a worker hangs; SOURCES=DIR: NeMo RL's tree; SEED=1; needs root on Linux)
 	FRAMEWORK="$(or $(FRAMEWORK),nemo-rl)" SOURCES="$(SOURCES)" DEVICE="$(or $(DEVICE),cpu)" tools/learn.sh
 ifdef PODS
 	tools/build.sh
@@ -111,11 +114,12 @@ e2e-node: $(STAMP) tools ## The same on real nodes: kubelets, containerd, pods t
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[render,dev,e2e]'
 	$(BIN)/python tests/e2e/node/run.py
 
-planted: $(STAMP) tools ## Plant failures into runs on a real Ray (SEEDS=1; KINDS=NAME,…, outcomes: one of each; LANES=1: clusters at once; root on Linux)
+planted: $(STAMP) tools ## Plant failures into runs on a real Ray (SEEDS=1; KINDS=NAME,…, outcomes: one of each; LANES=1: clusters at once; PODS=1: in real pods; root on Linux)
 	tools/ray.sh
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[render,dev,e2e]'
-	seq $(or $(LANES),1) | xargs -P $(or $(LANES),1) -I% $(BIN)/python tests/e2e/planted/run.py \
-	  --seeds 1-$(or $(SEEDS),1) --kinds "$(KINDS)" --part %/$(or $(LANES),1)
+	$(if $(PODS),tools/node.sh && $(BIN)/python tests/e2e/node/run.py tests/e2e/node/test_planted.py \
+	  --seeds 1-$(or $(SEEDS),1) --kinds "$(KINDS)",seq $(or $(LANES),1) | xargs -P $(or $(LANES),1) -I% \
+	  $(BIN)/python tests/e2e/planted/run.py --seeds 1-$(or $(SEEDS),1) --kinds "$(KINDS)" --part %/$(or $(LANES),1))
 	$(if $(KINDS),,$(BIN)/python tests/e2e/planted/table.py)
 
 dist: $(STAMP) ## Build the wheel and the four chart packages into dist/

@@ -15,6 +15,8 @@ EXIT_USAGE = 2
 EXIT_CANNOT_RUN = 3
 # What a shell reports for a program that Ctrl-C ended: 128 + SIGINT.
 EXIT_INTERRUPTED = 130
+# And for one that wrote into a pipe without a reader: 128 + SIGPIPE.
+EXIT_UNREAD = 141
 NO_MEMORY = "out of memory\n  fix: raise the memory limit of this process (ulimit -v), or pass less input at once"
 
 

@@ -44,8 +44,24 @@ _COOKIE: Final = re.compile(
     r"(?i)(\bcookies?[\\'\"]*(?:\s*[:,=]\s*|\s+)[\[({b\\'\"]*)"
     r"[^\s'\"\\=;:]{1,100}=[\\'\"]*[^\s'\"\\;]{8,}(?:[\\'\"]*;[ ]?[^\s'\"\\=;]{1,100}=[\\'\"]*[^\s'\"\\;]+)*"
 )
-# A token of a Kubernetes service account is one. Longer headers would make a long word take long.
-_WEB_TOKEN: Final = re.compile(r"eyJ[\w-]{10,400}\.eyJ[\w-]{10,}\.[\w-]{10,}")
+# As programs print a dictionary of them: quoted names. Without its end, to the end of the line: a cause may follow.
+_COOKIES: Final = re.compile(
+    r"(?i)((?<![a-z])cookies?(?:[\\'\"]*[ \t]*[:=][ \t]*|[ \t]+)(?:dict\()?\{)(?=\s*[\\'\"])"
+    r"(?:[^{}]{8,2000}(?=\})|[^{}\n]{8,2000})"
+)
+# As curl takes the name and the password, also among other short options and as a list. Another command is none of its.
+_CURL: Final = re.compile(
+    r"(?i)(\bcurl\b(?:[^\n|;&]|&(?!&)|\\\n){0,100}?[\s\\'\",](?:-[a-z#]{0,9}u|--(?:proxy-)?user)[\s=,\\'\"]{0,8}"
+    r"(?!https?:)[^\s:'\"\\]{1,100}:)[^\s'\"\\]+"
+)
+_USER: Final = re.compile(r"-[a-zA-Z#]{0,9}u|--(?:proxy-)?user")
+# One of Azure's storage, as its command lists them: 64 bytes. A SHA-512 looks alike, and has its name before it.
+_STORAGE_KEY: Final = re.compile(r"(?i)(?<![\w+/-])(?<!sha512[:=])(?<!sha512\": \")[a-z0-9+/]{86}==")
+# A token of a Kubernetes service account is one; the second shape is encrypted. Longer headers would make a long word
+# take long.
+_WEB_TOKEN: Final = re.compile(
+    r"eyJ[\w-]{10,400}\.(?:eyJ[\w-]{10,}\.[\w-]{10,}|[\w-]{0,1000}\.[\w-]{10,100}\.[\w-]{10,}\.[\w-]{10,})"
+)
 _BEARER: Final = re.compile(r"(?i)(bearer\s+)[\w.~+/=-]{8,}")
 _AUTHORIZATION: Final = re.compile(r"(?i)(authorization[\\'\"]*\s*[=:]\s*[\\'\"]*\w+\s+)[\w.~+/=-]{8,}")
 # With its lines, to its end; of one that was cut, all that looks like a key.
@@ -85,9 +101,11 @@ def clean(value: Json) -> Any:  # noqa: ANN401 (the same type as the value)
 def _words(values: Sequence[Json]) -> list[Any]:
     """Return a list without its secrets; a word that follows a flag such as --api-key is one."""
     cleaned, hides = [], False
+    is_curl = "curl" in values
     for value in values:
         cleaned.append(HIDDEN if hides and isinstance(value, str) and not value.startswith("-") else clean(value))
-        hides = isinstance(value, str) and value.startswith("-") and secrets.names_secret(value)
+        is_flag = isinstance(value, str) and value.startswith("-")
+        hides = is_flag and (secrets.names_secret(value) or (is_curl and bool(_USER.fullmatch(value))))
     return cleaned
 
 
@@ -111,12 +129,16 @@ def text(value: str) -> str:
     # The search for names takes a hundred times as long as this.
     if any(word in lower for word in _WORDS):
         masked = _ARGUMENT.sub(lambda found: found["name"] + HIDDEN, masked)
-        for shape in (_FLAG, _QUOTED_FLAG, _NETRC, _COOKIE, _BEARER, _AUTHORIZATION):
+        for shape in (_FLAG, _QUOTED_FLAG, _NETRC, _COOKIE, _COOKIES, _BEARER, _AUTHORIZATION):
             masked = shape.sub(lambda found: found[1] + HIDDEN, masked)
     if "sig" in lower:
         masked = _SIGNATURE.sub(lambda found: found[1] + HIDDEN, masked)
     if "eyJ" in masked:
         masked = _WEB_TOKEN.sub(HIDDEN, masked)
+    if "curl" in lower:
+        masked = _CURL.sub(lambda found: found[1] + HIDDEN, masked)
+    if "==" in masked:
+        masked = _STORAGE_KEY.sub(HIDDEN, masked)
     if "@" in masked and ("://" in masked or "_proxy" in lower):
         for shape in (_PASSWORD_IN_URL, _TOKEN_IN_URL, _PROXY):
             masked = shape.sub(lambda found: f"{found[1]}{HIDDEN}@", masked)

@@ -88,7 +88,7 @@ def check_text(data: bytes, file: str) -> None:
         raise InputError(
             "this is not a text file: it contains a NUL byte",
             at=Location(file, *place(data, nul)),
-            fix="give a YAML file saved as UTF-8",
+            fix="give a text file saved as UTF-8",
         )
     try:
         data.decode("utf-8")

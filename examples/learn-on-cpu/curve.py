@@ -42,7 +42,7 @@ def grid(steps: int) -> list[str]:
 
 
 def mark(step: int, steps: int, what: str) -> list[str]:
-    """Return the line where the trainers were killed or stood still, with its words."""
+    """Return the line where the trainers were killed or hung, with its words."""
     across = place(step, 0, steps).partition(",")[0]
     line = f'<polyline class="kill" points="{place(step, 0, steps)} {place(step, 1, steps)}"/>'
     return [line, f'<text x="{across}" y="{HEIGHT - BOTTOM - 8}" dx="6">{what} after step {step}, resumed</text>']

@@ -1,7 +1,7 @@
 """Let a framework's own GRPO learn on this machine: python learn.py [--framework verl] [--in-pods | --device cuda].
 
 On the CPU everything runs in a network and mount namespace of its own, which nothing can be reached from or reach.
-With --stall a worker stands still instead of SIGKILL of the trainer.
+With --stall a worker hangs instead of SIGKILL of the trainer.
 Needs root on Linux and what tools/learn.sh makes; --in-pods also what real nodes need, and tools/learn-image.sh.
 Anything missing is exit code 3. Exit code 1: the run did not learn, or broke.
 """
@@ -61,7 +61,7 @@ def arguments() -> argparse.Namespace:
         "--steps", type=int, default=60, help="at least 30; with less than 60 the rewards are not judged"
     )
     parser.add_argument(
-        "--stall", action="store_true", help="a worker stands still, instead of SIGKILL of the trainer; not with cuda"
+        "--stall", action="store_true", help="a worker hangs, instead of SIGKILL of the trainer; not with cuda"
     )
     found = parser.parse_args()
     if found.steps < 30:

@@ -1,4 +1,4 @@
-"""A worker that stands still in the middle of the training, and the guard that ends it: python learn.py --stall."""
+"""A worker that hangs in the middle of the training, and the guard that ends it: python learn.py --stall."""
 
 from __future__ import annotations
 

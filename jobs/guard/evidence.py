@@ -1,7 +1,8 @@
-"""Collect what shows why a training stands still or has failed, into a folder of the run.
+"""Collect what shows why a training hangs or has failed, into a folder of the run.
 
 The guard starts it as a program of its own and kills it when its time is over, so each part is written at once. The
-request is JSON on the standard input: folder, reason, output, group, prefix, seconds, and when the trainer started.
+request is JSON on the standard input: folder, reason, output, group, seconds, when the trainer started, and for NCCL's
+flight recorder what stands before the rank in the names of dumps (prefix) and pipes.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ import node_evidence
 from node_evidence import output_of
 from runtime import Record, now
 
-COMMAND = 20.0
+# Ray gets at least so many seconds, even if this pod used up nearly all of the time.
+LEAST = 5.0
 ALL = ["--limit", "1000"]
 # Without --detail, except for nodes: of actors and tasks it prints the environment, which may hold secrets.
 RAY = {
@@ -37,20 +39,26 @@ def keep(folder: Path, files: dict[str, bytes]) -> None:
         (folder / name).write_bytes(data)
 
 
-def ray_state(folder: Path) -> None:
-    """Ask Ray for its nodes, actors and tasks, all at once and in a limited time."""
+def ask_ray(folder: Path, request: Record, deadline: float) -> None:
+    """Ask Ray and the other nodes at once, because a busy head answers late."""
 
     def ask(name: str) -> None:
-        keep(folder, {name: output_of(RAY[name], COMMAND).encode()})
+        keep(folder, {name: output_of(RAY[name], max(LEAST, deadline - now())).encode()})
 
+    # Not a second driver of the submitted job: Ray would create that job's runtime environment again.
+    os.environ.pop("RAY_JOB_CONFIG_JSON_ENV_VAR", None)
     with concurrent.futures.ThreadPoolExecutor(len(RAY)) as pool:
-        list(pool.map(ask, RAY))
+        asked = [pool.submit(ask, name) for name in RAY]
+        try:
+            other_nodes(folder, request, deadline)
+        except Exception as error:  # Whatever Ray's client raises: the rest is there.
+            keep(folder, {"ray-error.txt": f"Ray did not answer: {error}\n".encode()})
+        for each in asked:
+            each.result()
 
 
 def other_nodes(folder: Path, request: Record, deadline: float) -> None:
     """Collect on each node of the Ray cluster; say which of them did not answer."""
-    # Not a second driver of the submitted job: Ray would create that job's runtime environment again.
-    os.environ.pop("RAY_JOB_CONFIG_JSON_ENV_VAR", None)
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -64,13 +72,12 @@ def other_nodes(folder: Path, request: Record, deadline: float) -> None:
     # A function of this main program, which travels to the workers as it is.
     program = Path(node_evidence.__file__).read_text(encoding="utf-8")
     here, asked = ray.get_runtime_context().get_node_id(), {}
+    recorder = request["prefix"], request["pipes"]
     for node in ray.nodes():
         if node["Alive"] and node["NodeID"] != here:
             place = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
             task = ray.remote(num_cpus=0, max_retries=0)(collect).options(scheduling_strategy=place)
-            asked[task.remote(program, [0, request["prefix"], now() - request["started"]])] = node[
-                "NodeManagerHostname"
-            ]
+            asked[task.remote(program, [0, *recorder, now() - request["started"]])] = node["NodeManagerHostname"]
     while asked and now() < deadline:
         for answer in ray.wait(list(asked), num_returns=1, timeout=max(0.0, deadline - now()))[0]:
             name = asked.pop(answer)
@@ -84,18 +91,16 @@ def other_nodes(folder: Path, request: Record, deadline: float) -> None:
 
 
 def main() -> None:
-    """Collect the nearest first: what lies in this pod needs no other."""
+    """Collect this pod's evidence first, because it needs no other process; then ask Ray and the other nodes."""
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
     request = json.load(sys.stdin)
     folder, deadline = Path(request["folder"]), now() + request["seconds"] * 0.8
     keep(folder, {"reason.txt": f"{request['reason']}\n".encode(), "output.txt": request["output"].encode()})
-    name, files = node_evidence.collect(request["group"], request["prefix"], now() - request["started"])
+    name, files = node_evidence.collect(
+        request["group"], request["prefix"], request["pipes"], now() - request["started"]
+    )
     keep(folder / name, files)
-    ray_state(folder)
-    try:
-        other_nodes(folder, request, deadline)
-    except Exception as error:  # Whatever Ray's client raises: the rest is there.
-        keep(folder, {"ray-error.txt": f"Ray did not answer: {error}\n".encode()})
+    ask_ray(folder, request, deadline)
     if said := flight_recorder.summary(folder):
         keep(folder, {"nccl.txt": said.encode()})
     keep(folder, {"complete.txt": b"all parts were asked for\n"})

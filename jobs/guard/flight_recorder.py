@@ -17,14 +17,14 @@ RANK = re.compile(r"(\d+)$")
 SHOWN = 8
 
 
-class Plain(pickle.Unpickler):
+class PlainUnpickler(pickle.Unpickler):
     """Read a pickle that names no class and no function."""
 
     def find_class(self, module: str, name: str) -> Any:
-        raise pickle.UnpicklingError(f"it names {module}.{name}, and only containers and numbers are read")
+        raise pickle.UnpicklingError(f"it names {module}.{name}, but only containers, strings and numbers are allowed")
 
 
-class At(NamedTuple):
+class RankPosition(NamedTuple):
     """Where a rank was in a group of ranks: the last collective that it began, and the first that it waits in."""
 
     rank: int
@@ -35,8 +35,8 @@ class At(NamedTuple):
 def read(data: bytes) -> dict[str, Any]:
     """Return a dump; raise ValueError if it is none."""
     try:
-        # Not of an unknown origin: the class builds nothing but containers and numbers.
-        found = Plain(io.BytesIO(data)).load()
+        # Safe for untrusted data: this class builds only containers, strings and numbers.
+        found = PlainUnpickler(io.BytesIO(data)).load()
     except Exception as error:  # Whatever the bytes make of the reader: an IndexError, a KeyError, a MemoryError.
         raise ValueError(f"{type(error).__name__}: {error}") from error
     if not isinstance(found, dict) or not isinstance(found.get("entries"), list):
@@ -44,7 +44,7 @@ def read(data: bytes) -> dict[str, Any]:
     return found
 
 
-def places(dump: dict[str, Any], rank: int) -> dict[str, At]:
+def places(dump: dict[str, Any], rank: int) -> dict[str, RankPosition]:
     """Return where a rank was, by group; what two ranks send each other has no order in a group."""
     begun: dict[str, list[tuple[int, str]]] = {}
     open_: dict[str, list[tuple[int, str]]] = {}
@@ -58,7 +58,7 @@ def places(dump: dict[str, Any], rank: int) -> dict[str, At]:
             begun.setdefault(name, []).append(what)
             if not entry.get("retired") and entry.get("state") != "completed":
                 open_.setdefault(name, []).append(what)
-    return {name: At(rank, max(all_), min(open_.get(name, ()), default=None)) for name, all_ in begun.items()}
+    return {name: RankPosition(rank, max(all_), min(open_.get(name, ()), default=None)) for name, all_ in begun.items()}
 
 
 def members(dump: dict[str, Any], group: str) -> set[int]:
@@ -78,7 +78,7 @@ def some(ranks: set[int]) -> str:
     return f"{'rank' if len(listed) == 1 else 'ranks'} {', '.join(map(str, listed[:SHOWN]))}{more}"
 
 
-def verdict(group: str, at: list[At], every: set[int]) -> str:
+def verdict(group: str, at: list[RankPosition], every: set[int]) -> str:
     """Say which ranks of a group are behind the others, and in what the others wait; empty if none waits."""
     waiting = [each for each in at if each.waits]
     if not waiting:
@@ -97,11 +97,11 @@ def verdict(group: str, at: list[At], every: set[int]) -> str:
     return f"group {group}: {said}" + (f"; no dump of {some(silent)}" if silent else "")
 
 
-def by_world(found: list[tuple[str, At]]) -> dict[str, list[At]]:
+def by_world(found: list[tuple[str, RankPosition]]) -> dict[str, list[RankPosition]]:
     """Return the ranks of a group by their world: one rank twice belongs to two programs, each in a pod of its own."""
     ranks = [at.rank for _, at in found]
     apart = len(set(ranks)) < len(ranks)
-    worlds: dict[str, list[At]] = {}
+    worlds: dict[str, list[RankPosition]] = {}
     for pod, at in found:
         worlds.setdefault(f" of {pod}" if apart else "", []).append(at)
     return worlds
@@ -109,7 +109,7 @@ def by_world(found: list[tuple[str, At]]) -> dict[str, list[At]]:
 
 def summary(folder: Path) -> str:
     """Return a line for each group of ranks that waits, and one for each dump that could not be read."""
-    groups: dict[tuple[str, frozenset[int]], list[tuple[str, At]]] = {}
+    groups: dict[tuple[str, frozenset[int]], list[tuple[str, RankPosition]]] = {}
     lines, unread = [], []
     for path in sorted(folder.glob("*/nccl/*")):
         pod = path.parent.parent.name

@@ -1,8 +1,8 @@
-"""Watch a training from inside its job: say what goes wrong, and stop a trainer that stands still.
+"""Watch a training from inside its job: say what goes wrong, and stop a trainer that makes no progress.
 
 A trainer that holds its GPUs and prints no step is stopped after a deadline, and started again from its last
-checkpoint. Before that, evidence is collected, and after a trainer has failed by itself. New output that is not
-understood never leads to a stop.
+checkpoint. Evidence is collected before that, and after a trainer has failed by itself. Until the guard has
+recognized a step, any new output counts as progress.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from last_error import last_error
 from news import News
 from owner import Owner
 from runtime import JobError, Record, now, pause, say
-from signs import SIGNS, Judge
+from signs import SIGNS, Judge, Limits
 from status import Status, timestamp
 from steps import CHECKPOINT, ENDED, VALIDATION, Event, Step, Validation
 from trainer import Watch
@@ -35,8 +35,8 @@ KEPT: Final = 64 << 10
 # How often status.json shows the hours of a run that prints nothing.
 REFRESH: Final = 60.0
 # The last output of a trainer arrives within this time.
-LAST_WORDS: Final = 2.0
-# What a version of verl may not say: that it validates, or saves.
+DRAIN_SECONDS: Final = 2.0
+# Phases that some versions of verl do not announce.
 UNSEEN: Final = {"verl": {CHECKPOINT, VALIDATION}}
 STOPPED: Final = "stopped.txt"
 
@@ -47,6 +47,7 @@ class Guard(Watch):
     def __init__(self, plan: Record, owner: Owner) -> None:
         directory = Path(plan["runDirectory"])
         self.plan, self.settings, self.framework = plan, plan["guard"], plan["identity"]["framework"]
+        self.owner = owner
         self.folder = directory / "attempts" / str(plan["attempt"])
         self.stop_on: dict[str, Record] = self.settings["stopOn"]
         self.refuse()
@@ -57,7 +58,7 @@ class Guard(Watch):
         seconds, factor = self.settings["deadlines"], self.settings["factor"]
         self.heartbeat = Heartbeat(seconds, factor, set(UNSEEN.get(self.framework, ())))
         self.heartbeat.stepped = self.status.stepped
-        self.judge, self.shown = Judge(), dict[str, set[int]]()
+        self.judge, self.shown = Judge(Limits.of(self.settings["limits"])), dict[str, set[int]]()
         self.chunks = queue.Queue[bytes](4096)
         self.evidence: subprocess.Popen[bytes] | None = None
         self.evidence_until, self.evidence_folder, self.limit = 0.0, "", float(self.settings["evidenceSeconds"])
@@ -81,7 +82,7 @@ class Guard(Watch):
             while True:
                 self.chunks.get_nowait()
         self.heartbeat.begin()
-        self.failure, self.sign = "", False
+        self.failure, self.sign, self.is_over = "", False, False
         if pid:
             self.status.set(state="running", phase=self.heartbeat.phase, reason="")
 
@@ -103,14 +104,15 @@ class Guard(Watch):
             beats = self.follow()
         except Exception as error:  # A reader that fails must not end a run.
             self.blind = True
-            self.cannot_judge(f"it cannot read the output ({type(error).__name__}: {error})")
+            self.cannot_judge(f"the output cannot be read ({type(error).__name__}: {error})")
+        self.owner.save(self.heartbeat.phase == CHECKPOINT and not self.blind)
         if self.blind:
             return ""
         if not self.reason:
-            self.stalled()
+            self.check_silence()
         elif beats and not self.sign:
-            self.go_on()
-        elif self.collected():
+            self.cancel_stop()
+        elif self.evidence_is_done():
             self.stopping = True
             return self.reason
         return ""
@@ -141,6 +143,7 @@ class Guard(Watch):
                 # The checkpoint holds what was there when its save began.
                 self.saved = True
                 self.status.save(event.phases[CHECKPOINT])
+                shown["checkpoint"] = {"step": event.number, "time": timestamp()}
             self.find_signs(event)
         elif isinstance(event, Validation) and event.reward is not None:
             shown["validation"] = event.reward
@@ -153,41 +156,45 @@ class Guard(Watch):
         # By number: a step that is printed twice, or repeated after a restart, counts once.
         self.shown = {name: self.shown.get(name, set()) | {step.number} for name in self.judge.active}
         for name, stop in self.stop_on.items():
-            if len(self.shown.get(name, ())) >= stop.get("steps", 1) and not self.reason:
+            if len(self.shown.get(name, ())) >= stop.get("steps", 1) and not self.reason and not self.is_over:
                 self.sign = True
                 reason = f"step {step.number} shows the sign {name} (job.guard.stopOn)"
                 self.warn("stopped", reason)
-                self.prove(reason)
+                self.start_collecting(reason)
 
     def warn(self, sign: str, text: str) -> None:
         say(f"guard: {text}")
         self.status.find(sign, text)
 
-    def cannot_judge(self, why: str) -> None:
-        """Say once that this guard does not stop what it does not understand."""
+    def cannot_judge(self, why: str, until: str = "") -> None:
+        """Say once that the guard cannot judge this run, and why."""
         if not self.told:
-            self.warn("not-understood", f"{why}: it cannot judge this run and will not stop it")
+            verdict = f"the guard cannot judge this run and will not stop it{until} (docs/howto/guard.md)"
+            self.warn("not-understood", f"{why}; {verdict}")
         self.told = True
 
-    def stalled(self) -> None:
-        """Begin to stop a trainer whose silence is too long."""
+    def check_silence(self) -> None:
+        """Begin to stop a trainer that is silent for too long."""
         if not self.heartbeat.overdue():
             return
         phase, silence, deadline = self.heartbeat.phase, self.heartbeat.silence(), self.heartbeat.deadline()
         if silence <= deadline:
-            self.cannot_judge(f"output that is new, and no line that it understands for {self.heartbeat.silent:.0f} s")
+            # Output that has ended may be a stall, which is told when its time has come.
+            if silence < deadline / 2:
+                why = f"new output, but no line that the guard recognizes for {self.heartbeat.since_event:.0f} s"
+                self.cannot_judge(why, " while this continues")
             return
         shown = "nothing" if self.heartbeat.stepped else "nothing new"
         limit = f"{silence:.0f} s, and its deadline is {deadline:.0f} s"
         reason = f"the trainer has stalled: phase {phase}{self.place()} has shown {shown} for {limit}"
         self.warn("stalled", reason)
-        self.prove(reason)
+        self.start_collecting(reason)
 
     def place(self) -> str:
         step = self.status.fields.get("step")
         return f" after step {step}" if step else ""
 
-    def prove(self, reason: str) -> None:
+    def start_collecting(self, reason: str) -> None:
         """Start to collect evidence."""
         self.reason = reason
         folder = self.folder / "evidence" / timestamp().replace(":", "").replace("-", "")
@@ -200,31 +207,33 @@ class Guard(Watch):
             "output": self.tail.decode(errors="replace"),
             "group": self.group,
             "prefix": os.environ.get("TORCH_FR_DUMP_TEMP_FILE", ""),
+            "pipes": os.environ.get("TORCH_NCCL_DEBUG_INFO_PIPE_FILE", ""),
             "started": self.started,
             "seconds": self.limit,
         }
         try:
             self.evidence = start_evidence(json.dumps(request))
         except OSError as error:
-            say(f"guard: no evidence: {error.strerror}")
+            say(f"guard: cannot start collecting evidence: {error.strerror}; the guard continues without it")
 
-    def collected(self) -> bool:
-        """Return whether the evidence is there, or its time is over."""
+    def evidence_is_done(self) -> bool:
+        """Return whether the evidence is complete or its time is over."""
         if self.evidence is None:
             return True
         if (code := self.evidence.poll()) is not None:
             if code:
-                say("guard: the evidence is not complete: it cannot be written")
+                how = f"the program that collects it ended with exit code {code}"
+                say(f"guard: the evidence in {self.evidence_folder} is incomplete: {how}")
             self.evidence = None
             return True
         if now() < self.evidence_until:
             return False
-        say("guard: the evidence is not complete: its time is over")
+        say(f"guard: the evidence is incomplete after {self.limit:.0f} s (job.guard.evidenceSeconds)")
         self.end_evidence()
         return True
 
     def wait_for_evidence(self) -> None:
-        while not self.collected():
+        while not self.evidence_is_done():
             pause(0.1)
 
     def end_evidence(self) -> None:
@@ -233,20 +242,24 @@ class Guard(Watch):
             os.killpg(self.evidence.pid, signal.SIGKILL)
         self.evidence = None
 
-    def go_on(self) -> None:
-        """Stop nothing after all: the trainer was only slow."""
+    def cancel_stop(self) -> None:
         self.end_evidence()
-        self.warn("slow", f"the trainer goes on and is not stopped: {self.reason}")
+        made = "the trainer made progress again and is not stopped"
+        self.warn("slow", f"{made}; the reason to stop it was: {self.reason}")
         self.reason = ""
         self.status.set(state="running")
 
     def ended(self, code: int, stopped: bool, how: str) -> None:
         """Note the end of a trainer; if nobody has stopped it and it failed, collect evidence and say why."""
+        self.owner.save(False)
         by_itself = not stopped and not self.stopping
-        if by_itself and code:
-            self.hear_out(how)
+        # Nothing is left to stop where it went well or was stopped; a failure shows why.
+        self.is_over = not (by_itself and code)
+        self.read_rest(how)
         if by_itself and code == 0:
             self.status.save(0.0)
+            if self.reason:
+                self.warn("slow", f"the trainer ended before it was stopped; the reason to stop it was: {self.reason}")
         else:
             self.status.lose()
         self.status.set(state="waiting", exitCode=code)
@@ -255,29 +268,28 @@ class Guard(Watch):
             self.wait_for_evidence()
             self.stopping = True
         elif by_itself and code:
-            self.failed(code, how)
+            self.report_failure(code, how)
         self.end_evidence()
 
-    def hear_out(self, last: str) -> None:
-        """Take the output that is still on its way, up to a line."""
-        deadline = now() + LAST_WORDS
+    def read_rest(self, last: str) -> None:
+        """Read the output that is still on its way, up to the line `last`."""
+        deadline = now() + DRAIN_SECONDS
         while last.encode() not in self.tail and now() < deadline:
             with contextlib.suppress(Exception):
                 self.follow()
             pause(0.05)
 
-    def failed(self, code: int, how: str) -> None:
-        """Collect evidence of a trainer that has ended by itself, and say at the end of the log why it did."""
+    def report_failure(self, code: int, how: str) -> None:
+        """Collect evidence of a trainer that has failed, and end the log with the reason."""
         error = last_error(self.tail.decode(errors="replace")) if code == 1 else ""
         self.failure = f"{how}: {error}" if error else how
         self.status.find("failed", self.failure)
-        self.prove(self.failure)
+        self.start_collecting(self.failure)
         self.wait_for_evidence()
         self.status.set(state="waiting", reason=self.failure)
         say(f"guard: {self.failure}; evidence: {self.evidence_folder}")
 
-    def again(self) -> bool:
-        """Return whether to start a trainer that this guard has stopped again; raise JobError to give up."""
+    def should_restart(self) -> bool:
         if not self.stopping:
             return False
         if self.sign:

@@ -27,10 +27,10 @@ class Heartbeat:
     """The silence of a trainer, in seconds that this program has counted itself, so no clock can jump."""
 
     def __init__(self, seconds: dict[str, float], factor: float, unseen: set[str]) -> None:
-        # Phases that a step may contain without a line that says so, until one is seen.
         self.floors = {phase: float(seconds[key]) for phase, key in FLOORS.items()}
         # A run that has ended may still write and upload its results.
         self.floors[ENDED] = self.floors[LOADING]
+        # Phases that the framework may not announce; one is removed when it is seen.
         self.factor, self.unseen = factor, unseen
         self.times: dict[str, list[float]] = {}
         # Whether a whole step was ever understood.
@@ -39,30 +39,31 @@ class Heartbeat:
 
     def begin(self) -> None:
         """Note the start of a trainer."""
-        self.phase, self.fresh, self.silent, self.quiet, self.longest = LOADING, True, 0.0, 0.0, 0.0
+        self.phase, self.fresh, self.longest = LOADING, True, 0.0
+        self.since_event = self.since_new_output = 0.0
 
     def tick(self, seconds: float) -> None:
         """Count the seconds since the last look."""
-        self.silent += min(seconds, LONGEST_TICK)
-        self.quiet += min(seconds, LONGEST_TICK)
+        self.since_event += min(seconds, LONGEST_TICK)
+        self.since_new_output += min(seconds, LONGEST_TICK)
 
     def hear(self) -> None:
         """Note output that is new, understood or not."""
-        self.quiet = 0.0
+        self.since_new_output = 0.0
 
     def beat(self, event: Event) -> None:
         """Note an event of the reader, and how long the phase took before it."""
         if self.phase in (FIRST, STEP):
-            self.longest = max(self.longest, self.silent)
+            self.longest = max(self.longest, self.since_event)
         elif self.phase != ENDED:
-            self.times.setdefault(self.phase, []).append(self.silent)
+            self.times.setdefault(self.phase, []).append(self.since_event)
         if isinstance(event, Step):
             self.times.setdefault(STEP, []).append(self.longest)
             self.longest, self.fresh, self.stepped = 0.0, False, True
         name = event.name if isinstance(event, Phase) else STEP
         self.unseen.discard(name)
         self.phase = FIRST if name == STEP and self.fresh else name
-        self.silent = 0.0
+        self.since_event = 0.0
 
     def deadline(self) -> float:
         """Return the seconds of silence after which the phase counts as stalled."""
@@ -74,8 +75,8 @@ class Heartbeat:
 
     def overdue(self) -> bool:
         """Return whether no line that is understood came in time."""
-        return self.silent > self.deadline()
+        return self.since_event > self.deadline()
 
     def silence(self) -> float:
         """Return for how long there was no sign of life: before a step was understood, any new output is one."""
-        return self.silent if self.stepped else min(self.silent, self.quiet)
+        return self.since_event if self.stepped else min(self.since_event, self.since_new_output)

@@ -1,4 +1,4 @@
-"""Collect on one node what shows why a training stands still or has failed: processes, stacks, GPUs, logs, records.
+"""Collect on one node what shows why a training hangs or has failed: processes, stacks, GPUs, logs, records.
 
 Nothing here stops a process or changes one. Environment variables and arguments of processes are left out: they may
 hold secrets. It runs in the launcher's pod, and as text in a Ray task on every other node.
@@ -12,6 +12,7 @@ import glob
 import os
 import shutil
 import socket
+import stat
 import subprocess
 import time
 from pathlib import Path
@@ -104,9 +105,48 @@ def stacks(pid: int) -> str:
     text = output_of([PY_SPY, "dump", "--nonblocking", "--pid", str(pid)], PATIENCE)
     # It prints the arguments of the process first.
     text = "".join(line for line in text.splitlines(keepends=True) if not line.startswith(f"Process {pid}:"))
-    if "ermission" in text or "not permitted" in text:
+    if "permission denied" in text.lower() or "not permitted" in text:
         text += "the pod may not read the memory of its processes: it needs the capability SYS_PTRACE\n"
     return text
+
+
+def ask_for_dumps(pipes: str) -> dict[str, float]:
+    """Ask each rank that reads a pipe for a dump, by one byte; return when, by rank. A rank looks once a second.
+
+    PyTorch: DumpPipe in torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp. A pipe without a reader is a dead rank's.
+    """
+    asked = {}
+    for path in glob.glob(f"{glob.escape(pipes)}*.pipe") if pipes else []:
+        with contextlib.suppress(OSError):
+            pipe = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+            try:
+                if stat.S_ISFIFO(os.fstat(pipe).st_mode):
+                    rank, when = path[len(pipes) : -len(".pipe")], time.time()
+                    os.write(pipe, b"1")
+                    asked[rank] = when
+            finally:
+                os.close(pipe)
+    return asked
+
+
+def answers(asked: dict[str, float], prefix: str) -> str:
+    """Wait until the ranks have written their dumps, and say which have not."""
+    until, before = time.monotonic() + PATIENCE, None
+    while True:
+        sizes, silent = {}, set(asked)
+        for rank, when in asked.items():
+            with contextlib.suppress(OSError):
+                about = os.stat(f"{prefix}{rank}")
+                # The clock of a file system may be a little behind.
+                if about.st_mtime >= when - 0.1:
+                    silent.discard(rank)
+                    sizes[rank] = about.st_size
+        if time.monotonic() > until or (not silent and sizes == before):
+            break
+        before = sizes
+        time.sleep(0.5)
+    said = f"ranks {', '.join(sorted(asked))} were asked for a dump\n"
+    return said + (f"ranks {', '.join(sorted(silent))} wrote no dump within {PATIENCE:.0f} s\n" if silent else "")
 
 
 def dumps(prefix: str, since: float) -> dict[str, bytes]:
@@ -116,7 +156,8 @@ def dumps(prefix: str, since: float) -> dict[str, bytes]:
         with contextlib.suppress(OSError):
             about = os.stat(path)
             room = MOST - sum(map(len, found.values()))
-            if about.st_mtime >= since and about.st_size <= min(LARGEST, room):
+            # Reading a pipe would wait for a writer.
+            if stat.S_ISREG(about.st_mode) and about.st_mtime >= since and about.st_size <= min(LARGEST, room):
                 found[f"nccl/{os.path.basename(path)}"] = Path(path).read_bytes()
     return found
 
@@ -149,9 +190,9 @@ def memory() -> str:
     return "".join(f"{path}\n{text}" for path in paths if (text := read(path))) or "the kernel does not say\n"
 
 
-def collect(group: int, prefix: str, age: float) -> tuple[str, dict[str, bytes]]:
+def collect(group: int, prefix: str, pipes: str, age: float) -> tuple[str, dict[str, bytes]]:
     """Return this pod's name, and files by name; `age` is how long the trainer has run, in seconds."""
-    since = time.time() - age
+    since, asked = time.time() - age, ask_for_dumps(pipes)
     found = {"worker-logs.txt": worker_logs(since), "memory.txt": memory()}
     found["nvidia-smi.txt"] = output_of(["nvidia-smi"], PATIENCE)
     ours = of_training(group)
@@ -163,5 +204,7 @@ def collect(group: int, prefix: str, age: float) -> tuple[str, dict[str, bytes]]
         with concurrent.futures.ThreadPoolExecutor(8) as pool:
             for pid, text in zip(ours, pool.map(stacks, ours), strict=True):
                 found[f"stacks-{pid}.txt"] = f"{pid} {ours[pid]}\n{text}"
+    if asked:
+        found["nccl-asked.txt"] = answers(asked, prefix)
     files = {name: text.encode() for name, text in found.items()}
     return socket.gethostname(), files | dumps(prefix, since)

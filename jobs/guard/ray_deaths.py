@@ -39,6 +39,8 @@ def main() -> None:
     asked: dict[str, Any] = {"limit": 10_000, "timeout": 15, "detail": True, "raise_on_missing_output": False}
     dead = list_actors(filters=[("state", "=", "DEAD")], **asked)
     failed = list_tasks(filters=[("state", "=", "FAILED")], **asked)
+    if not dead and not failed:
+        print("Ray names no dead actor and no failed task")
     # It does not say when an actor died; a later driver has a higher number.
     for found in sorted(dead, key=lambda one: str(one.job_id), reverse=True)[:SHOWN]:
         print(actor(found))

@@ -51,6 +51,8 @@ class Status:
         # Whether an earlier start of this run has printed a step that was understood.
         self.stepped = number(before, "step") > 0
         self.fields: Record = {**about, "started": timestamp(), "state": "starting", "findings": []}
+        if "checkpoint" in before:
+            self.fields["checkpoint"] = before["checkpoint"]
         self.lock, self.changed, self.done = threading.Lock(), threading.Event(), threading.Event()
         self.writer = threading.Thread(target=self.keep, daemon=True)
         self.writer.start()
@@ -94,7 +96,7 @@ class Status:
                 self.told = False
         except OSError as error:
             if not self.told:
-                say(f"warning: cannot write {self.path}: {error.strerror}; the run goes on")
+                say(f"warning: cannot write {self.path}: {error.strerror}; the run continues")
             self.told = True
 
     def keep(self) -> None:

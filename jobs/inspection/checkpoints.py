@@ -387,6 +387,16 @@ def resumes(folder: Path, found: list[Checkpoint], framework: str) -> str:
     return max(steps, key=lambda one: one.step).path if steps else ""
 
 
+def unknown(step: Checkpoint) -> bool:
+    """Return whether a step has weights of a format that this program does not know."""
+    return not step.format and any(entries(Path(step.path, part)) for part in ("policy/weights", "actor"))
+
+
+def broken_target(found: list[Checkpoint]) -> list[Checkpoint]:
+    """Return the step that a resume would load and cannot: resume.py looks before the trainer starts."""
+    return [one for one in found if one.resume and not one.complete and not unknown(one)]
+
+
 def choose(found: list[Checkpoint], step: str) -> Checkpoint:
     """Return the checkpoint that "best", "latest" or a number names.
 
@@ -432,9 +442,9 @@ def as_json(directory: str, framework: str, found: list[Checkpoint]) -> str:
 
 
 def advice(found: list[Checkpoint]) -> list[str]:
-    """Say what becomes of an incomplete step that a resume would load: resume.py looks before the trainer starts."""
+    """Say what becomes of an incomplete step that a resume would load."""
     sentences = []
-    for one in (one for one in found if one.resume and not one.complete):
+    for one in broken_target(found):
         what = f"no other is. Restore its files, or move it out of {Path(one.path).parent} to start at step 0"
         if whole := chosen(found, "latest").rpartition("_")[2]:
             what = f"the next start goes back to step {whole}"
@@ -450,7 +460,7 @@ def as_text(found: list[Checkpoint]) -> str:
     for one in found:
         words = [one.reason] if one.reason else []
         words += ["best"] if one.path == best else []
-        words += ["a resume loads it"] if one.resume else []
+        words += ["a resume loads it"] if one.resume and one not in broken_target(found) else []
         value = "-" if one.value is None else f"{one.value:.4f}"
         known = "yes" if one.complete else "no"
         rows.append(f"{one.step:>8}  {known:8}  {one.bytes / GIB:>8.2f}  {value:>{width}}  {'; '.join(words)}".rstrip())
@@ -468,9 +478,11 @@ def metrics(directory: str | Path, found: list[Checkpoint], framework: str) -> l
 
 
 def lacking(given: argparse.Namespace, found: list[Checkpoint], framework: str) -> str:
-    """Return what the run does not have: any checkpoint, or a value of the requested metric; else an empty text."""
+    """Return what the run does not have: a checkpoint to resume from, or a value of the requested metric; else ""."""
     if not found:
         return f"no checkpoint in {place(given.directory)}"
+    if broken_target(found) and not any(one.complete for one in found):
+        return "no step is complete, so the launcher refuses to start"
     if not given.metric or any(one.value is not None for one in found):
         return ""
     have = ", ".join(metrics(given.directory, found, framework)) or "none"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from checkpoints import TRACKER, VERL, Checkpoint, entries, list_checkpoints, place
+from checkpoints import TRACKER, VERL, Checkpoint, list_checkpoints, place, unknown
 from files import write_atomically
 from runtime import JobError, Record, say
 
@@ -20,11 +20,6 @@ def resumes_by_itself(plan: Record) -> bool:
     """Return whether the trainer looks for a step: verl does not where trainer.resume_mode says otherwise."""
     trainer = (plan.get("config") or {}).get("trainer") or {}
     return plan["identity"]["framework"] != VERL or bool(trainer.get("resume_mode", "auto") == "auto")
-
-
-def unknown(step: Checkpoint) -> bool:
-    """Return whether a step has weights of a format that this program does not know."""
-    return not step.format and any(entries(Path(step.path, part)) for part in ("policy/weights", "actor"))
 
 
 def aside(path: str) -> Path:

@@ -18,7 +18,7 @@ def compare_facts(expected: Record) -> None:
     """Refuse a cluster that was created from other values than this job."""
     text = os.environ.get("GRPO_CLUSTER_FACTS")
     if text is None:
-        say("warning: GRPO_CLUSTER_FACTS is not set, so nothing is compared: the cluster has another chart")
+        say("warning: GRPO_CLUSTER_FACTS is not set: another chart created the cluster, so its facts are not compared")
         return
     try:
         cluster = flat(json.loads(text))

@@ -224,7 +224,7 @@ def train(plan: Record, words: list[str], owner: Owner, mask: set[int], watch: W
         if stopped:
             break
         # A stall is no failure of the trainer: it has restarts of its own.
-        if lost or not watch.again():
+        if lost or not watch.should_restart():
             if retry == retries or (code == 0 and not lost):
                 break
             retry += 1

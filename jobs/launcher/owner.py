@@ -1,8 +1,8 @@
 """Own a run directory: only one attempt at a time writes there.
 
 An attempt claims the next term (owners/<term>.json, created exclusively), then writes heartbeats to owner.json. A
-successor waits until that record is released, or unchanged for LAPSE seconds of the successor's clock. An owner that
-cannot write its heartbeat stops its trainer earlier: SIGTERM FENCE seconds after the last one, SIGKILL after GRACE.
+successor waits until that record is released, or unchanged for the seconds of its `lapse` on the successor's clock. An
+owner that cannot write its heartbeat stops its trainer earlier: SIGTERM after two thirds of them, SIGKILL after GRACE.
 """
 
 from __future__ import annotations
@@ -28,9 +28,13 @@ def seconds(name: str, default: str) -> float:
         raise SystemExit(f"grpo: GRPO_OWNER_{name}_SECONDS must be a number of seconds, such as {default}") from None
 
 
-# A checkpoint of hundreds of GiB may hold up a heartbeat for minutes: its own load must not look like a dead owner.
 BEAT, LAPSE = seconds("BEAT", "5"), seconds("LAPSE", "240")
-FENCE, GRACE = LAPSE * 2 / 3, LAPSE / 6
+# The part of a lapse after which an owner that cannot write stops its trainer.
+PART = 2 / 3
+FENCE, GRACE = LAPSE * PART, LAPSE / 6
+# A checkpoint of hundreds of GiB may hold up a heartbeat for minutes: its own load must not look like a dead owner, and
+# a successor that waits for `patience` seconds must not give up before it may take over. A dead volume holds GPUs.
+SAVING, LONGEST = 3 / 4, 1800.0
 # A silence of the volume that is worth a line of the log.
 STALL = 6 * BEAT
 
@@ -77,9 +81,11 @@ class Owner:
         self.patience = patience  # seconds to wait for another owner to stop, or for the storage
         self.path, self.claims = directory / "owner.json", directory / "owners"
         self.term, self.beats, self.written, self.lost, self.stalled = 0, 0, now(), "", False
+        # Whether a checkpoint is being saved, and whether each write so far has done what it said.
+        self.saving, self.sound, self.stop_at = False, True, now() + FENCE
         self.about = {"run": plan["run"], "attempt": plan["attempt"], "host": socket.gethostname(), "pid": os.getpid()}
-        self.about |= {"job": ray_job(), "token": str(uuid.uuid4()), "lapse": LAPSE}
-        self.done = threading.Event()
+        self.about |= {"job": ray_job(), "token": str(uuid.uuid4())}
+        self.done, self.soon = threading.Event(), threading.Event()
         # A thread, because a write hangs when the storage hangs, and the trainer must be stopped even then.
         self.heart = threading.Thread(target=self.keep, daemon=True)
 
@@ -90,32 +96,46 @@ class Owner:
         top = highest(os.listdir(self.claims))
         return read_record(self.path), top
 
-    def text(self, state: str, term: int) -> str:
-        return json.dumps({"state": state, "term": term, "beat": self.beats, **self.about}, indent=2) + "\n"
+    def text(self, state: str, term: int, lapse: float) -> str:
+        record = {"state": state, "term": term, "beat": self.beats, **self.about, "lapse": lapse}
+        return json.dumps(record, indent=2) + "\n"
 
     def write(self, state: str) -> None:
-        started, text = now(), self.text(state, self.term)
+        """Write the record; while a checkpoint is saved it asks successors for more time."""
+        lapse = max(LAPSE, min(self.patience * SAVING, LONGEST)) if self.saving and self.sound else LAPSE
+        started, text = now(), self.text(state, self.term, lapse)
+        until = started + lapse * PART
+        # A successor may read this record before the call returns, or only the one before it.
+        self.stop_at = min(self.stop_at, until)
         try:
             write_atomically(self.path, text, self.about["token"])
         except OSError as error:
+            # What has failed may be carried out later, over a record that asks for more time.
+            if self.sound:
+                say(f"warning: a write of the owner record failed; now a save may delay it by at most {FENCE:.0f} s")
+            self.sound = False
             # A full volume takes no new file. A reader of a part of this one sees an owner that is there.
             if error.errno not in (errno.ENOSPC, errno.EDQUOT) or not self.path.exists():
                 raise
+            # A part of the record, and a record that nobody can read, do not ask for more time.
+            until = min(until, started + FENCE)
+            self.stop_at = min(self.stop_at, until)
             write_in_place(self.path, text)
-        self.written = started
+        # A call that returns too late may have landed over the record of a successor.
+        self.written, self.stop_at = started, until if now() <= self.stop_at else min(until, started + FENCE)
 
     def acquire(self) -> None:
         """Become the only owner of the run, or raise JobError after `patience` seconds."""
         deadline = now() + self.patience
         while not self.claim(*self.wait(deadline)):
-            say("another attempt was faster")
+            say("another attempt claimed the run first")
         say(f"this attempt owns the run (term {self.term})")
 
     def wait(self, deadline: float) -> tuple[int, bool]:
         """Wait until nobody owns the run; return the next term and whether the last owner's heartbeat stopped."""
         seen: tuple[Record, int] = {}, -1
         since = reported_at = 0.0
-        while now() < deadline:
+        while (asked := now()) < deadline:
             try:
                 record, top = self.look()
             except OSError as error:
@@ -126,7 +146,8 @@ class Owner:
                 return term_of(record) + 1, False
             if (record, top) != seen:
                 seen, since = (record, top), now()
-            lapse, silent = max(LAPSE, record.get("lapse", 0)), now() - since
+            # Up to the moment of asking: when a look takes long, the owner may have written since it was read.
+            lapse, silent = max(LAPSE, record.get("lapse", 0)), max(0.0, asked - since)
             if silent >= lapse or now() - reported_at > 10:
                 say(f"{describe(record)} owns the run, silent for {silent:.0f} s; taking over after {lapse:.0f} s")
                 reported_at = now()
@@ -134,13 +155,14 @@ class Owner:
                 return max(top, term_of(record)) + 1, True
             pause(min(1, BEAT / 2))
         raise JobError(
-            f"{describe(seen[0])} owns the run after {self.patience:.0f} s; delete its RayJob, then raise job.attempt"
+            f"{describe(seen[0])} still owns the run after {self.patience:.0f} s; "
+            "delete its RayJob, then raise job.attempt"
         )
 
     def claim(self, term: int, lapsed: bool) -> bool:
         path, won = self.claims / f"{term}.json", False
         try:
-            if create_exclusively(path, self.text("running", term)):
+            if create_exclusively(path, self.text("running", term, LAPSE)):
                 self.term = term
                 self.write("running")
                 # Give an owner that was only paused time to see the claim and stop its trainer.
@@ -162,7 +184,11 @@ class Owner:
 
     def keep(self) -> None:
         """Write heartbeats until the run is released or lost."""
-        while not self.done.wait(BEAT):
+        while not self.done.is_set():
+            self.soon.wait(BEAT)
+            self.soon.clear()
+            if self.done.is_set():
+                return
             try:
                 self.check()
                 self.beats += 1
@@ -173,20 +199,28 @@ class Owner:
             except OSError as error:
                 say(f"warning: cannot write the owner record: {error.strerror}")
 
+    def save(self, saving: bool) -> None:
+        """Note whether a checkpoint is being saved; the heartbeat that asks for more time comes at once."""
+        begins, self.saving = saving and not self.saving, saving
+        if begins:
+            self.soon.set()
+
     def stall(self) -> bool:
         """Say when the volume has stopped answering, and when it answers again; return whether it is silent."""
         silent = now() - self.written
         if (silent > STALL) != self.stalled:
             self.stalled = not self.stalled
-            limit = f"the trainer goes on, and is stopped after {FENCE:.0f} s (two thirds of job.lapseSeconds)"
+            of = "two thirds of job.lapseSeconds, in a save half of job.takeoverSeconds"
+            limit = f"the trainer continues, but is stopped after {self.stop_at - self.written:.0f} s ({of})"
             end = f"has not answered for {silent:.0f} s; {limit}" if self.stalled else "answers again"
             say(f"warning: the volume {end}")
         return self.stalled
 
     def trouble(self) -> str:
         """Return why the trainer must stop, or an empty text."""
-        silent = now() - self.written
-        return self.lost or (f"the owner record could not be written for {silent:.0f} s" if silent > FENCE else "")
+        if self.lost or now() <= self.stop_at:
+            return self.lost
+        return f"the owner record could not be written for {now() - self.written:.0f} s"
 
     def confirm(self) -> None:
         """Wait until the trainer may start: the storage answers, and no other attempt has taken the run.
@@ -206,6 +240,7 @@ class Owner:
     def release(self) -> None:
         """Stop the heartbeat; if the run is still ours and no write hangs, release it for a successor."""
         self.done.set()
+        self.soon.set()
         if self.heart.is_alive():
             self.heart.join(FENCE)
         if self.term and not self.heart.is_alive():

@@ -43,7 +43,7 @@ class Watch:
     def ended(self, code: int, stopped: bool, how: str) -> None:
         """Note the end of a trainer, and whether it was asked to stop from outside; `how` describes the end."""
 
-    def again(self) -> bool:
+    def should_restart(self) -> bool:
         """Return whether to start a trainer again that this watch has stopped; raise JobError to give up."""
         return False
 
@@ -158,11 +158,6 @@ def supervise(words: list[str], owner: Owner, mask: set[int], watch: Watch) -> t
     say(f"the trainer runs as process {trainer.pid}: {shlex.join(words)}")
     watch.begin(trainer.pid, trainer.group)
     while (code := trainer.poll()) is None:
-        info, Progress.at = signal.sigtimedwait(WATCHED, BEAT / 5), now()
-        if info and info.si_signo in STOP_SIGNALS and info.si_signo not in received:
-            received.add(info.si_signo)
-            trainer.forward(info)
-            say(f"{signal.Signals(info.si_signo).name}: waiting until the trainer has ended")
         paused = owner.stall()
         if now() > kill_at:
             os.killpg(trainer.group, signal.SIGKILL)
@@ -171,6 +166,12 @@ def supervise(words: list[str], owner: Owner, mask: set[int], watch: Watch) -> t
             lost, kill_at = True, trainer.stop(reason, now() + GRACE, kill_at)
         elif kill_at == NEVER and not received and (reason := watch.look(paused)):
             kill_at = trainer.stop(reason, now() + watch.grace, kill_at)
+        # Whether it has ended is asked right after the wait: nobody judges a trainer that is gone.
+        info, Progress.at = signal.sigtimedwait(WATCHED, BEAT / 5), now()
+        if info and info.si_signo in STOP_SIGNALS and info.si_signo not in received:
+            received.add(info.si_signo)
+            trainer.forward(info)
+            say(f"{signal.Signals(info.si_signo).name}: waiting until the trainer has ended")
     trainer.end(PATIENCE if kill_at == NEVER else 0)
     how = f"the trainer ended with {kills.describe(code)}"
     say(how)

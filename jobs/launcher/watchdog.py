@@ -30,7 +30,7 @@ class Watchdog:
             if self.told and (stops := STOP_SIGNALS & signal.sigpending()):
                 end(f"stopped by {signal.Signals(min(stops)).name}", 128 + min(stops))
             if silent > self.limit:
-                advice = "repair it (is its server up, is the network to it?), then raise job.attempt"
+                advice = "check its server and the network, then raise job.attempt"
                 end(f"{self.volume} did not answer for {self.limit:.0f} s (job.takeoverSeconds): {advice}", 1)
 
 

@@ -113,5 +113,6 @@ def wait_for_workers(nodes: int, gpus: int, timeout: float) -> None:
     there = describe(report, gpus) if report else "nothing"
     advice = "Then raise job.attempt; if nodes need longer to start, raise job.workersTimeoutSeconds too"
     raise JobError(
-        f"after {timeout:.0f} s the Ray cluster has {there}, and this run needs {nodes} x {gpus}: {why}. {advice}"
+        f"after {timeout:.0f} s the Ray cluster has {there}, "
+        f"and this run needs {nodes} nodes with {gpus} GPUs each: {why}. {advice}"
     )

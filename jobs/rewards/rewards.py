@@ -76,6 +76,8 @@ def checked(verdict: Any) -> tuple[float, bool | None]:
     try:
         score, flag = verdict
         score = float(score)
+        if isinstance(flag, str):
+            raise TypeError("as a truth value, every text is true")
     except (TypeError, ValueError):
         raise TypeError(f"expected (score, correct), got {shorten(verdict)}") from None
     if not math.isfinite(score):

@@ -16,17 +16,18 @@ import steps
 from log_lines import number, words
 from steps import Event, Phase, Step, Validation
 
-_HEADER: Final = re.compile(r"={25} (Epoch|Step) (\d+)/(\d+) ={25}$")
+# A number of more digits is no step, and Python does not read more than 4300.
+_HEADER: Final = re.compile(r"={25} (Epoch|Step) (\d{1,18})/(\d{1,18}) ={25}$")
 _MEASURE: Final = re.compile(r"• ([^:]+): (\S+?)(s|%)?(?: tokens| steps| \([\d.]+%\))?$")
 _RATE: Final = re.compile(r"- (E2E|Generation Worker Group) \(Tokens/sec(/gpu)?\): (\S+)$")
-_SAVING: Final = re.compile(r"Saving checkpoint for step (\d+)\.\.\.$")
-_VALIDATING: Final = re.compile(r"▶ Starting validation at step (\d+)\.\.\.$")
+_SAVING: Final = re.compile(r"Saving checkpoint for step (\d{1,18})\.\.\.$")
+_VALIDATING: Final = re.compile(r"▶ Starting validation at step (\d{1,18})\.\.\.$")
 _SETUP: Final = "▶ Setting up compute cluster..."
 _CONTROLLER: Final = "🚀 Launching SingleControllerActor"
 _TIMING: Final = "⏱️  Timing:"
 _DICTIONARY: Final = "step_metrics={"
 _ENTRY: Final = re.compile(r"'(loss|reward|grad_norm|gen_kl_error)': ([^,}]+)")
-_TRAINED: Final = re.compile(r"train step (\d+)/(\d+)\s+trainer_v=")
+_TRAINED: Final = re.compile(r"train step (\d{1,18})/(\d{1,18})\s+trainer_v=")
 _COMPLETE: Final = "SC run complete:"
 _RESULTS: Final = "📊 Training Results:"
 _ENDS: Final = ("stopping training early", "Async GRPO training complete!")

@@ -6,15 +6,17 @@
             ...
     judge.silent(seconds)             # a run that prints nothing any more
 
-A sign is found at the last step, from this one and the steps before. Its limits are in `Limits`; the page of its rule,
-`run/` and the id, says where they come from.
+A sign is found at the last step, from this one and the steps before. Its limits are in `Limits`; `job.guard.limits` of
+the values has the same ones, says where they come from, and may change them.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from statistics import fmean, median
 from typing import Final, NamedTuple
 
@@ -45,6 +47,8 @@ class Limits:
     # All of these steps are below this share of the best mean of as many steps before.
     collapse_steps: int = 10
     collapse_factor: float = 0.5
+    # As many steps are, where the reward usually changes from one step to the next by more than that share.
+    noisy_steps: int = 20
     # How far all of these steps are below the lowest reward of the start, as a share of the range of the start.
     fallen: float = 0.5
     # A measure that jumps for one or two steps is no sign.
@@ -66,8 +70,18 @@ class Limits:
     ratio_low: float = 0.8
     ratio_high: float = 1.25
     slower_factor: float = 2.0
+    # Not in job.guard.limits: the values have deadlines for each phase.
     silent_factor: float = 10.0
     silent_seconds: float = 1800.0
+    # A run without a validation yet may be in its first, of which verl says nothing before it ends.
+    validation_seconds: float = 7200.0
+
+    @classmethod
+    def of(cls, values: Mapping[str, float]) -> Limits:
+        """Return the limits that values name as the chart does: klFactor is kl_factor."""
+        named = {re.sub("[A-Z]", lambda found: f"_{found[0].lower()}", key): value for key, value in values.items()}
+        # YAML knows one kind of number, and counts must be whole.
+        return cls(**{name: type(getattr(cls, name))(value) for name, value in named.items()})
 
 
 def not_a_number(history: History, limits: Limits) -> str:
@@ -100,14 +114,20 @@ def dead_reward(history: History, limits: Limits) -> str:
 
 def reward_collapse(history: History, limits: Limits) -> str:
     """Find rewards that stay far below what the run had reached."""
-    count = limits.collapse_steps
-    now, before = history.last("reward", count), history.before("reward", count)
-    if not now or not before or max(now) >= max(before) * limits.collapse_factor:
-        return ""
-    best = max((fmean(before[at : at + count]) for at in range(len(before) - count + 1)), default=0.0)
-    if best <= 0 or max(now) >= best * limits.collapse_factor:
-        return ""
-    return f"the reward is below {max(now):.3g} for {count} steps, after {best:.3g} on average of {count} steps"
+    steps, factor = limits.collapse_steps, limits.collapse_factor
+    for count, in_noise in ((steps, False), (max(steps, limits.noisy_steps), True)):
+        now, before = history.last("reward", count), history.before("reward", count)
+        if not now or not before or max(now) >= max(before) * factor:
+            return ""
+        best = max((fmean(before[at : at + steps]) for at in range(len(before) - steps + 1)), default=0.0)
+        if best <= 0 or max(now) >= best * factor:
+            return ""
+        # Where few answers make a step, ten low ones come by chance.
+        noise = median(abs(one - other) for one, other in pairwise(before))
+        if in_noise or noise <= best * factor:
+            after = f"after {best:.3g} on average of {steps} steps"
+            return f"the reward is at most {max(now):.3g} for {count} steps, {after}"
+    return ""
 
 
 def reward_below_start(history: History, limits: Limits) -> str:
@@ -131,7 +151,8 @@ def length_explosion(history: History, limits: Limits) -> str:
     now, before = history.last("length", limits.steps), history.before("length", limits.steps, last=10)
     if not now or len(before) < limits.steps or min(now) <= (usual := median(before)) * limits.longer_factor:
         return ""
-    return f"answers have {now[-1]:.0f} tokens on average, {now[-1] / usual:.1f} times as many as in the steps before"
+    times = f"{now[-1] / usual:.1f} times as many as" if usual else "0"
+    return f"answers have {now[-1]:.0f} tokens on average, {times} in the steps before"
 
 
 def length_collapse(history: History, limits: Limits) -> str:
@@ -269,10 +290,13 @@ class Judge:
     def __init__(self, limits: Limits | None = None) -> None:
         self.limits, self.history = limits or Limits(), History()
         self.active: set[str] = set()
+        # Whether a step had a validation: the history forgets it.
+        self.validated = False
 
     def add(self, step: Step) -> list[Sign]:
         """Add a step; return the signs that it shows and the step before did not."""
         self.history.add(step)
+        self.validated |= VALIDATION in step.phases
         found = {name: check(self.history, self.limits) for name, (_, check) in SIGNS.items()}
         shown = {name for name, what in found.items() if what}
         new = [Sign(name, SEVERITIES[name], step.number, found[name]) for name in found if name in shown - self.active]
@@ -290,7 +314,8 @@ class Judge:
             return None
         usual = median(times)
         pauses = sum(max(self.history.phase(name), default=0.0) for name in (VALIDATION, CHECKPOINT))
-        limit = max(self.limits.silent_seconds, self.limits.silent_factor * (usual + pauses))
+        least = 0.0 if self.validated else self.limits.validation_seconds
+        limit = max(self.limits.silent_seconds, least, self.limits.silent_factor * (usual + pauses))
         if seconds <= limit:
             return None
         what = f"no step for {seconds:.0f} s; a step took {usual:.0f} s"

@@ -16,7 +16,7 @@ import steps
 from log_lines import number, words
 from steps import Event, Phase, Step, Validation
 
-_STEP: Final = re.compile(r"step:(\d+) - ")
+_STEP: Final = re.compile(r"step:(\d{1,18}) - ")
 # The other lines that are read, and the phase that they begin.
 _BEGINS: Final = {
     "local_global_step_folder: ": steps.CHECKPOINT,
@@ -165,11 +165,18 @@ class VerlFile:
 def record(line: str) -> dict[str, Any] | None:
     """Return the object of a line of that file, or None."""
     try:
-        row = json.loads(line)
+        row = json.loads(line, parse_int=_integer)
     except ValueError:
         return None
     is_one = isinstance(row, dict) and isinstance(row.get("step"), int) and isinstance(row.get("data"), dict)
     return row if is_one else None
+
+
+def _integer(text: str) -> int:
+    """Read an integer of 64 bits, which is what verl writes; raise ValueError for a longer one."""
+    if len(text) > 20:
+        raise ValueError(text)
+    return int(text)
 
 
 def _numbers(data: Mapping[str, Any]) -> dict[str, float]:

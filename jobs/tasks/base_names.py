@@ -11,6 +11,7 @@ import json
 import re
 import shutil
 from collections import defaultdict
+from collections.abc import Iterable
 from pathlib import Path
 
 from checkpoints import header, read_json
@@ -99,23 +100,44 @@ def incomparable(config: Record, base: Record) -> str:
     )
 
 
-def use_base_names(folder: Path, base: Path, model: str) -> None:
-    """Rename the tensors like those of the base model; raise JobError where the two do not have the same tensors."""
-    ours, theirs = shapes_in(folder), shapes_in(base) or on_the_hub(model)
+def without_vision_model(names: Iterable[str], config: Record) -> str:
+    """Return the first tensor of a SigLIP tower without the part `vision_model`, or an empty text.
+
+    Other towers (Gemma 4, InternVL) never have that part.
+    """
+    tower = (config.get("vision_config") or {}).get("model_type")
+    gone = (name for name in names if re.search(r"(^|\.)vision_tower\.(?!vision_model\.)", name))
+    return min(gone, default="") if tower == "siglip_vision_model" else ""
+
+
+def use_base_names(folder: Path, base: Path | None, model: str) -> None:
+    """Rename the tensors like those of the base model; raise JobError where the two do not have the same tensors.
+
+    Where the base model's names are unknown, raise JobError for names that are known to be wrong.
+    """
+    ours, config = shapes_in(folder), read_json(folder / "config.json")
     # Without any weights of ours, the check of the whole result says more.
     if not ours:
         return
+    theirs = (shapes_in(base) if base else {}) or on_the_hub(model)
     if not theirs:
-        say(f"warning: the weights of {model} are neither here nor on the Hub: the tensors' names are not compared")
+        away = f"the weights of {model} are neither here nor on the Hub"
+        if name := without_vision_model(ours, config):
+            fix = f"put its safetensors files into {model}" if Path(model).is_dir() else "run the task fetch for it"
+            raise JobError(
+                f"{name} lacks vision_model in its name, so vLLM would not load it, and {away}, "
+                f"which have the right names: {fix}, then this task again"
+            )
+        say(f"warning: {away}: the tensors' names are not compared")
         return
     names = matching(ours, theirs)
     compare_shapes(ours, theirs, names)
-    have, config = {names.get(name, name) for name in ours}, read_json(folder / "config.json")
+    have = {names.get(name, name) for name in ours}
     unknown = sorted(name for name in have - theirs.keys() if not name.endswith(DERIVED))
     lost = sorted(name for name in theirs.keys() - have if not may_lack(name, config))
     wrong = [f"the base model lacks {len(unknown)} of its tensors ({examples(unknown)})"] if unknown else []
     wrong += [f"it lacks {len(lost)} of the base model ({examples(lost)})"] if lost else []
-    if wrong and (why := incomparable(config, read_json(base / "config.json"))):
+    if wrong and (why := incomparable(config, read_json(base / "config.json") if base else {})):
         say(f"warning: {' and '.join(wrong)}; {why}")
     elif wrong:
         raise JobError(f"the result has not the tensors of {model}, so a server would not load it: {'; '.join(wrong)}")

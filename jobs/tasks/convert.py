@@ -227,7 +227,7 @@ def complete(found: Checkpoint, task: Record, out: Path) -> None:
     copy_missing(step / ("actor/huggingface" if verl else "policy/tokenizer"), out, SMALL, replace=not verl)
     if base:
         copy_missing(base, out, SMALL)
-        use_base_names(out, base, task["model"])
+    use_base_names(out, base, task["model"])
     if not (out / "config.json").is_file():
         raise JobError(f"no config.json of {task['model']} was found: run the task fetch first")
     complete_config(out, settings(step / "config.yaml"))

@@ -104,18 +104,21 @@ def _with_options(function: Callable[..., int], *, rights: bool, logs: bool) -> 
             return function(source=Source(lambda: bundle.read(bundled), is_live=False), **others)
 
         @functools.cache
-        def wanted() -> tuple[Cluster, Expected]:
+        def wanted() -> tuple[Cluster, str, Callable[[], Expected]]:
             stack = options.stack(files, accelerator, arguments)
             with _slow_login_said():
                 cluster = client.connect(kubeconfig=kubeconfig, context=context, namespace=namespace)
-            with engines.choose(helm) as engine, explaining(stack):
-                return cluster, expected.render(stack, engine, cluster.namespace)
+
+            @functools.cache
+            def render() -> Expected:
+                with engines.choose(helm) as engine, explaining(stack):
+                    return expected.render(stack, engine, cluster.namespace)
+
+            return cluster, stack.name, render
 
         def ask() -> Evidence:
-            began = time.monotonic()
-            cluster, stack = wanted()
-            until = deadline.after(began)
-            found = collection.collect(cluster, stack, rights=rights, with_logs=logs or bool(saved), deadline=until)
+            until = functools.partial(deadline.after, time.monotonic())
+            found = collection.collect(*wanted(), rights=rights, with_logs=logs or bool(saved), deadline=until)
             if saved:
                 listed = bundle.write(saved, found)
                 sys.stderr.write(f"saved in {saved}: {', '.join(listed)}\n")

@@ -7,7 +7,6 @@ import importlib
 import os
 import pkgutil
 import sys
-from typing import TextIO
 
 import click
 from click.shell_completion import shell_complete
@@ -15,7 +14,7 @@ from click.shell_completion import shell_complete
 from postrender import textfile
 from postrender.cli import commands, output
 from postrender.cli.command import CommandGroup, from_click
-from postrender.errors import EXIT_CANNOT_RUN, EXIT_CLEAN, EXIT_INTERRUPTED, NO_MEMORY, GrpoError
+from postrender.errors import EXIT_CANNOT_RUN, EXIT_CLEAN, EXIT_INTERRUPTED, EXIT_UNREAD, NO_MEMORY, GrpoError
 
 _COMPLETE = "_GRPO_COMPLETE"
 _OF_OUTPUT = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
@@ -25,7 +24,7 @@ See "grpo COMMAND --help" for the options of a command.
 
 \b
 Exit codes: 0 no errors, 1 errors (or warnings with --fail-on warning), 2 wrong command line or input,
-3 could not run (no such file, no Helm).
+3 could not run (no such file, no Helm), 141 nobody read the output.
 
 \b
 To complete commands, options and values with the Tab key, add one line to the start-up file of your shell:
@@ -102,39 +101,37 @@ def _as_click_has_them(words: list[str]) -> list[str]:
     return words
 
 
-def _give_up(stream: TextIO) -> None:
-    """Discard buffered output: at exit Python would try to write it again, and print an error."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-
-
 def _cannot_write(error: OSError) -> int:
-    _give_up(sys.stdout)
+    output.give_up(sys.stdout)
     what = "the output cannot be written" if error.errno in _OF_OUTPUT else "could not run"
     try:
         sys.stderr.write(f"grpo: {what}: {error.strerror}\n")
         sys.stderr.flush()
     except OSError:
-        _give_up(sys.stderr)
+        output.give_up(sys.stderr)
     return EXIT_CANNOT_RUN
 
 
 def main(words: list[str] | None = None) -> int:
     """Run `grpo`; return the exit code of the command, or of the error that ended it."""
     # A stream is None if the shell has closed it (>&-).
-    if sys.stdout is None or sys.stderr is None:
+    if sys.stderr is None:
+        return EXIT_CANNOT_RUN
+    if sys.stdout is None:
+        sys.stderr.write("grpo: cannot write: stdout is closed\n")
         return EXIT_CANNOT_RUN
     for stream in (sys.stdout, sys.stderr):
         # Manifests are UTF-8 whatever the locale is.
         getattr(stream, "reconfigure", lambda **_: None)(encoding="utf-8", errors="backslashreplace")
     textfile.forget()
+    code = EXIT_UNREAD
     try:
         code = _run(sys.argv[1:] if words is None else words)
         sys.stdout.flush()
         sys.stderr.flush()
     except BrokenPipeError:
-        # The reader has closed the pipe, as with `grpo render | head`.
-        _give_up(sys.stdout)
-        return EXIT_CLEAN
+        # The reader has closed the pipe, as with `grpo render | head`; what the command found by then counts.
+        output.give_up(sys.stdout)
     except OSError as error:
         return _cannot_write(error)
     return code

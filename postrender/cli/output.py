@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Final, TextIO
@@ -48,6 +49,20 @@ class _Highlighter(RegexHighlighter):
         r"(?m)^ +\|\s+(?P<caret>\^)$",
         r"(?m)^(?P<count>\d+ (error|warning|info)s?(, \d+ (warning|info)s?)*)(;|$)",
     )
+
+
+def give_up(stream: TextIO) -> None:
+    """Discard buffered output: at exit Python would try to write it again, and print an error."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def tell(text: str) -> None:
+    """Write the last line to stderr: the exit code is that of the judgement, though nobody may read it."""
+    try:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+    except BrokenPipeError:
+        give_up(sys.stderr)
 
 
 def write(text: str) -> None:
@@ -132,8 +147,12 @@ class Report:
     def deliver(self, findings: Sequence[Finding]) -> int:
         """Print a report of findings; return the exit code."""
         text = formats.write(findings, self._form, self._fail_on)
-        if self._form == "text":
-            write(text)
-        else:
-            sys.stdout.write(text)
+        try:
+            if self._form == "text":
+                write(text)
+            else:
+                sys.stdout.write(text)
+        except BrokenPipeError:
+            # The exit code is that of the judgement, though nobody reads the rest.
+            give_up(sys.stdout)
         return EXIT_FINDINGS if is_at_least(findings, self._fail_on) else EXIT_CLEAN

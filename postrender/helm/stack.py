@@ -10,6 +10,7 @@ from typing import Any
 from postrender import paths
 from postrender.helm.engines import Engine, Rendered
 from postrender.values import merge, set_arguments
+from postrender.values.derived import mapping
 from postrender.values.merge import Values
 from postrender.values.set_arguments import Argument
 
@@ -17,6 +18,15 @@ from postrender.values.set_arguments import Argument
 _SUFFIX = {"network": "network", "storage": "storage", "raycluster": "ray"}
 # The names that Helm accepts; the schema reports a wrong name together with its key.
 _RELEASE = re.compile("[a-z0-9]([-a-z0-9]{0,51}[a-z0-9])?")
+
+
+def installs_network(sections: Mapping[str, Any]) -> bool:
+    """Return whether the chart network has objects for a stack: networks of GKE, or the RDMA plugin of the nodes.
+
+    `sections` are values over the defaults of the charts.
+    """
+    network = mapping(sections.get("network"))
+    return network.get("mode") == "multiNetwork" or bool(mapping(network.get("rdmaInstaller")).get("enabled"))
 
 
 @dataclass(frozen=True)
@@ -36,6 +46,11 @@ class Stack:
         profile = [paths.accelerator(accelerator)] if accelerator else []
         names = (*profile, *files)
         return cls(names, set_arguments.apply(merge.load(names), arguments), tuple(arguments))
+
+    @property
+    def name(self) -> str:
+        """Return the name of the stack, or an empty one if the values have none."""
+        return str(self.values.get("stack.name") or "")
 
     def layers(self) -> tuple[str, ...]:
         """Return the layers to install, in order; a job with its own cluster needs no raycluster layer."""

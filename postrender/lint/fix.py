@@ -1,4 +1,4 @@
-"""`grpo lint --fix`: print the proposed changes to the user's values files, ask, and write them."""
+"""`grpo lint --fix` and `grpo plan --fix`: print the changes to the user's values files, ask, and write them."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from postrender.finding import Finding, NewName
 from postrender.lint import values_editor
 from postrender.report import text as report_text
 from postrender.types import Json, Path
-from postrender.values import merge
+from postrender.values import set_arguments
 from postrender.values.merge import Values
 
 
 class _Plan:
     """The new texts of the files, and messages about proposals that cannot be written."""
 
-    def __init__(self, files: Sequence[str]) -> None:
-        self._files = files
-        self._merged: Values = merge.load(files)
+    def __init__(self, values: Values) -> None:
+        self._files = values.files
+        self._merged = values
         self.old: dict[str, bytes] = {}
         self.new: dict[str, bytes] = {}
         self.messages: list[str] = []
@@ -80,12 +80,14 @@ def _last(files: Sequence[str], file: str) -> int:
     return max(number for number, each in enumerate(files) if each == file)
 
 
-def apply(findings: Sequence[Finding], files: Sequence[str], *, yes: bool) -> bool:
+def apply(findings: Sequence[Finding], values: Values, *, command: str, yes: bool) -> bool:
     """Print the changes, ask unless `yes`, and write them; return whether a file was written.
+
+    `command` is the one that was given, for messages.
 
     Raises UsageError without a terminal to ask on, and OutputError if a file cannot be written: then none is.
     """
-    plan = _planned(findings, files)
+    plan = _planned(findings, values)
     for line in plan.messages:
         _print(f"{line}\n")
     changed = plan.changed()
@@ -96,7 +98,7 @@ def apply(findings: Sequence[Finding], files: Sequence[str], *, yes: bool) -> bo
     for file in changed:
         _refuse_read_only(file)
         _print("".join(_diff(file, plan.old[file], plan.new[file])))
-    if not yes and not _is_agreed(changed):
+    if not yes and not _is_agreed(changed, command):
         return False
     for file in changed:
         _write(file, plan.old[file], plan.new[file])
@@ -104,10 +106,14 @@ def apply(findings: Sequence[Finding], files: Sequence[str], *, yes: bool) -> bo
     return True
 
 
-def _planned(findings: Sequence[Finding], files: Sequence[str]) -> _Plan:
-    plan = _Plan(files)
+def _planned(findings: Sequence[Finding], values: Values) -> _Plan:
+    plan = _Plan(values)
     first: dict[Path, tuple[Json | NewName, str]] = {}
     for finding in findings:
+        # The values of a finding mend it together, so that the others are not written either.
+        if given := list(_of_arguments(finding, values)):
+            plan.messages += given
+            continue
         for path, value in finding.edits.items():
             if path not in first:
                 first[path] = value, finding.rule
@@ -118,6 +124,15 @@ def _planned(findings: Sequence[Finding], files: Sequence[str]) -> _Plan:
     for path, (value, rule) in sorted(first.items(), key=_last_names):
         plan.put(path, value, rule)
     return plan
+
+
+def _of_arguments(finding: Finding, values: Values) -> Iterator[str]:
+    """Yield a message for each value that --set or one of its relatives gives: no file can change it."""
+    for path in finding.edits:
+        node = values.node(path)
+        if node and set_arguments.is_place(node.at.file):
+            name, flag = ".".join(map(str, path)), node.at.file.strip("<>")
+            yield f"not fixed: {name} ({finding.rule}): {flag} gives it, and no file: change it there"
 
 
 def _last_names(edit: tuple[Path, tuple[Json | NewName, str]]) -> tuple[bool, int]:
@@ -135,11 +150,11 @@ def _diff(file: str, old: bytes, new: bytes) -> Iterator[str]:
         yield line.rstrip("\r\n") + "\n"
 
 
-def _is_agreed(changed: Sequence[str]) -> bool:
+def _is_agreed(changed: Sequence[str], command: str) -> bool:
     # stdin is None if the shell has closed it (<&-).
     if sys.stdin is None or not sys.stdin.isatty():
         raise UsageError(
-            "grpo lint: nothing was written, because there is no terminal to ask on", fix="add --yes to write it"
+            f"{command}: nothing was written, because there is no terminal to ask on", fix="add --yes to write it"
         )
     _print(f"write {', '.join(changed)}? [y/N] ")
     sys.stderr.flush()

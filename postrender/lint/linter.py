@@ -166,7 +166,8 @@ def _accelerator(merged: Values) -> Iterator[Finding]:
 
 
 def _has_recipe(merged: Values) -> bool:
-    return merged.node(("images", "training")) is not None
+    # A site file may name an image and change the configuration too, but does not say what is in the image.
+    return any(merged.node(path) for path in (("job", "version"), ("images", "training", "rayVersion")))
 
 
 def _recipe(merged: Values) -> Iterator[Finding]:

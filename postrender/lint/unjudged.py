@@ -8,7 +8,7 @@ from postrender.errors import InputError
 from postrender.lint.linter import described_run
 from postrender.plan import planner
 from postrender.types import Json
-from postrender.values import models
+from postrender.values import models, profiles
 from postrender.values.config import Effective
 from postrender.values.derived import mapping
 from postrender.values.merge import Values
@@ -33,6 +33,10 @@ def of(values: Values) -> Iterator[str]:
         yield "the wiring (grpo-post-render adds it)"
     if any(mapping(entry).get("file") for entry in mapping(values.get("job.rewards")).values()):
         yield "what the files of job.rewards return (rewards are not executed: grpo try-reward)"
+    labels = {key: {str(value)} for key, value in mapping(values.get("accelerator.nodeSelector")).items()}
+    known = profiles.chosen(labels)
+    if values.get("accelerator.worker") and not (known and all(each.cpu and each.memory for each in known)):
+        yield "whether a worker fits on its node (no profile says what such a node offers: grpo doctor)"
     yield from _memory(values)
 
 

@@ -9,12 +9,13 @@ import os
 import tarfile
 import zlib
 from dataclasses import asdict
-from typing import Any, Final, TypeVar, get_origin, get_type_hints
+from typing import Any, Final, TypeVar, get_args, get_origin, get_type_hints
 
 from postrender import masking
 from postrender.errors import InputError, Location, OutputError, UnreadableError
 from postrender.live.evidence import Evidence
 from postrender.live.expected import Expected
+from postrender.types import Json, Untyped
 
 T = TypeVar("T")
 
@@ -34,7 +35,7 @@ def write(path: str, evidence: Evidence) -> list[str]:
     """
     about = {"format": _FORMAT, "context": evidence.context, "time": evidence.time, "unread": evidence.unread}
     members: dict[str, Any] = {
-        _ABOUT: {**about, "record": evidence.record},
+        _ABOUT: {**about, "record": evidence.record, "ray": evidence.ray},
         _EXPECTED: masking.clean(asdict(evidence.expected)),
         _LOGS: evidence.logs,
         **{f"{_OBJECTS}{kind}.json": objects for kind, objects in sorted(evidence.objects.items())},
@@ -69,7 +70,8 @@ def read(path: str) -> Evidence:
     except OSError as error:
         if not error.strerror:
             raise wrong from error
-        raise UnreadableError(f"cannot be read: {error.strerror}", at=Location(path)) from error
+        fix = f"name a file that you may read; {fix}"
+        raise UnreadableError(f"cannot be read: {error.strerror}", at=Location(path), fix=fix) from error
     except (tarfile.TarError, zlib.error, lzma.LZMAError, EOFError, ValueError, TypeError, LookupError) as error:
         raise wrong from error
 
@@ -90,10 +92,8 @@ def _evidence(content: dict[str, Any]) -> Evidence:
         raise TypeError("not this format")
     kinds = {os.path.basename(name).removesuffix(".json"): name for name in content if name.startswith(_OBJECTS)}
     objects = {kind: content[name] for kind, name in kinds.items()}
-    for each in (*objects.values(), *expected.objects.values()):
-        if not (isinstance(each, list) and all(isinstance(item, dict) for item in each)):
-            raise TypeError("expected lists of objects")
     fields = {name: about[name] for name in ("context", "time", "unread", "record")}
+    fields["ray"] = about.get("ray") or {}
     return _typed(Evidence, {**fields, "expected": expected, "objects": objects, "logs": content.get(_LOGS) or {}})
 
 
@@ -101,9 +101,21 @@ def _typed(kind: type[T], fields: dict[str, Any]) -> T:
     """Return a dataclass with these fields; raise TypeError for a missing or unknown field, or one of another type."""
     made = kind(**fields)
     for name, hint in get_type_hints(kind).items():
-        if not isinstance(getattr(made, name), get_origin(hint) or hint):
+        if not _is(getattr(made, name), hint):
             raise TypeError(f"{name} has another type")
     return made
+
+
+def _is(value: Json, hint: Untyped) -> bool:
+    """Return whether a value has a type, with everything in it; JSON writes a tuple as a list."""
+    kind: Untyped = get_origin(hint) or hint
+    inside = get_args(hint)
+    if kind is tuple:
+        return isinstance(value, list) and len(value) == len(inside) and all(map(_is, value, inside))
+    if kind is Any or not isinstance(value, kind):
+        return kind is Any
+    items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return all(_is(each, inside[-1]) for each in items)
 
 
 def _content(archive: tarfile.TarFile, entry: tarfile.TarInfo) -> bytes:

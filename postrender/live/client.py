@@ -45,7 +45,7 @@ class RefusedError(Exception):
         return self.status == _NOT_FOUND
 
 
-class _Said(logging.Handler):
+class _CredentialErrors(logging.Handler):
     """Keep what the client logs about a credential program; without any handler Python would print it on stderr."""
 
     last = ""
@@ -58,7 +58,7 @@ class _Said(logging.Handler):
             self.last = "its own message is above" if said.startswith("'NoneType' object") else said
 
 
-_SAID: Final = _Said(logging.ERROR)
+_CREDENTIAL_ERRORS: Final = _CredentialErrors(logging.ERROR)
 
 
 class Cluster:
@@ -103,7 +103,8 @@ class Cluster:
         try:
             answer = self._client.call_api(*call, _request_timeout=_TIMEOUT)
             data = answer.read()
-        except (ApiException, HTTPError, OSError) as error:
+        # A token with letters that no header can have is a UnicodeError.
+        except (ApiException, HTTPError, OSError, UnicodeError) as error:
             raise RefusedError(0, _reason(error)) from error
         text = (data or b"").decode("utf-8", errors="replace")
         if answer.status not in _OK:
@@ -197,6 +198,11 @@ def connect(*, kubeconfig: str | None = None, context: str | None = None, namesp
     where = kubeconfig or os.environ.get("KUBECONFIG") or "~/.kube/config"
     chosen, found = _choose(where, context)
     _load(settings, where, chosen)
+    if not settings.verify_ssl:
+        import urllib3  # noqa: PLC0415 (the client's)
+
+        # The kubeconfig says so; else the client would say it for each question.
+        urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
     return Cluster(ApiClient(settings), chosen, namespace or found.get("namespace") or "default")
 
 
@@ -222,14 +228,14 @@ def _load(settings: Configuration, where: str, context: str) -> None:
     """Put a context of the kubeconfig into the settings of the client; start its credential program if it has one."""
     from kubernetes.config import load_kube_config  # noqa: PLC0415 (an extra)
 
-    _SAID.last = ""
-    logging.getLogger().addHandler(_SAID)
+    _CREDENTIAL_ERRORS.last = ""
+    logging.getLogger().addHandler(_CREDENTIAL_ERRORS)
     with _usable(where):
         # persist_config: a token that the client renews would be written into the user's file.
         load_kube_config(where, context, client_configuration=settings, persist_config=False)
-    if _SAID.last:
+    if _CREDENTIAL_ERRORS.last:
         raise ClusterError(
-            f"the credential program of the context {context!r} has failed: {_SAID.last}",
+            f"the credential program of the context {context!r} has failed: {_CREDENTIAL_ERRORS.last}",
             fix="log in again (or install the program); kubectl get pods must work first",
         )
 

@@ -12,11 +12,12 @@ from typing import Any, Final
 from postrender import masking
 from postrender.deadline import Deadline
 from postrender.errors import ClusterError
-from postrender.live import definitions, logs
+from postrender.live import definitions, logs, submission
 from postrender.live.client import Cluster, RefusedError
 from postrender.live.evidence import Evidence, Objects
 from postrender.live.expected import Expected
-from postrender.live.round import Round
+from postrender.live.objects import plural
+from postrender.live.queries import Queries
 from postrender.manifests.pods import mapping, sequence
 from postrender.manifests.scopes import NO_NAMESPACE
 
@@ -60,6 +61,8 @@ def _inside(namespace: str, name: str) -> dict[str, tuple[str, Query]]:
         "rayclusters": (f"/apis/ray.io/v1/{where}/rayclusters", {}),
         "pods": (f"/api/v1/{where}/pods", {"labelSelector": f"{_STACK}={name}"}),
         "events": (f"/api/v1/{where}/events", {"fieldSelector": "type=Warning"}),
+        # The scheduler does not call it a warning.
+        "preemptions": (f"/api/v1/{where}/events", {"fieldSelector": "reason=Preempted"}),
         "persistentvolumeclaims": (f"/api/v1/{where}/persistentvolumeclaims", {}),
         "serviceaccounts": (f"/api/v1/{where}/serviceaccounts", {}),
         "resourcequotas": (f"/api/v1/{where}/resourcequotas", {}),
@@ -70,13 +73,13 @@ def _inside(namespace: str, name: str) -> dict[str, tuple[str, Query]]:
     }
 
 
-def _calls(cluster: Cluster, expected: Expected, *, rights: bool) -> dict[str, Callable[[], Objects]]:
+def _calls(cluster: Cluster, name: str) -> dict[str, Callable[[], Objects]]:
     """Return what is asked for each kind of evidence."""
     calls: dict[str, Callable[[], Objects]] = {
         kind: lambda path=path, query=query: _list(cluster, path, query)  # type: ignore[misc]
-        for kind, (path, query) in {**_inside(expected.namespace, expected.name), **_CLUSTER}.items()
+        for kind, (path, query) in {**_inside(cluster.namespace, name), **_CLUSTER}.items()
     }
-    where = f"/api/v1/namespaces/{expected.namespace}"
+    where = f"/api/v1/namespaces/{cluster.namespace}"
     # Of Secrets only the metadata: the server sends no value.
     calls["releases"] = lambda: cluster.items(f"{where}/secrets", metadata_only=True, labelSelector="owner=helm")
     for kind in _METADATA_ONLY:
@@ -85,9 +88,12 @@ def _calls(cluster: Cluster, expected: Expected, *, rights: bool) -> dict[str, C
     calls["version"] = lambda: [mapping(cluster.get("/version"))]
     calls["apis"] = lambda: [mapping(cluster.get("/apis"))]
     calls["definitions"] = lambda: [definitions.shortened(cluster.get(path)) for path in definitions.PATHS]
-    if rights:
-        calls["reviews"] = lambda: [cluster.review(each) for each in _actions(expected)]
     return calls
+
+
+def _reviews(cluster: Cluster, expected: Expected) -> Objects:
+    """Return whether the user may do each thing that an install does; raise RefusedError."""
+    return [cluster.review(each) for each in _actions(expected)]
 
 
 def _list(cluster: Cluster, path: str, query: Query) -> Objects:
@@ -123,48 +129,56 @@ def _actions(expected: Expected) -> list[dict[str, str]]:
         for item in objects:
             kind, group = str(item.get("kind")), str(item.get("apiVersion")).rpartition("/")[0].partition("/")[0]
             namespace = "" if (group, kind) in NO_NAMESPACE else expected.namespace
-            action = {"verb": "create", "group": group, "resource": _plural(kind), "namespace": namespace}
+            action = {"verb": "create", "group": group, "resource": plural(kind), "namespace": namespace}
             if action not in found:
                 found.append(action)
     return found
 
 
-def _plural(kind: str) -> str:
-    lower = kind.lower()
-    if lower.endswith("y"):
-        return f"{lower[:-1]}ies"
-    return f"{lower}es" if lower.endswith("s") else f"{lower}s"
-
-
 def collect(
     cluster: Cluster,
-    expected: Expected,
+    name: str,
+    render: Callable[[], Expected],
     *,
     rights: bool = False,
     with_logs: bool = False,
-    deadline: Deadline | None = None,
+    deadline: Callable[[], Deadline] = Deadline,
 ) -> Evidence:
-    """Ask for everything at once, and wait until the deadline; with `rights` also what the user may install.
+    """Ask for everything at once, render the stack of this name meanwhile, and then wait until the deadline.
 
-    What lies in pods, the record of the run and with `with_logs` the last lines of its programs, is asked for as soon
-    as the pods are known, within the same time. What did not come in time is named as not read.
+    With `rights` also what the user may install is asked. What lies in pods, the record of the run and with
+    `with_logs` the last lines of its programs, is asked for as soon as the pods are known, within the same time. What
+    did not come in time is named as not read.
 
-    Raises ClusterError if nothing at all could be read.
+    Raises what `render` raises, and ClusterError if nothing at all could be read.
     """
-    evidence = Evidence(expected, cluster.context, time.time())
-    deadline = deadline or Deadline()
-    round_ = Round(deadline)
-    for kind, call in _calls(cluster, expected, rights=rights).items():
-        round_.ask(kind, call, functools.partial(_take, evidence, kind))
-    for name in round_.answers():
-        if name == "pods":
-            _ask_in_pods(cluster, evidence, round_, with_logs=with_logs)
-    evidence.unread.update(dict.fromkeys(round_.open, f"no answer within {deadline.seconds:.0f} s"))
-    if "pods" in round_.open:
+    asked, queries = time.time(), Queries()
+    # It is made before the first answer is taken.
+    evidence: Evidence
+
+    def take(kind: str) -> Callable[[Objects | RefusedError], None]:
+        return lambda answer: _take(evidence, kind, answer)
+
+    for kind, call in _calls(cluster, name).items():
+        queries.ask(kind, call, take(kind))
+    expected = render()
+    evidence = Evidence(expected, cluster.context, asked)
+    if rights:
+        queries.ask("reviews", functools.partial(_reviews, cluster, expected), take("reviews"))
+    until = deadline()
+    for answered in queries.answers(until):
+        if answered == "pods":
+            _ask_in_pods(cluster, evidence, queries, with_logs=with_logs)
+        if answered in ("pods", "rayjobs"):
+            _ask_ray(cluster, evidence, queries)
+    evidence.unread.update(dict.fromkeys(queries.open, f"no answer within {until.seconds:.0f} s"))
+    if "pods" in queries.open:
         late = ("status.json", "logs of pods") if with_logs else ("status.json",)
         evidence.unread.update(dict.fromkeys(late, "not asked for, because the pods were not read"))
     if not evidence.objects:
-        said = next(iter(evidence.unread.values()), "it knows nothing of what was asked")
+        said = next(
+            iter(evidence.unread.values()), "it answered 404 to every request; is this a Kubernetes API server?"
+        )
         raise ClusterError(
             f"nothing can be read from the API server of the context {cluster.context!r}: {said}",
             fix="log in again, or choose another cluster with --context; kubectl get pods must work first",
@@ -180,16 +194,43 @@ def _take(evidence: Evidence, kind: str, answer: Objects | RefusedError) -> None
         evidence.unread[kind] = masking.text(str(answer))
 
 
-def _ask_in_pods(cluster: Cluster, evidence: Evidence, round_: Round, *, with_logs: bool) -> None:
+def _ask_in_pods(cluster: Cluster, evidence: Evidence, queries: Queries, *, with_logs: bool) -> None:
     """Ask for what programs in pods can read, and for what they have printed."""
     head, folder = logs.head_of(evidence), evidence.expected.run_directory
     if head and folder:
         # The guard writes it; the head pod mounts the volume.
         words = ["sh", "-c", f"cat {shlex.quote(f'{folder}/status.json')} || true"]
         call = functools.partial(cluster.execute, head, "ray-head", words)
-        round_.ask("status.json", call, functools.partial(_take_record, evidence))
+        queries.ask("status.json", call, functools.partial(_take_record, evidence))
     for name, of_log in logs.calls(cluster, evidence).items() if with_logs else ():
-        round_.ask(name, of_log, functools.partial(logs.take, evidence, name))
+        queries.ask(name, of_log, functools.partial(logs.take, evidence, name))
+
+
+def _ask_ray(cluster: Cluster, evidence: Evidence, queries: Queries) -> None:
+    """Ask Ray for the job that KubeRay has submitted, once the pods and the RayJob are known."""
+    status = mapping((evidence.find("rayjobs", evidence.expected.job) or {}).get("status"))
+    head, job = logs.head_of(evidence), status.get("jobId")
+    # KubeRay chooses the name before it submits the job.
+    is_submitted = status.get("jobStatus") or submission.delay(evidence) is not None
+    if head and job and is_submitted:
+        call = functools.partial(cluster.execute, head, "ray-head", submission.question(str(job)))
+        queries.ask("job in Ray", call, functools.partial(_take_job, evidence))
+
+
+def _take_job(evidence: Evidence, answer: str | RefusedError) -> None:
+    """Keep what Ray says of the job, or why it could not be asked."""
+    try:
+        if isinstance(answer, RefusedError):
+            raise answer
+        # The image may print warnings first. Without an answer the last line says why.
+        last = (answer.strip().splitlines() or ["no answer"])[-1]
+        evidence.ray = masking.clean(mapping(json.loads(last)))
+        if not evidence.ray:
+            raise RefusedError(0, last)
+    except RefusedError as error:
+        evidence.unread["job in Ray"] = masking.text(str(error))
+    except ValueError:
+        evidence.unread["job in Ray"] = masking.text(last)
 
 
 def _shortened(pod: dict[str, Any]) -> dict[str, Any]:

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from postrender.live.expected import Expected
-from postrender.manifests.pods import mapping, sequence
+from postrender.live.objects import labels_of, name_of
+from postrender.manifests.pods import mapping
 
 Objects = list[dict[str, Any]]
 
@@ -17,7 +18,8 @@ class Evidence:
 
     A kind that the cluster does not have, such as Kueue's, has no objects and is not `unread`. `allPods` are those of
     all namespaces, for the room on the nodes. `releases` has only the metadata of Helm's Secrets. `record` is the
-    status.json in the run's directory, `logs` are the last lines of programs, by their names.
+    status.json in the run's directory, `ray` is what Ray's Jobs API says of the job, `logs` are the last lines of
+    programs, by their names.
     """
 
     expected: Expected
@@ -26,6 +28,7 @@ class Evidence:
     objects: dict[str, Objects] = field(default_factory=dict)
     unread: dict[str, str] = field(default_factory=dict)
     record: dict[str, Any] = field(default_factory=dict)
+    ray: dict[str, Any] = field(default_factory=dict)
     logs: dict[str, str] = field(default_factory=dict)
 
     def of(self, kind: str) -> Objects:
@@ -46,25 +49,3 @@ class Evidence:
         """Return the pods of the Ray cluster."""
         name = self.cluster
         return [pod for pod in self.of("pods") if name and labels_of(pod).get("ray.io/cluster") == name]
-
-
-def name_of(item: dict[str, Any]) -> str:
-    """Return the name of an object."""
-    return str(mapping(item.get("metadata")).get("name", ""))
-
-
-def labels_of(item: dict[str, Any]) -> dict[str, Any]:
-    """Return the labels of an object."""
-    return mapping(mapping(item.get("metadata")).get("labels"))
-
-
-def conditions(item: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return the conditions of an object by their type."""
-    found = map(mapping, sequence(mapping(item.get("status")).get("conditions")))
-    return {str(each.get("type")): each for each in found}
-
-
-def is_ready(item: dict[str, Any]) -> bool:
-    """Return whether a pod or a node is ready and stays."""
-    stays = "deletionTimestamp" not in mapping(item.get("metadata"))
-    return stays and conditions(item).get("Ready", {}).get("status") == "True"

@@ -9,10 +9,13 @@ from typing import Any, Final
 
 from postrender.helm.engines import Engine
 from postrender.helm.stack import Stack
-from postrender.live import planned
+from postrender.lint.linter import described_run
+from postrender.live.objects import name_of
 from postrender.manifests import pods
 from postrender.manifests.pods import mapping
+from postrender.plan import host, planner
 from postrender.values import gke_versions, merge, mutations
+from postrender.values.merge import Values
 from postrender.yaml import reader
 from postrender.yaml.reader import Node
 
@@ -34,7 +37,7 @@ class Expected:
     places: dict[str, tuple[str, str]] = field(default_factory=dict, repr=False)
     # The models of the hub, by the value that names each.
     models: dict[str, str] = field(default_factory=dict)
-    # What grpo plan says about the memory of a node (live/planned.py).
+    # What grpo plan says about the memory of a node; a bundle has it too.
     host: dict[str, Any] = field(default_factory=dict)
     # What the values ask of GKE: value, what it is, and versions (values/gke_versions.py).
     gke: list[Sequence[Any]] = field(default_factory=list)
@@ -49,12 +52,12 @@ class Expected:
     @property
     def job(self) -> str:
         """Return the name of the RayJob."""
-        return next((_name(each) for each in self.of_kind("RayJob")), "")
+        return next((name_of(each) for each in self.of_kind("RayJob")), "")
 
     @property
     def cluster(self) -> str:
         """Return the name of the RayCluster; empty where KubeRay names it, because the job brings its own."""
-        return next((_name(each) for each in self.of_kind("RayCluster")), "")
+        return next((name_of(each) for each in self.of_kind("RayCluster")), "")
 
     @property
     def owner(self) -> str:
@@ -83,10 +86,6 @@ class Expected:
         return sum(pod.gpu_container()[1] * (pod.count or 0) for _, pod in self.roles())
 
 
-def _name(item: dict[str, Any]) -> str:
-    return str(mapping(item.get("metadata")).get("name", ""))
-
-
 def render(stack: Stack, engine: Engine, namespace: str) -> Expected:
     """Render the layers of a stack for a namespace; raise as Stack.render does."""
     layers = stack.layers()
@@ -96,14 +95,14 @@ def render(stack: Stack, engine: Engine, namespace: str) -> Expected:
     run = stack.values.get("job.name")
     accelerator = mapping(stack.values.effective().get("accelerator"))
     return Expected(
-        str(stack.values.get("stack.name", "")),
+        stack.name,
         namespace,
         {layer: stack.release(layer) for layer in layers},
         {layer: reader.load_objects(text, layer) for layer, text in rendered.items()},
         f"{mount}/runs/{run}" if mount and run else "",
         dict(_places(stack.values.root, "")),
         {path: str(name) for path in _MODELS if _MODEL.fullmatch(str(name := stack.values.get(path, "")))},
-        planned.host_memory(stack.values),
+        _host_memory(stack.values),
         list(gke_versions.needs(merge.over_defaults(stack.values))),
         sorted(mapping(accelerator.get("resources"))),
         sorted({str(mapping(claim).get("deviceClass")) for claim in mapping(accelerator.get("claims")).values()}),
@@ -118,3 +117,19 @@ def _places(node: Node, path: str) -> Iterator[tuple[str, tuple[str, str]]]:
     if isinstance(node.value, dict):
         for key, child in node.value.items():
             yield from _places(child, f"{path}.{key}" if path else str(key))
+
+
+def _host_memory(values: Values) -> dict[str, Any]:
+    """Return what `grpo plan` says of a node: verdict, peak, limit, what only one phase has; else `reason`, why not."""
+    run = described_run(values)
+    if run is None:
+        return {"reason": "the values describe no run on a machine"}
+    setup, reason = (found := planner.plan(run)).setup, found.reason
+    if setup is None or setup.machine.host is None:
+        return {"reason": reason or "the memory of a node is not known"}
+    return {
+        "verdict": host.verdict(setup),
+        "peak": str(host.peak(setup)),
+        "limit": str(setup.machine.host),
+        "during": {phase: {item.name: str(item.fixed) for item in host.during(setup, phase)} for phase in host.PHASES},
+    }

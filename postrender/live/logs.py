@@ -8,7 +8,8 @@ from typing import Any, Final
 
 from postrender import masking
 from postrender.live.client import Cluster, RefusedError
-from postrender.live.evidence import Evidence, is_ready, labels_of, name_of
+from postrender.live.evidence import Evidence
+from postrender.live.objects import is_ready, labels_of, name_of
 from postrender.manifests.pods import mapping, sequence
 
 # The end of each log.
@@ -35,7 +36,9 @@ Logs = dict[str, str]
 def head_of(evidence: Evidence) -> str:
     """Return the name of the head pod that can be asked, or an empty text."""
     heads = [pod for pod in evidence.of("pods") if labels_of(pod).get("ray.io/node-type") == "head" and is_ready(pod)]
-    return name_of(heads[0]) if heads else ""
+    # A task beside the run may have a cluster of its own.
+    own = [pod for pod in heads if labels_of(pod).get("ray.io/cluster") == evidence.cluster]
+    return name_of((own or heads)[0]) if heads else ""
 
 
 def calls(cluster: Cluster, evidence: Evidence) -> dict[str, Callable[[], Logs]]:

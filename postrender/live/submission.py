@@ -1,4 +1,4 @@
-"""Say whether the operator hands the job to Ray.
+"""Say whether the operator hands the job to Ray, and ask Ray itself.
 
 In HTTPMode KubeRay calls a RayJob Running before it has asked the head for the job, and as long as no answer comes: the
 cluster is there, Ray lists no job, and nothing fails (NVIDIA-NeMo/RL pull request 2749, docs/howto/operator.md).
@@ -6,15 +6,42 @@ cluster is there, Ray lists no job, and nothing fails (NVIDIA-NeMo/RL pull reque
 
 from __future__ import annotations
 
+import base64
+import zlib
+from pathlib import Path
 from typing import Final
 
+from postrender.helm import kubectl
 from postrender.live import times
-from postrender.live.evidence import Evidence, conditions, is_ready
+from postrender.live.evidence import Evidence
+from postrender.live.objects import conditions, is_ready
 from postrender.manifests.pods import mapping
 
 # Seconds that an operator needs to submit a job.
 _GRACE: Final = 120.0
 _BEFORE: Final = ("Initializing", "Running")
+# What a job in Ray ends with.
+_ENDED: Final = ("SUCCEEDED", "FAILED", "STOPPED")
+# States in which KubeRay itself has ended the job, or does so now.
+_OVER: Final = ("Complete", "Failed", "Suspending", "Suspended", "Retrying", "Waiting")
+# Runs a packed program with the words after it. What it says on stderr is an answer too.
+_SHELL: Final = (
+    'exec python3 -I -c "import base64, sys, zlib; exec(zlib.decompress(base64.b64decode(sys.argv.pop(1))))" "$@" 2>&1'
+)
+
+
+def ended_in_ray(evidence: Evidence) -> str:
+    """Return with what the job has ended in Ray, if KubeRay does not know it; else an empty text."""
+    state = mapping((evidence.find("rayjobs", evidence.expected.job) or {}).get("status"))
+    said = str(evidence.ray.get("status") or "")
+    known = state.get("jobDeploymentStatus") in _OVER or state.get("jobStatus") == said
+    return said if said in _ENDED and not known else ""
+
+
+def question(job: str) -> list[str]:
+    """Return the command that asks the head of its pod for a job: JSON, or a sentence why there is none."""
+    text = Path(kubectl.program("ray_jobs")).read_bytes()
+    return ["sh", "-c", _SHELL, "sh", base64.b64encode(zlib.compress(text, 9)).decode(), "state", job]
 
 
 def delay(evidence: Evidence) -> float | None:

@@ -11,6 +11,7 @@ from typing import Any, Final
 from postrender.types import Json
 from postrender.values import mutations, profiles
 from postrender.values.profiles import Machine
+from postrender.values.quantity import whole
 
 Path = tuple[str | int, ...]
 
@@ -41,7 +42,6 @@ _TEMPLATES: Final[dict[str, tuple[str, ...]]] = {
         "spec.rayClusterConfig.workerGroupSpecs.*.template",
     ),
 }
-_MANY: Final = 1000
 RAY: Final = ("RayCluster", "RayJob", "RayCronJob", "RayService")
 # Objects that contain other objects; ResourceList is the input of a kustomize function.
 HOLDERS: Final = ("List", "ResourceList")
@@ -99,19 +99,7 @@ class Pod:
 
 def gpus(container: Mapping[str, Any]) -> int:
     """Return a container's GPU limit; 0 if it has none that Kubernetes accepts."""
-    limit = mapping(mapping(container.get("resources")).get("limits")).get(GPU)
-    if limit is None:
-        return 0
-    text = str(limit)
-    if text.isascii() and text.isdecimal():
-        return int(text)
-    # 8.0, 8e0 and 8000m are 8 as well.
-    thousandths = text.endswith("m")
-    try:
-        number = float(text.removesuffix("m")) / (1000 if thousandths else 1)
-    except ValueError:
-        return 0
-    return int(number) if not isinstance(limit, bool) and 0 < number < _MANY and number.is_integer() else 0
+    return whole(mapping(mapping(container.get("resources")).get("limits")).get(GPU))
 
 
 def requested(container: Mapping[str, Any]) -> dict[str, str]:

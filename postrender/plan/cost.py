@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from postrender.values.derived import mapping
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from postrender.values.config import Effective
 
 _HOUR = 3600
@@ -56,8 +58,13 @@ def price(run: Effective) -> float | None:
 
 def step_time(run: Effective) -> StepTime | None:
     """Return the step time in the values for this machine and this number of nodes; None if they have none."""
-    found = mapping(run.value(f"job.stepTimes.{run.accelerator}"))
+    return step_time_of(mapping(run.value("job.stepTimes")), run.accelerator, run.nodes)
+
+
+def step_time_of(times: Mapping[str, Any], accelerator: str, nodes: int) -> StepTime | None:
+    """Return the step time in a section `job.stepTimes` for so many nodes of a machine; None if it has none."""
+    found = mapping(times.get(accelerator))
     seconds = found.get("seconds")
-    if found.get("nodes") != run.nodes or not isinstance(seconds, int | float) or seconds <= 0:
+    if found.get("nodes") != nodes or not isinstance(seconds, int | float) or seconds <= 0:
         return None
     return StepTime(seconds, str(found.get("source") or "your values"))

@@ -152,10 +152,14 @@ def converted(run: Effective) -> Bytes:
 
 
 def machine(run: Effective) -> Machine:
-    """Return the machine of the values; raise UnknownError if its GPUs are not known."""
+    """Return the machine of the values; raise UnknownError if its GPUs or the number of nodes are not known."""
     memory = run.value("accelerator.gpuMemoryGigabytes")
-    if not isinstance(memory, int | float) or run.gpus < 1 or run.nodes < 1:
+    if not isinstance(memory, int | float):
         raise UnknownError("the memory of a GPU")
+    if run.gpus < 1:
+        raise UnknownError("the number of a node's GPUs")
+    if run.nodes < 1:
+        raise UnknownError("the number of nodes")
     return Machine(
         name=run.accelerator,
         nodes=run.nodes,

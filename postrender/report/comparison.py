@@ -25,14 +25,14 @@ def write(answers: Mapping[str, Answer], form: str) -> str:
     rows = [_row(name, answer) for name, answer in answers.items()]
     table = report.markdown_table(_HEAD, rows) if form == "markdown" else report.text_table(_HEAD, rows)
     notes = ["sequences: how many of the longest ones an engine generates at a time"]
-    notes += [f"{name}: {each.plan.verdict}, {each.plan.reason}" for name, each in answers.items() if each.plan.reason]
+    notes += [f"{name}: {each.verdict}, {each.reason}" for name, each in answers.items() if each.reason]
     return "\n".join([*table, "", *notes]) + "\n"
 
 
 def _row(name: str, answer: Answer) -> Sequence[str]:
     plan = answer.plan
     if plan.setup is None:
-        return (name, "", plan.verdict, *[""] * 5)
+        return (name, "", answer.verdict, *[""] * 5)
     machine = plan.setup.machine
     # vLLM always takes its whole share, so its phase says something only where it does not fit.
     told = [each for each in plan.phases if each.phase.name != GENERATION or each.verdict != FITS]
@@ -40,7 +40,7 @@ def _row(name: str, answer: Answer) -> Sequence[str]:
     return (
         name,
         f"{machine.nodes} × {machine.gpus}",
-        plan.verdict,
+        answer.verdict,
         fullest.name,
         str(fullest.peak),
         f"{fullest.peak.share(fullest.usable):.0%}",

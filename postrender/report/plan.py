@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from postrender.plan import host, planner
-from postrender.plan.phase import NOT_MODELLED, TIGHT
+from postrender.plan.phase import FITS, NOT_MODELLED, TIGHT
 from postrender.report import topology
 from postrender.values.config import OF_VALUES
 
@@ -30,13 +30,27 @@ ASSUMPTIONS: Final = (
 
 
 class Answer(NamedTuple):
-    """What `grpo plan` says about a run: the plan, its cost, the limits, what helps, and the rules that it breaks."""
+    """What `grpo plan` says about a run: the plan, its cost, the limits, what helps, and the rules that it breaks.
+
+    Each rule has what is wrong.
+    """
 
     plan: Plan
     cost: Cost | None = None
     limits: Sequence[Limit] = ()
     changes: Sequence[Change] = ()
-    errors: Sequence[str] = ()
+    errors: Sequence[tuple[str, str]] = ()
+
+    @property
+    def verdict(self) -> str:
+        """Return the plan's verdict; a run whose values have errors is not said to fit."""
+        return NOT_MODELLED if self.errors and self.plan.verdict == FITS else self.plan.verdict
+
+    @property
+    def reason(self) -> str:
+        """Return why the run is not modelled, empty if it is."""
+        has_errors = self.verdict != self.plan.verdict
+        return f"the values have errors; as they were read, the run {FITS}" if has_errors else self.plan.reason
 
 
 def write(answer: Answer, form: str, *, explain: bool = False) -> str:
@@ -66,7 +80,7 @@ def _lines(answer: Answer, *, markdown: bool, explain: bool) -> Iterator[str]:
         yield from ["", "what helps, the best first:"]
         for change in answer.changes:
             yield from _change(change)
-    yield from ["", f"{plan.verdict} (computed, not measured)"]
+    yield from ["", f"{': '.join(filter(None, (answer.verdict, answer.reason)))} (computed, not measured)"]
 
 
 def _limits(answer: Answer) -> Iterator[str]:
@@ -172,18 +186,18 @@ def _below(plan: Plan, setup: Setup) -> Iterator[str]:
 
 def tree(answer: Answer) -> dict[str, Any]:
     """Return the JSON of an answer; sizes are in GiB."""
-    plan, cost = answer.plan, answer.cost
+    plan, cost, errors = answer.plan, answer.cost, list(dict.fromkeys(rule for rule, _ in answer.errors))
     if plan.setup is None:
         return {
             "verdict": NOT_MODELLED,
             "reason": plan.reason,
             "phases": [],
-            "errors": list(answer.errors),
+            "errors": errors,
             "assumptions": list(ASSUMPTIONS),
         }
     setup, cache = plan.setup, plan.cache
     found: dict[str, Any] = {
-        "verdict": plan.verdict,
+        "verdict": answer.verdict,
         "model": {"name": setup.model.name, "parameters": setup.parameters.total},
         "usableGiB": _gib(setup.machine.gpu.gib),
         "phases": [
@@ -226,9 +240,11 @@ def tree(answer: Answer) -> dict[str, Any]:
             }
             for each in answer.changes
         ],
-        "errors": list(answer.errors),
+        "errors": errors,
         "assumptions": list(ASSUMPTIONS),
     }
+    if answer.reason:
+        found["reason"] = answer.reason
     if cache:
         found["generation"] = {
             "engines": cache.engines,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import samples
 from postrender.errors import InputError, Location
-from postrender.runlog import settled, tensorboard, wandb_files
+from postrender.runlog import polling, tensorboard, wandb_files
 from steps import Event, Step
 
 Place = tuple[Event, Location]
@@ -54,7 +54,7 @@ def read(directory: str, *, follow: bool) -> Iterator[list[Place]]:
             "pip install 'grpo-charts[report]' reads its TensorBoard files" if unread else "name <mountPath>/runs/NAME"
         )
         raise InputError("the directory has no steps of a training", at=Location(directory), fix=fix)
-    for new in settled.items(lambda: _files(directory), follow=follow):
+    for new in polling.items(lambda: _files(directory), follow=follow):
         steps = ((_step(number, path), Location(str(path))) for number, (path, _) in new)
         yield [(step, at) for step, at in steps if step is not None]
 

@@ -53,7 +53,7 @@ def _of_directory(path: str, *, follow: bool) -> Iterator[list[Found]]:
 
 
 def of_text(text: Iterable[str], name: str, *, wait: bool = False) -> Iterator[list[Found]]:
-    """Yield the events of a text; one that is waited for has an end when its last line says so."""
+    """Yield the events of a text; with `wait`, stop at the line that says that the training has ended."""
     reader, seen, any_step = None, False, False
     for piece in text:
         if reader is None and piece:

@@ -20,7 +20,7 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from postrender.deadline import PATIENCE
 from postrender.errors import ClusterError, UsageError
-from postrender.runlog.following import State
+from postrender.runlog.job_output import State
 
 T = TypeVar("T", dict[str, Any], list[dict[str, Any]])
 
@@ -40,12 +40,14 @@ class RayJobs:
     def __init__(self, url: str, token: str) -> None:
         """Read the URL; raise UsageError for one that has a password, or a token that no header can have."""
         parts = urlsplit(url)
-        if parts.username or parts.password or not parts.hostname:
-            raise UsageError(
-                "the URL has a password or no host", fix="give the token in RAY_AUTH_TOKEN or --token-file"
-            )
+        if not parts.hostname:
+            raise UsageError("the URL has no host", fix=_NO_DASHBOARD)
+        if parts.username or parts.password:
+            fix = "give the token in RAY_AUTH_TOKEN or --token-file"
+            raise UsageError("the URL has a user or a password", fix=fix)
         if not re.fullmatch("[!-~]*", token):
-            raise UsageError("the token has characters that no HTTP header can have")
+            fix = "remove blanks and line breaks from RAY_AUTH_TOKEN or the token file"
+            raise UsageError("the token has characters that no HTTP header can have", fix=fix)
         path = parts.fragment or parts.path
         match = _JOB.search(path)
         self._job = match[1] if match else ""

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import bisect
 import os
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from postrender.errors import InstallationError
 from postrender.runlog import scalars
 from steps import Event
+
+if TYPE_CHECKING:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 
 def is_installed() -> bool:
@@ -26,7 +31,9 @@ def read(paths: Sequence[str], *, follow: bool) -> Iterator[list[Event]]:
     """
     if not is_installed():
         raise InstallationError("event files of TensorBoard need a library", fix="pip install 'grpo-charts[report]'")
-    return scalars.events(lambda: _rows(paths), paths[-1], follow=follow)
+    # Each one reads on where it has stopped.
+    files = [_open(path) for path in paths]
+    return scalars.events(lambda: _rows(files), paths[-1], follow=follow)
 
 
 def folders(directory: str) -> list[str]:
@@ -40,19 +47,43 @@ def is_events(path: str) -> bool:
     return os.path.basename(path).startswith("events.out.tfevents.")
 
 
-def _rows(paths: Sequence[str]) -> scalars.Rows:
-    """Return the scalars of each step by their tags."""
+def _open(path: str) -> EventAccumulator:
     from tensorboard.backend.event_processing.event_accumulator import (  # noqa: PLC0415 (as above)
         SCALARS,
         EventAccumulator,
     )
 
+    # 0 keeps every value, where the default keeps ten thousand.
+    return EventAccumulator(path, size_guidance={SCALARS: 0})
+
+
+def _rows(files: Sequence[EventAccumulator]) -> scalars.Rows:
+    """Return the scalars of each step by their tags; what the files have got since the last look is read."""
     rows: scalars.Rows = {}
-    for path in paths:
-        # 0 keeps every value, where the default keeps ten thousand.
-        events = EventAccumulator(path, size_guidance={SCALARS: 0})
-        events.Reload()
-        for tag in events.Tags()[SCALARS]:
-            for scalar in events.Scalars(tag):
-                rows.setdefault(scalar.step, {})[tag] = scalar.value
+    for file in files:
+        file.Reload()
+        tags = file.Tags()["scalars"]
+        # The number of a reading of the monitor is a second, and not a step.
+        for tag in tags:
+            if not tag.startswith(scalars.MONITOR):
+                for scalar in file.Scalars(tag):
+                    rows.setdefault(scalar.step, {})[tag] = scalar.value
+        if scalars.LOSS in tags:
+            _add_memory(rows, file, [tag for tag in tags if scalars.is_gpu_memory(tag)])
     return rows
+
+
+def _add_memory(rows: scalars.Rows, file: EventAccumulator, tags: Sequence[str]) -> None:
+    """Give each step the highest readings between the end of the step before and its own."""
+    ends = file.Scalars(scalars.LOSS)
+    moments = [end.wall_time for end in ends]
+    highest: dict[int, dict[str, float]] = {end.step: {} for end in ends}
+    for tag in tags:
+        for reading in file.Scalars(tag):
+            # One after the last end is of a step that is not complete.
+            index = bisect.bisect_left(moments, reading.wall_time)
+            if index < len(ends):
+                found = highest[ends[index].step]
+                found[tag] = max(found.get(tag, 0.0), reading.value)
+    for step, found in highest.items():
+        rows[step] = {tag: value for tag, value in rows[step].items() if not scalars.is_gpu_memory(tag)} | found

@@ -51,28 +51,49 @@ def read(paths: Sequence[str], *, follow: bool) -> Iterator[list[Event]]:
 
     Raises UnreadableError, and InputError for files without steps.
     """
-    return scalars.events(lambda: _rows(paths), paths[-1], follow=follow)
+    found = [File(path) for path in paths]
+    return scalars.events(lambda: _rows(found), paths[-1], follow=follow)
 
 
-def _rows(paths: Sequence[str]) -> scalars.Rows:
-    rows: scalars.Rows = {}
-    for path in paths:
+class File:
+    """A file that may still grow: a look reads on where the one before has stopped."""
+
+    def __init__(self, path: str) -> None:
+        """Begin after the header."""
+        self.path = path
+        self.at = _HEADER_BYTES
+        self.rows: scalars.Rows = {}
+
+    def look(self) -> None:
+        """Add what is new to the rows; raise UnreadableError."""
+        # Records are cut at the ends of blocks.
+        start = self.at - self.at % _BLOCK_BYTES
         try:
-            with open(path, "rb") as file:
+            with open(self.path, "rb") as file:
+                file.seek(start)
                 data = file.read()
         except OSError as error:
-            raise UnreadableError(f"cannot be read: {error.strerror}", at=Location(path)) from error
-        for record in _records(data):
+            raise UnreadableError(f"cannot be read: {error.strerror}", at=Location(self.path)) from error
+        for record, end in _records(data, self.at - start):
+            self.at = start + end
             for number, content in _fields(record):
                 if number == _HISTORY and isinstance(content, bytes):
                     step, row = _history(content)
-                    rows.setdefault(step, {}).update(row)
+                    self.rows.setdefault(step, {}).update(row)
+
+
+def _rows(found: Sequence[File]) -> scalars.Rows:
+    rows: scalars.Rows = {}
+    for file in found:
+        file.look()
+        for step, row in file.rows.items():
+            rows.setdefault(step, {}).update(row)
     return rows
 
 
-def _records(data: bytes) -> Iterator[bytes]:
-    """Yield the records of a log; one that is damaged, or not yet whole, is the last one."""
-    at, parts = _HEADER_BYTES, b""
+def _records(data: bytes, at: int) -> Iterator[tuple[bytes, int]]:
+    """Yield the records of a log and their ends; one that is damaged, or not yet whole, is the last one."""
+    parts = b""
     while at + _HEADER_BYTES <= len(data):
         if (left := _BLOCK_BYTES - at % _BLOCK_BYTES) < _HEADER_BYTES:
             at += left
@@ -84,7 +105,7 @@ def _records(data: bytes) -> Iterator[bytes]:
         at += _HEADER_BYTES + size
         parts = part if kind in (_WHOLE, _FIRST) else parts + part
         if kind in (_WHOLE, _LAST):
-            yield parts
+            yield parts, at
 
 
 def _history(message: bytes) -> tuple[int, dict[str, float]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
@@ -28,6 +29,8 @@ class Interview:
     def __init__(self, given: Mapping[str, str | None], ask: Ask | None) -> None:
         self._given = {name: value for name, value in given.items() if value is not None}
         self._ask = ask
+        # The options that give an answer in place of that of their question.
+        self._flags: dict[str, str] = {}
         self.answers: dict[str, str] = {}
         self.missing: list[str] = []
         self.taken: list[Question] = []
@@ -37,8 +40,8 @@ class Interview:
         self._put(questions.MACHINE)
         choice = self._choice()
         self.answers |= {"recipe-stack": choice.stack, "recipe-run": choice.run} if choice else {}
-        if storage := questions.storage_of(self._given):
-            self._given.setdefault("storage", storage)
+        if "storage" not in self._given and (named := questions.storage_of(self._given)):
+            self._flags["storage"], self._given["storage"] = named
         for question in questions.SITE:
             self._put(question)
         self._refuse_without_effect()
@@ -52,7 +55,8 @@ class Interview:
         if question.name in self._given:
             answer = self._given.pop(question.name)
             if refusal := question.refusal(answer, self.answers):
-                raise UsageError(f"{question.flag}: {refusal}", fix="see grpo init --help")
+                flag = self._flags.get(question.name, question.flag)
+                raise UsageError(f"{flag}: {refusal}", fix="see grpo init --help")
         elif self._ask and question.asked:
             known = question.choices(self.answers) if question.choices else ()
             answer = self._ask(question, default, known, lambda text: question.refusal(text, self.answers))
@@ -71,10 +75,10 @@ class Interview:
             if not self._ask:
                 self.missing.append(_NEITHER)
                 return None
-            word = self._ask(_RECIPE, "", (), _refusal_of_recipe)
+            word = self._ask(_RECIPE, "", (), _refusal_of_either)
             recipe, model = (None, word) if "/" in word else (word, None)
-        for flag, name in (("--recipe", recipe), ("--model", model)):
-            if name and (refusal := _refusal_of_recipe(name)):
+        for flag, name, refused in (("--recipe", recipe, _refusal_of_recipe), ("--model", model, _refusal_of_model)):
+            if name and (refusal := refused(name)):
                 raise UsageError(f"{flag}: {refusal}", fix="see grpo init --help")
         if recipe:
             named = next(each for each in recipes.shipped() if each.name == recipe)
@@ -95,13 +99,23 @@ class Interview:
             yield f"{question.flag} {self.answers[question.name]}"
 
 
+def _refusal_of_model(word: str) -> str:
+    """Return why a word is not the name of a model, or an empty text."""
+    wanted = "OWNER/NAME of a model on the hub (docs/howto/own-model.md has a model on a volume)"
+    return "" if _MODEL.fullmatch(word) else f"{word!r} is not {wanted}"
+
+
 def _refusal_of_recipe(word: str) -> str:
-    """Return why a word is neither a recipe nor the name of a model, or an empty text."""
-    if "/" in word:
-        wanted = "OWNER/NAME of a model on the hub (docs/howto/own-model.md has a model on a volume)"
-        return "" if _MODEL.fullmatch(word) else f"{word!r} is not {wanted}"
+    """Return why a word is not the name of a recipe, or an empty text."""
     known = [recipe.name for recipe in recipes.shipped()]
     if word in known:
         return ""
-    near = questions.suggestion(word, known)
-    return f"{word!r} is neither OWNER/NAME of a model nor one of the recipes {', '.join(known)}{near}"
+    name = os.path.basename(word).removesuffix(".yaml")
+    near = f"; give its name, {name}" if name in known else questions.suggestion(word, known)
+    return f"{word!r} is not one of the recipes {', '.join(known)}{near}"
+
+
+def _refusal_of_either(word: str) -> str:
+    """Return why a word is neither a recipe nor the name of a model, or an empty text."""
+    no_recipe = _refusal_of_model(word) and _refusal_of_recipe(word)
+    return f"neither a model, OWNER/NAME, nor a recipe: {no_recipe}" if no_recipe else ""

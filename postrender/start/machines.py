@@ -9,7 +9,18 @@ import math
 import re
 
 from postrender import paths
-from postrender.start.words import Names, Tree, bucket, counted, is_autopilot, is_google, listed, only, units
+from postrender.start.words import (
+    Names,
+    Tree,
+    bucket,
+    counted,
+    gpu_nodes,
+    is_autopilot,
+    is_google,
+    listed,
+    only,
+    units,
+)
 from postrender.values import gke_versions, merge, profiles
 
 _PROFILES = ("b200", "h200")
@@ -38,7 +49,7 @@ def machine(tree: Tree) -> Names:
         f"platform.capacity.kind {capacity['kind']}, only for {', '.join(_BUYING)}",
         "the notes of network have the flags of the node pool: grpo render network --notes",
     )
-    nodes = tree["ray"]["workers"]["replicas"] + (1 if tree["ray"]["head"]["gpus"]["enabled"] else 0)
+    nodes = gpu_nodes(tree)
     gpus = accelerator["gpusPerNode"]
     return {
         "machine": accelerator["machineType"],
@@ -100,7 +111,7 @@ def networks(tree: Tree) -> Names:
     if mode == "none":
         return {}
     if mode == "dranet":
-        return {"gke": gke_versions.DRANET[kind][0], "installer": _installer(tree)}
+        return {"gke": gke_versions.dranet(accelerator["machineType"], kind)[0], "installer": _installer(tree)}
     only(
         accelerator["machineType"] in _WITH_RDMA,
         f"the RDMA networks of {accelerator['name']} ({accelerator['machineType']}), only for those of "
@@ -141,6 +152,40 @@ def _devices(tree: Tree) -> Names:
         "requested": "".join(f" and `{name}: {amount}`" for name, amount in requested.items()),
         "claimed": f" Each worker claims {classes}, which `kubectl get deviceclasses` must list." if claims else "",
     }
+
+
+def needs(tree: Tree, namespace: str) -> Names:
+    """Return what the namespace must allow and hold for the workers: rights, and the ConfigMaps that they mount."""
+    maps = files(tree)
+    made = [
+        f"kubectl create configmap {name} --namespace {namespace} "
+        + " ".join(f"--from-file={key}={source}" for key, source in given.items())
+        for name, given in maps.items()
+    ]
+    return {
+        "forbidden": listed(forbidden(tree)),
+        "mounted": listed([f"{listed([f'`{key}`' for key in maps[name]])} of the ConfigMap `{name}`" for name in maps]),
+        "sources": listed([f"`{source}`" for given in maps.values() for source in given.values()]),
+        "made_maps": "\n".join(made),
+    }
+
+
+def forbidden(tree: Tree) -> list[str]:
+    """Return what the Pod Security level `baseline` forbids the workers, in words."""
+    accelerator, has_network = tree["accelerator"], tree["network"]["mode"] != "none"
+    folders = ["the driver folders of the node"] if accelerator.get("hostPaths") else []
+    added = (accelerator.get("capabilities") or {}) if has_network and not is_autopilot(tree) else {}
+    host = ["the network of the node"] if has_network and accelerator.get("hostNetwork") else []
+    return [*folders, *(f"the capability {name}" for name in sorted(added) if added[name]), *host]
+
+
+def files(tree: Tree) -> dict[str, dict[str, str]]:
+    """Return the ConfigMaps that the workers mount: their keys, each with the word for the file that it holds."""
+    found: dict[str, dict[str, str]] = {}
+    given = (tree["accelerator"].get("files") or {}) if tree["network"]["mode"] != "none" else {}
+    for name, file in sorted(given.items()):
+        found.setdefault(file["configMap"], {})[file["key"]] = f"{name.upper().replace('-', '_')}_FILE"
+    return found
 
 
 def network_of_nccl(tree: Tree) -> str:

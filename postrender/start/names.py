@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import NamedTuple
 
+from postrender.helm.stack import installs_network
 from postrender.start import machines, training
 from postrender.start.words import Names, Tree, bucket, is_autopilot, is_google, only, volume, weights_bucket
 from postrender.values.set_arguments import Argument
@@ -44,10 +45,11 @@ def flags(tree: Tree, shown: Shown) -> dict[str, bool]:
         "attached": google and mode == "multiNetwork",
         "rdma": mode != "none",
         "net": bool(machines.network_of_nccl(tree)),
-        "network": google and (mode == "multiNetwork" or installs_plugin),
+        "network": installs_network(tree),
         "applies_installer": google and mode != "none" and not installs_plugin,
-        "folders": google and bool(tree["accelerator"]["hostPaths"]),
-        "locks": google and mode != "none" and not is_autopilot(tree),
+        "privileged": bool(machines.forbidden(tree)),
+        "config_maps": bool(machines.files(tree)),
+        "nvlink": bool(tree["accelerator"].get("nvlinkDomainNodes")),
         "bucket": bool(bucket(tree)),
         "weights": bool(weights_bucket(tree)),
         "installs_claim": not volume(tree).get("existingClaim"),
@@ -65,6 +67,7 @@ def names(tree: Tree, shown: Shown) -> Names:
     """Return every name of the template that this stack has."""
     only(tree["stack"]["wiring"]["enabled"], "stack.wiring.enabled false, with which the post-renderer wires the pods")
     found = {**machines.machine(tree), **machines.networks(tree), **machines.head(tree), **machines.table()}
+    found |= machines.needs(tree, shown.namespace)
     found |= {**_places(tree, shown), **training.jobs(tree), **training.settings(tree)}
     found |= training.header(shown.header, tree)
     recipe = shown.recipe.rpartition("/")[2].removesuffix(".yaml")

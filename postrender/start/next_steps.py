@@ -17,7 +17,7 @@ def lines(files: Sequence[str], answers: Answers, namespace: str) -> Iterator[st
     yield f"F=({flags(files)})"
     yield f"grpo lint {_ALL} {at}"
     yield f"grpo guide {_ALL} {at} > my-guide.md    # every step, from the cluster to the trained model"
-    yield "# In short; my-guide.md also has the operator, the label of the namespace, the download and the tests:"
+    yield "# In short; my-guide.md also has the operator, what the namespace needs, the download and the tests:"
     yield f"kubectl create namespace {namespace}"
     yield _secret(answers["hf-secret"], answers["hf-key"], "TOKEN_FILE", at)
     if answers["tracking"] == "wandb":

@@ -110,10 +110,10 @@ def _storages(answers: Answers) -> Sequence[str]:
     return ("bucket", "claim", "class") if _is_google(answers) else ("claim", "class")
 
 
-def storage_of(given: Mapping[str, str]) -> str | None:
-    """Return the kind of storage of which the command line gives a name."""
+def storage_of(given: Mapping[str, str]) -> tuple[str, str] | None:
+    """Return the option that gives the name of a storage, and the kind of that storage."""
     kinds = {"bucket": "bucket", "claim": "claim", "storage-class": "class"}
-    return next((kind for name, kind in kinds.items() if name in given), None)
+    return next(((f"--{name}", kind) for name, kind in kinds.items() if name in given), None)
 
 
 def _from_recipe(name: str) -> Callable[[Answers], str]:

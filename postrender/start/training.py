@@ -5,11 +5,16 @@ from __future__ import annotations
 import math
 import re
 
-from postrender.start.words import Names, Tree, counted, listed, only, volume
+from postrender.plan import cost
+from postrender.plan.cost import StepTime
+from postrender.start.words import Names, Tree, counted, gpu_nodes, listed, only, volume
 
 # A run with at most this many steps only shows that the chain works.
 _FEW_STEPS = 10
 _GATED = ("google/gemma", "meta-llama/")
+# A time in a recipe's comment, and whose it is.
+_SECONDS = r"([0-9.]+) s a step"
+_WRITTEN_FOR = "the machines that the recipe was written for"
 
 
 def jobs(tree: Tree) -> Names:
@@ -93,27 +98,61 @@ def needs_data(tree: Tree) -> bool:
 
 
 def header(text: str, tree: Tree) -> Names:
-    """Return time, disk size and expected result from the comment at the top of a recipe; what it lacks is left out."""
+    """Return time, disk size and expected result, from the comment at the top of a recipe; what it lacks is left out.
+
+    The time of a step is the one of these machines in the values, where they have one.
+    """
     text = re.sub(r"\n#? *", " ", text.split("\nimages:", maxsplit=1)[0])
     disk, seconds = (
-        re.search(pattern, text) for pattern in (r"(?:step|checkpoint) is about ([0-9]+) GiB", r"([0-9.]+) s a step")
+        re.search(pattern, text) for pattern in (r"(?:step|checkpoint) is about ([0-9]+) GiB", rf"{_SECONDS}(?! on )")
     )
     expected = re.search(r"Expected: (.*)", text)
     # The sentence on published runs refers to a table in the header, so drop it.
     result = expected[1].split(" The published")[0].strip() if expected else ""
-    steps = (tree["job"]["config"].get("grpo") or {}).get("max_num_steps", 0)
-    found = {"time": duration(steps, seconds[1] if seconds and steps else "")}
-    found["expected"] = f" Expected: {result}" if result else ""
+    said, own = re.search(_SECONDS, result), _own(tree)
+    # The comment rounds.
+    is_anothers = said and not (own and math.isclose(own.seconds, float(said[1]), rel_tol=0.02))
+    whose = f", with the times of {_WRITTEN_FOR}" if is_anothers else ""
+    found = {"time": _time(tree, seconds[1] if seconds else "")}
+    found["expected"] = f" Expected{whose}: {result}" if result else ""
     if disk:
         # A checkpoint contains the weights and the two moments of Adam, all in float32.
         found |= {"disk": disk[1], "weights": str(math.ceil(int(disk[1]) / 3))}
     return found
 
 
-def duration(steps: int, seconds: str) -> str:
-    """Return the duration of the steps in words; empty `seconds` means unknown."""
-    if not seconds:
+def _own(tree: Tree) -> StepTime | None:
+    """Return the step time that `grpo plan` computes with; None if the values have none for these machines."""
+    nodes = tree["job"].get("nodes") or gpu_nodes(tree)
+    return cost.step_time_of(_step_times(tree), tree["accelerator"]["name"], nodes)
+
+
+def _step_times(tree: Tree) -> Tree:
+    return tree["job"].get("stepTimes") or {}
+
+
+def _time(tree: Tree, written: str) -> str:
+    """Return how long the training takes, in words; `written` are the seconds of a step in the recipe's comment."""
+    steps, own = _steps(tree["job"]["config"]), _own(tree)
+    if own and steps:
+        return f"about {_long(steps, own.seconds)} ({counted(steps, 'step')} of {own.seconds:g} s: {own.source})"
+    if own:
+        return f"hours (a step of {own.seconds:g} s: {own.source})"
+    for name, given in _step_times(tree).items():
+        nodes = given.get("nodes") or 1
+        if other := cost.step_time_of(_step_times(tree), name, nodes):
+            return f"hours; on {counted(nodes, 'node')} of {name} a step took {other.seconds:g} s ({other.source})"
+    if not written or not steps:
         return "hours"
-    minutes = math.ceil(steps * float(seconds) / 60)
-    long = f"{minutes / 60:.1f} hours" if minutes >= 60 else counted(minutes, "minute")
-    return f"about {long} ({counted(steps, 'step')} of {seconds} s)"
+    return f"about {_long(steps, float(written))} on {_WRITTEN_FOR} ({counted(steps, 'step')} of {written} s)"
+
+
+def _steps(config: Tree) -> int:
+    """Return the number of steps, 0 if the configuration does not say it."""
+    given = (config.get("grpo") or {}).get("max_num_steps") or (config.get("trainer") or {}).get("total_training_steps")
+    return given if isinstance(given, int) else 0
+
+
+def _long(steps: int, seconds: float) -> str:
+    minutes = math.ceil(steps * seconds / 60)
+    return f"{minutes / 60:.1f} hours" if minutes >= 60 else counted(minutes, "minute")

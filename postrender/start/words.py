@@ -40,6 +40,12 @@ def units(quantity: str) -> float:
     return float(number) * {"Mi": 1 / 1024, "Gi": 1, "Ti": 1024}[unit]
 
 
+def gpu_nodes(tree: Tree) -> int:
+    """Return how many nodes with GPUs the cluster has."""
+    ray = tree["ray"]
+    return int(ray["workers"]["replicas"]) + (1 if ray["head"]["gpus"]["enabled"] else 0)
+
+
 def is_google(tree: Tree) -> bool:
     """Return whether the cluster is one of GKE."""
     return str(tree["platform"]["kind"]).startswith("gke-")

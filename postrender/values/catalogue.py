@@ -194,7 +194,7 @@ def provisional(framework: str, version: str) -> str:
 def sentence(framework: str, version: str, entry: Mapping[str, str]) -> str:
     """Return what to say of a provisional version; `entry` names the commit that stands in for its source."""
     commit = f"the project's {entry['branch']} at {entry['commit'][:8]} ({entry['date']})"
-    reason = "its own source was not read, so it is judged by its documentation and by"
+    reason = "its own source was not read, so it is judged by its release notes, the packages that they name, and"
     return f"{framework} {version} is provisional: {reason} {commit}"
 
 

@@ -1,7 +1,8 @@
 """The versions of GKE that values ask for.
 
-Sources: Google's guides to custom GKE clusters with A4, A3 Ultra and A4X, to GPUs on Autopilot, to managed DRANET, to
-flex-start, and the releases of the CSI drivers for Cloud Storage and Lustre (docs/values.md names them at each value).
+Sources: Google's guides to custom GKE clusters with A4, A3 Ultra, A4X and A4X Max, to GPUs on Autopilot, to managed
+DRANET, to flex-start, and the releases of the CSI drivers for Cloud Storage and Lustre (docs/values.md names them at
+each value).
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ RDMA: Final = {
     "a4x-highgpu-4g": ("1.32.8-gke.1108000", "1.33.4-gke.1036000"),
     "a3-megagpu-8g": ("1.30.4-gke.1129000",),
 }
-DRANET: Final = {STANDARD: ("1.34.1-gke.1829001",), AUTOPILOT: ("1.35.2-gke.1842000",)}
+_DRANET: Final = {STANDARD: ("1.34.1-gke.1829001",), AUTOPILOT: ("1.35.2-gke.1842000",)}
+# Machines whose network came with a later version than DRANET itself.
+_DRANET_OF: Final = {"a4x-maxgpu-4g-metal": ("1.34.3-gke.1318000", "1.35.0-gke.2745000")}
 _MACHINES: Final = {
     ("g4-standard-384", STANDARD): ("1.34.0-gke.1662000",),
     ("g4-standard-384", AUTOPILOT): ("1.34.1-gke.1829001",),
@@ -51,19 +54,25 @@ def needs(values: Mapping[str, Any]) -> Iterator[Need]:
     """Yield what values with their defaults ask of GKE; nothing for another platform."""
     platform, accelerator = mapping(values.get("platform")), mapping(values.get("accelerator"))
     kind, machine = str(platform.get("kind")), str(accelerator.get("machineType"))
-    if kind not in DRANET:
+    if kind not in _DRANET:
         return
     if versions := _MACHINES.get((machine, kind)):
         yield Need("accelerator.machineType", f"the machine {machine}", versions)
     mode = mapping(values.get("network")).get("mode")
     if mode == "dranet":
-        yield Need("network.mode", "dranet", DRANET[kind])
+        what = f"dranet on {machine}" if machine in _DRANET_OF else "dranet"
+        yield Need("network.mode", what, dranet(machine, kind))
     elif mode == "multiNetwork" and machine in RDMA:
         yield Need("network.mode", f"multiNetwork with RDMA on {machine}", RDMA[machine])
     if mapping(platform.get("capacity")).get("kind") == "flex-start":
         yield Need("platform.capacity.kind", "flex-start", _FLEX_START)
     for name, volume in mapping(values.get("storage")).items():
         yield from _of_volume(f"storage.{name}", mapping(volume))
+
+
+def dranet(machine: str, kind: str) -> tuple[str, ...]:
+    """Return the first versions with DRANET for a machine on a kind of GKE."""
+    return _DRANET_OF.get(machine, _DRANET[kind])
 
 
 def _of_volume(path: str, volume: Mapping[str, Any]) -> Iterator[Need]:

@@ -49,6 +49,11 @@ def profile_name(tree: Mapping[str, Any]) -> str:
     return str(accelerator.get("name") or "") if isinstance(accelerator, dict) else ""
 
 
+def _machine(tree: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the name and the machine type of a profile: clouds have different machines with one GPU."""
+    return profile_name(tree), str(tree["accelerator"].get("machineType") or "")
+
+
 def value_at(tree: Json, path: Sequence[str]) -> Json:
     """Return the value at a path of keys and list positions in a plain tree; raise KeyError if there is none."""
     for part in path:
@@ -182,10 +187,12 @@ def _refuse_two_profiles(each: Sequence[Values]) -> None:
     """Raise InputError where two files name different accelerators: the merge would mix two machines."""
     named = [one for one in each if profile_name(one.as_helm_merges())]
     for other in named[1:]:
-        first, name = profile_name(named[0].as_helm_merges()), profile_name(other.as_helm_merges())
+        (first, here), (name, there) = (_machine(one.as_helm_merges()) for one in (named[0], other))
+        if first == name and here and there and here != there:
+            first, name = f"{first} ({here})", f"{name} ({there})"
         if first != name:
             raise InputError(
                 f"a second accelerator profile: {named[0].files[0]} is for {first}, this file for {name}",
                 at=other.at(("accelerator", "name")),
-                fix="give one profile only, by -f or by --accelerator",
+                fix="give one profile only; a file that changes a part of it leaves out accelerator.name",
             )

@@ -12,6 +12,9 @@ from postrender.yaml import reader
 # The part of a profile that each network mode needs.
 _MODES: Final = {"multiNetwork": "interfaces", "dranet": "claims", "devices": "resources"}
 ACCELERATOR: Final = "cloud.google.com/gke-accelerator"
+# GKE's annotations in manifests that rules judge; those of pods that are wired come from platform.keys.
+INTERFACES: Final = "networking.gke.io/interfaces"
+DEFAULT_INTERFACE: Final = "networking.gke.io/default-interface"
 # Labels of the GPU's maker, written by its feature discovery on nodes of every cloud.
 _OF_GPU: Final = "nvidia.com/"
 

@@ -19,6 +19,12 @@ def quantity(value: Json) -> float | None:
     return None if isinstance(value, bool) else _read(str(value).strip(" "))
 
 
+def whole(value: Json) -> int:
+    """Return a quantity that is a whole number, also one written as 8.0 or 8000m; 0 for anything else."""
+    number = quantity(value)
+    return int(number) if number and number.is_integer() else 0
+
+
 @lru_cache(maxsize=10_000)
 def _read(text: str) -> float | None:
     """Read a text; thousands of nodes and pods have the same few."""

@@ -7,6 +7,7 @@ the flag's name, so `<--set>:2:1` is the beginning of the second --set.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
@@ -14,6 +15,7 @@ from postrender import textfile
 from postrender.errors import InputError, Location, UnreadableError
 from postrender.types import Json, Path
 from postrender.values.merge import Values, overlay_nodes
+from postrender.yaml import scalars
 from postrender.yaml.reader import Node
 
 SET, STRING, JSON, FILE = "--set", "--set-string", "--set-json", "--set-file"
@@ -22,6 +24,9 @@ FLAGS: Final = (JSON, SET, STRING, FILE)
 _MAX_POSITION: Final = 65_536
 _MAX_DEPTH: Final = 30
 _INT64: Final = 2**63
+# Python refuses to read a number of more than 4300 digits: these have as many as count.
+_POSITION: Final = re.compile("0*([0-9]{1,5})")
+_INTEGER: Final = re.compile("([-+]?)0*([0-9]{1,19})")
 _WORDS: Final = {"true": True, "false": False, "null": None}
 
 # A flag and what follows it.
@@ -99,10 +104,19 @@ def _no_constant(name: str) -> Json:
     raise ValueError(f"{name} is no JSON number")
 
 
+def _number(text: str) -> Json:
+    """Read a number as the reader of files does; refuse one that no 64-bit float can be."""
+    found = scalars.number(text)
+    if found is None:
+        raise ValueError("a number is too large")
+    return found
+
+
 def _decoded(text: str, at: Location) -> tuple[Json, int]:
     """Decode the JSON value at the start of a text; return it and where it ends."""
     try:
-        return json.JSONDecoder(parse_constant=_no_constant).raw_decode(text)
+        decoder = json.JSONDecoder(parse_constant=_no_constant, parse_int=_number, parse_float=_number)
+        return decoder.raw_decode(text)
     except ValueError as error:
         raise InputError(f"this is not JSON: {error}", at=at, fix="check quotes and brackets") from error
 
@@ -111,9 +125,9 @@ def _typed(text: str) -> Json:
     """Convert a text as Helm does: true, false, null, integers; everything else, also 1.5 and 007, stays a text."""
     if text.lower() in _WORDS:
         return _WORDS[text.lower()]
-    digits = text.removeprefix("-") if text[:1] == "-" else text.removeprefix("+")
-    is_integer = digits.isascii() and digits.isdecimal() and (text == "0" or text[0] != "0")
-    return int(text) if is_integer and -_INT64 <= int(text) < _INT64 else text
+    found = _INTEGER.fullmatch(text)
+    number = int(f"{found[1]}{found[2]}") if found and (text == "0" or text[0] != "0") else _INT64
+    return number if -_INT64 <= number < _INT64 else text
 
 
 def _content(path: str) -> Json:
@@ -166,9 +180,10 @@ class _Parser:
 
     def _list_position(self, at: Location) -> int:
         digits, stop = self._until("]")
-        if not stop or not digits.isascii() or not digits.isdecimal() or int(digits) > _MAX_POSITION:
+        found = _POSITION.fullmatch(digits)
+        if not stop or not found or int(found[1]) > _MAX_POSITION:
             raise self._wrong(f"{digits} is no list position from 0 to {_MAX_POSITION}", at)
-        return int(digits)
+        return int(found[1])
 
     def _value(self, at: Location) -> Node:
         if not self._skip("{"):

@@ -12,6 +12,7 @@ from typing import Any, Final
 from postrender.types import Json
 from postrender.values import merge
 from postrender.values.merge import Values
+from postrender.values.quantity import whole
 from postrender.wiring import inputs
 from postrender.wiring.plan import Wiring, from_secret
 
@@ -74,11 +75,11 @@ class Cluster:
     def _nodes(self) -> int:
         task = self.value("job.task")
         if task == "train":
-            return _whole(self.value("job.nodes")) or self._gpu_nodes()
+            return whole(self.value("job.nodes")) or self._gpu_nodes()
         return int(task == "evaluate")
 
     def _gpu_nodes(self) -> int:
-        return _whole(self.value("ray.workers.replicas")) + (self.value("ray.head.gpus.enabled") is True)
+        return whole(self.value("ray.workers.replicas")) + (self.value("ray.head.gpus.enabled") is True)
 
     def _facts(self) -> dict[str, Any]:
         head = self.value("ray.head.gpus.enabled") is True
@@ -88,7 +89,7 @@ class Cluster:
             "gpusPerNode": self._wiring.gpus,
             "image": self._wiring.image,
             "rayVersion": self.value("images.training.rayVersion"),
-            "headCpus": _whole(cpus),
+            "headCpus": whole(cpus),
             "environment": {each["name"]: described(each) for each in self._variables()},
             "mounts": {str(each.get("mountPath")): self._source(name) for name, each in self._volumes().items()},
         }
@@ -150,9 +151,3 @@ def _variable(name: str, entry: Mapping[str, Any]) -> dict[str, Any]:
 
 def _map(value: Json) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
-
-
-def _whole(value: Json) -> int:
-    """Return a whole number, also of a text; 0 for anything else."""
-    text = str(value)
-    return int(text) if text.isdecimal() else 0

@@ -7,6 +7,7 @@ the charts' own wiring.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -21,10 +22,10 @@ from postrender.yaml import writer
 FORMAT: Final = 1
 # The init container that checks the node's driver and mounted folders.
 CHECK: Final = "check-node"
-INTERFACES: Final = "networking.gke.io/interfaces"
 # The modulus of the fingerprint in annotations: a different one would change every wired object.
 _PRIME = 2**32 - 5
-_UNITS = ("Mi", "Gi", "Ti")
+# No amount has more digits, and Python does not read numbers of any length.
+_QUANTITY = re.compile("0*([1-9][0-9]{0,17})(Mi|Gi|Ti)")
 _MEBIBYTE = {"Mi": "Gi", "Gi": "Ti"}
 
 
@@ -33,9 +34,10 @@ def quantity(text: str) -> str:
 
     Raises InputError for any other text.
     """
-    number, unit = int(text[:-2]) if text[:-2].isdecimal() else 0, text[-2:]
-    if not number or unit not in _UNITS:
+    found = _QUANTITY.fullmatch(text)
+    if not found:
         raise InputError(f"{text!r} is not a memory quantity", fix="write it as in 250Gi")
+    number, unit = int(found[1]), found[2]
     while unit in _MEBIBYTE and number % 1024 == 0:
         number, unit = number // 1024, _MEBIBYTE[unit]
     return f"{number}{unit}"
@@ -60,6 +62,7 @@ class Wiring:
         self.profile = str(self._accelerator["name"])
         self.gpus = int(self._accelerator["gpusPerNode"])
         self.mode = str(values["network"]["mode"])
+        self.keys: dict[str, str] = values["platform"]["keys"]
         self.is_google = values["platform"]["kind"].startswith("gke-")
         self.is_autopilot = values["platform"]["kind"] == "gke-autopilot"
         self.labels: dict[str, str] = self._accelerator["nodeSelector"]
@@ -144,7 +147,7 @@ class Wiring:
             return own
         pairs = [("eth0", "default"), *((each["interface"], each["network"]) for each in self.interfaces())]
         listed = ",".join(f'{{"interfaceName":"{name}","network":"{network}"}}' for name, network in pairs)
-        return own | {"networking.gke.io/default-interface": "eth0", INTERFACES: f"[{listed}]"}
+        return own | {self.keys["defaultInterface"]: "eth0", self.keys["interfaces"]: f"[{listed}]"}
 
     def _secrets(self) -> list[dict[str, Any]]:
         """Return the variables of every pod: secrets by reference, or HF_HUB_OFFLINE if downloads are off."""
@@ -227,7 +230,8 @@ class Wiring:
             found = nodes if nodes is not None else "no fixed number"
             raise InputError(
                 f"an NVLink domain of {self.profile} has 1 to {most} nodes, and {owner} has {found}",
-                fix="give the object a fixed number of GPU pods",
+                fix="give the object a fixed number of GPU pods, or set accelerator.nvlinkDomainNodes to null and "
+                "accelerator.nccl.env.NCCL_MNNVL_ENABLE to '0', so that the nodes use their network",
             )
         return f"{owner}-nvlink-{nodes}"
 
@@ -241,27 +245,27 @@ class Wiring:
     def selector(self, owner: str, image: str) -> dict[str, str]:
         """Return the node selector of a GPU pod."""
         selector: dict[str, str] = {}
-        capacity = self._values["platform"]["capacity"]
+        kind = self._values["platform"]["capacity"]["kind"]
         if self._is_arm:
             selector["kubernetes.io/arch"] = "arm64"
         selector |= self.labels
         for claim in self._claimed.values():
             selector |= claim.get("nodeSelector", {})
-        if self.is_google and capacity["kind"] in ("spot", "flex-start"):
-            selector[f"cloud.google.com/gke-{capacity['kind']}"] = "true"
+        if kind in ("spot", "flex-start"):
+            selector[self.keys["spot" if kind == "spot" else "flexStart"]] = "true"
         return selector | (self._autopilot(owner, image) if self.is_autopilot else {})
 
     def _autopilot(self, owner: str, image: str) -> dict[str, str]:
         capacity = self._values["platform"]["capacity"]
         selector: dict[str, str] = {}
         if self._minimum_driver(image):
-            selector["cloud.google.com/gke-gpu-driver-version"] = "latest"
+            selector[self.keys["driverVersion"]] = "latest"
         if capacity["reservation"]:
-            selector["cloud.google.com/reservation-name"] = capacity["reservation"]
-            selector["cloud.google.com/reservation-affinity"] = "specific"
+            selector[self.keys["reservation"]] = capacity["reservation"]
+            selector[self.keys["reservationAffinity"]] = "specific"
         if capacity["placementPolicy"]:
-            selector["cloud.google.com/gke-placement-group"] = owner
-            selector["cloud.google.com/placement-policy-name"] = capacity["placementPolicy"]
+            selector[self.keys["placementGroup"]] = owner
+            selector[self.keys["placementPolicy"]] = capacity["placementPolicy"]
         return selector
 
     @property
@@ -270,7 +274,7 @@ class Wiring:
 
     def _tolerations(self) -> list[dict[str, str]]:
         """Return the tolerations of a GPU pod."""
-        kind = self._values["platform"]["capacity"]["kind"] if self.is_google else ""
+        kind = self._values["platform"]["capacity"]["kind"]
         wanted = [
             (self.gpus, _tolerate("nvidia.com/gpu")),
             (self._is_arm, _tolerate("kubernetes.io/arch", "arm64")),
@@ -278,8 +282,8 @@ class Wiring:
                 (True, _tolerate(key, **taint))
                 for key, taint in sorted(self._accelerator.get("tolerations", {}).items())
             ),
-            (kind == "spot", _tolerate("cloud.google.com/gke-spot")),
-            (kind == "queued", _tolerate("cloud.google.com/gke-queued", "true")),
+            (kind == "spot", _tolerate(self.keys["spot"])),
+            (kind == "queued", _tolerate(self.keys["queued"], "true")),
         ]
         return [toleration for needed, toleration in wanted if needed]
 

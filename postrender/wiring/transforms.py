@@ -12,7 +12,7 @@ from postrender.errors import InputError
 from postrender.manifests.pods import Pod, mapping, sequence
 from postrender.types import Json
 from postrender.values.quantity import quantity
-from postrender.wiring.plan import CHECK, INTERFACES, Wiring
+from postrender.wiring.plan import CHECK, Wiring
 
 # What happens to an existing value that differs from the wiring.
 FAIL: Final = "fail"
@@ -111,12 +111,13 @@ def put(holder: dict[str, Any], key: str, value: Json) -> None:
 
 
 def add_interfaces(target: Target) -> None:
-    """Add the annotations that make GKE attach interfaces; keep an existing list that is equal as JSON."""
+    """Add the annotations by which interfaces are attached; keep an existing list that is equal as JSON."""
     metadata = mapping(target.pod.template.get("metadata"))
     there = mapping(metadata.get("annotations"))
     wanted = dict(target.wiring.annotations)
-    if INTERFACES in wanted and _means_the_same(there.get(INTERFACES), wanted[INTERFACES]):
-        del wanted[INTERFACES]
+    listed = target.wiring.keys["interfaces"]
+    if listed in wanted and _means_the_same(there.get(listed), wanted[listed]):
+        del wanted[listed]
     place = target.place("metadata.annotations")
     put(metadata, "annotations", target.decisions.merge_map(place, there, wanted))
     put(target.pod.template, "metadata", metadata)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from postrender.errors import InputError, SpliceError
+from postrender.errors import InputError, Location, SpliceError
 from postrender.types import Json
 from postrender.yaml import spans, writer
 from postrender.yaml.spans import Span
@@ -59,7 +59,7 @@ def edited(text: str, name: str, before: Json, after: Json, parse: Callable[[str
     `parse` parses a text; `name` is the document's name in errors. Raises SpliceError if no edit has only the wanted
     effect, and InputError for a text that is not YAML.
     """
-    result = _apply(text, _edits(text, spans.scan(text, name), before, after))
+    result = _apply(text, _edits(text, name, before, after))
     try:
         as_wanted = _is(parse(result), before, after)
     except InputError:
@@ -79,8 +79,8 @@ def _apply(text: str, edits: list[Edit]) -> str:
     return "".join([*parts, text[at:]])
 
 
-def _edits(text: str, root: Span, before: Json, after: Json) -> list[Edit]:
-    editor = _Editor(text)
+def _edits(text: str, name: str, before: Json, after: Json) -> list[Edit]:
+    editor, root = _Editor(text, name), spans.scan(text, name)
     if before != after:
         editor.walk(root, before, after)
     return list(editor.edits.values())
@@ -89,13 +89,18 @@ def _edits(text: str, root: Span, before: Json, after: Json) -> list[Edit]:
 class _Editor:
     """Collect the edits of one document; two edits at one place (an anchor and its alias) must be equal."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, name: str) -> None:
         self._text = text
+        self._name = name
+        # The offset of the alias around the value that is walked, -1 outside of one.
+        self._alias = -1
         self._end = "\r\n" if "\r\n" in text else "\n"
         self.edits: dict[tuple[int, int], Edit] = {}
 
     def walk(self, span: Span, before: Json, after: Json, *, flow: bool = False) -> None:
         """Descend to the parts that differ; `flow` is true inside braces or brackets."""
+        outer = self._alias
+        self._alias = span.alias if span.alias >= 0 else outer
         if isinstance(before, dict) and isinstance(after, dict) and before and before.keys() <= after.keys():
             self._walk_map(span, before, after, flow or span.flow)
         elif isinstance(before, list) and isinstance(after, list) and before and len(after) >= len(before):
@@ -104,6 +109,7 @@ class _Editor:
             self._put(span.start + 1, span.start + 1, writer.flow(after)[1:-1])
         else:
             self._replace(span, after, flow)
+        self._alias = outer
 
     def _walk_map(self, span: Span, before: dict[str, Any], after: dict[str, Any], flow: bool) -> None:
         _expect(span, "map")
@@ -184,7 +190,9 @@ class _Editor:
         edit = self.edits.setdefault((start, end), (start, end, new))
         if edit[2] != new:
             raise SpliceError(
-                "an alias gives two objects the same text, but they need different wiring", fix="write one of them out"
+                "an alias gives two objects the same text, but they need different wiring",
+                at=Location(self._name, self._text.count("\n", 0, self._alias) + 1) if self._alias >= 0 else None,
+                fix="write one of them out",
             )
 
 

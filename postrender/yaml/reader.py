@@ -27,6 +27,8 @@ T = TypeVar("T")
 
 # The parser's message on `[fd00::]`.
 _COLON = "found unexpected ':'"
+# And on a tab or another character that no value begins with.
+_NO_START: Final = "found character that cannot start any token"
 # In the message of PyYAML 6.0.4 and newer on a text of 1000 levels.
 _DEEP: Final = "maximum nesting depth"
 # Helm 4 splits a file at every line that starts with these, even inside a block scalar.
@@ -90,19 +92,45 @@ def _written(event: Untyped) -> str:
     return event.value if plain and scalars.loses_digits(event.value) else ""
 
 
+def _place(error: MarkedYAMLError, data: bytes, file: str) -> Location:
+    """Return where an error is: what is not closed where it opens if that is known, else in the last line."""
+    mark = error.problem_mark or error.context_mark
+    if mark is None:
+        return Location(file)
+    if error.context_mark and _is_end(mark, data):
+        mark = error.context_mark
+    if _is_end(mark, data):
+        return Location(file, *place(data, len(data.rstrip()) - 1))
+    return Location(file, mark.line + 1, mark.column + 1)
+
+
+def _is_end(mark: Untyped, data: bytes) -> bool:
+    return bool(mark.index >= len(data.decode("utf-8-sig")))
+
+
+def _is_tab(error: MarkedYAMLError, data: bytes) -> bool:
+    """Return whether a tab stands where a line may have spaces only."""
+    mark = error.problem_mark
+    at_tab = mark is not None and data.decode("utf-8-sig")[mark.index : mark.index + 1] == "\t"
+    return at_tab and ("tab character" in str(error.problem) or error.problem == _NO_START)
+
+
 def _refusal(error: YAMLError, data: bytes, file: str) -> InputError:
     """Convert a parser error into an InputError with a place."""
     if data.startswith(b"#!") or file.endswith((".sh", ".py")):
         fix = "give the YAML that the program reads or prints"
         return InputError("this is not YAML, but a program", at=Location(file, 1, 1), fix=fix)
     if isinstance(error, MarkedYAMLError):
-        mark = error.problem_mark or error.context_mark
-        at = Location(file, mark.line + 1, mark.column + 1) if mark else Location(file)
+        at = _place(error, data, file)
         if _DEEP in str(error.problem):
             return too_deep(at)
+        if _is_tab(error, data):
+            return InputError("this is not YAML: a tab indents this line", at=at, fix="indent with spaces")
         context = f" {error.context}" if error.context else ""
+        if context and error.context_mark and error.context_mark.line + 1 < at.line:
+            context += f" that begins in line {error.context_mark.line + 1}"
         # Helm's reader treats the colon as a part of the word; other readers refuse it.
-        fix = "put the word in quotes" if error.problem == _COLON else "check quotes and indentation"
+        fix = "put the word in quotes" if error.problem == _COLON else "check quotes, brackets and indentation"
         return InputError(f"this is not YAML: {error.problem}{context}", at=at, fix=fix)
     if isinstance(error, ReaderError):
         at = Location(file, *place(data, error.position))

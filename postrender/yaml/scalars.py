@@ -23,7 +23,8 @@ WORDS: Final[dict[str, bool | None]] = {
 # Helm turns values into JSON, which has no infinity: it refuses the file.
 _NOT_FINITE = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
-_INT = re.compile(r"([-+]?)(?:0[xX]([0-9a-fA-F]+)|0[bB]([01]+)|0[oO]?([0-7]+)|(0|[1-9][0-9]*))")
+# An integer of 64 bits has at most 20 decimal digits; Python refuses to read one of more than 4300.
+_INT = re.compile(r"([-+]?)(?:0[xX]([0-9a-fA-F]+)|0[bB]([01]+)|0[oO]?([0-7]+)|(0|[1-9][0-9]{0,19}))")
 _BASES = (16, 2, 8, 10)
 # Go removes this prefix before it reads the rest as a number, which may have a sign.
 _BINARY = "0b"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Literal
 
 from postrender.errors import InputError
@@ -17,7 +18,7 @@ class Span:
 
     A map has its values in `keys` and the offsets of the keys in `starts`; a list has `items`. In block style `col` is
     the column of the keys or dashes and `first` the offset of the first one. `flow` is true for a value in
-    braces or brackets.
+    braces or brackets. `alias` is the offset of the alias through which the value was reached, -1 without one.
     """
 
     def __init__(self, kind: Kind, start: int, end: int, *, flow: bool = False) -> None:
@@ -27,6 +28,7 @@ class Span:
         self.flow = flow
         self.col = 0
         self.first = start
+        self.alias = -1
         self.keys: dict[str, Span] = {}
         self.starts: dict[str, int] = {}
         self.items: list[Span] = []
@@ -72,7 +74,9 @@ class _Scanner:
         span = self._anchors.get(event.anchor)
         if span is None:
             raise InputError(f"the alias *{event.anchor} contains itself, or nothing above it has that name")
-        return span
+        again = copy.copy(span)
+        again.alias = event.start_mark.index
+        return again
 
     def _map(self, span: Span, depth: int) -> None:
         while (event := next(self._events)).__class__.__name__ != "MappingEndEvent":

@@ -82,3 +82,24 @@ def test_its_files_name_the_stand_in_as_the_source(version: str) -> None:
         text = file.read_text("utf-8")
         assert short in text, file
         assert f"releases/tag/{version}" in text, file
+
+
+@pytest.mark.parametrize("version", ENTRIES)
+def test_the_page_says_what_the_sentence_says(version: str) -> None:
+    page = " ".join((ROOT / "docs/howto/older-versions.md").read_text("utf-8").split())
+    _, basis = catalogue.provisional("nemo-rl", version).split("so it is ")
+    assert basis in page
+
+
+@pytest.mark.parametrize("version", ENTRIES)
+def test_its_files_have_the_versions_of_the_entry(version: str) -> None:
+    """What is inside of the image, the Python of its library path, and the packages that the page names."""
+    python, torch, vllm = (ENTRIES[version][name] for name in ("python", "torch", "vllm"))
+    text = framework_file(version).read_text("utf-8")
+    (inside,) = (line for line in text.splitlines() if line.startswith("# Inside: "))
+    assert inside.startswith(f"# Inside: Python {python}, torch {torch} ")
+    assert f", vLLM {vllm}, " in inside
+    path = yaml.safe_load(text)["images"]["training"]["libraryPath"]
+    assert f"/python{python.rpartition('.')[0]}/" in path
+    page = (ROOT / "docs/howto/older-versions.md").read_text("utf-8")
+    assert f"the packages of vLLM {vllm} and PyTorch {torch}" in page

@@ -134,11 +134,31 @@ NOT_GOOGLE = {
     },
     "network": {"mode": "none", "rdmaInstaller": {"enabled": False}},
 }
+AUTOPILOT: dict[str, Any] = {
+    "platform": {
+        "kind": "gke-autopilot",
+        "capacity": {"kind": "reservation", "reservation": "one", "placementPolicy": "near"},
+    },
+    "network": {"rdmaInstaller": {"enabled": False}},
+    "storage": {"local": None, "data": {"gcsfuse": {"fileCache": None}}},
+    "ray": {"head": {"cpu": "40", "ephemeralStorage": "3Gi"}},
+}
 THREE = {"ray": {"workers": {"replicas": 3}}}
 SITUATIONS: dict[shapes.Path_, dict[str, Any]] = {
     ("platform", "kind"): NOT_GOOGLE,
     ("platform", "capacity", "reservation"): {"platform": {"capacity": {"kind": "reservation", "reservation": "one"}}},
     ("platform", "capacity", "maxRunDurationSeconds"): {"platform": {"capacity": {"kind": "queued"}}},
+    **{
+        ("platform", "keys", key): {"platform": {"capacity": {"kind": kind}}}
+        for key, kind in (("spot", "spot"), ("flexStart", "flex-start"), ("queued", "queued"))
+    },
+    **{
+        ("platform", "keys", key): AUTOPILOT
+        for key in (
+            *("reservation", "reservationAffinity", "placementPolicy", "placementGroup"),
+            *("driverVersion", "computeClass"),
+        )
+    },
     ("ray", "kueue", "topology", "preferred"): {"ray": {"kueue": {"topology": {"required": ""}}}},
     ("job", "nodes"): THREE,
     ("accelerator", "refuses", "kubernetes"): {"platform": {"kind": "kubernetes"}},
@@ -227,7 +247,7 @@ def mutations(node: shapes.Schema, value: Any) -> list[Any]:
     if isinstance(value, int):
         return [value + 1, value - 1, value // 2]
     if isinstance(value, float):
-        return [value / 2]
+        return [value / 2, value * 2]
     if isinstance(value, str):
         choices = node.get("enum") or node.get("else", {}).get("enum") or []
         return [choice for choice in [*choices, value + "x", value + "1", *CANDIDATES] if choice != value]

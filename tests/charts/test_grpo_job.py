@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
+from dataclasses import fields
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ import yaml
 
 from postrender.errors import RenderError
 from postrender.helm.engines import Rendered
+from postrender.runlog.shared import Limits
 from tests.conftest import Object, Render, by_kind, thin
 
 HOSTILE = 'it\'s "$HOME" `id` # a, b\n\\ {x} \u2028 \u0085 \x7f \U0001f600 GRPO_PLAN\nGRPO_PLAN\nGRPO_FILE'
@@ -349,6 +352,30 @@ def test_the_guard_has_the_time_to_save_of_the_head(render: Render) -> None:
     assert found["saveSeconds"] == 77
     assert found["stopOn"] == {"dead-reward": {"steps": 1}}
     assert "guard" not in plan(render("grpo-job", {"job": {"task": "convert"}}))
+
+
+def test_the_limits_of_signs_are_those_of_the_program(render: Render) -> None:
+    """Only silence is judged by other values, the deadlines."""
+    found = plan(render("grpo-job"))["guard"]["limits"]
+    assert Limits.of(found) == Limits()
+    names = {re.sub("_(.)", lambda letter: letter[1].upper(), field.name) for field in fields(Limits)}
+    assert names - found.keys() == {"silentFactor", "silentSeconds", "validationSeconds"}
+    changed = plan(render("grpo-job", {"job": {"guard": {"limits": {"deadSteps": 20, "deadLoss": 0.00001}}}}))
+    assert changed["guard"]["limits"] == {**found, "deadSteps": 20, "deadLoss": 0.00001}
+
+
+@pytest.mark.parametrize(
+    ("limits", "message"),
+    [
+        ({"klFactors": 2}, "'klFactors' not allowed"),
+        ({"kl": "high"}, "got string, want number"),
+        ({"steps": 2.5}, "got number, want integer"),
+        ({"ratioHigh": 0.9}, "minimum: got 0.9, want 1"),
+    ],
+)
+def test_limits_that_no_sign_has_are_refused(limits: dict[str, Any], message: str, render: Render) -> None:
+    with pytest.raises(RenderError, match=message):
+        render("grpo-job", {"job": {"guard": {"limits": limits}}})
 
 
 @pytest.mark.parametrize(

@@ -266,7 +266,7 @@ def test_queued_nodes_are_asked_for_on_the_object_that_kueue_admits(mode: str, r
             (
                 "raycluster",
                 {"platform": {"capacity": {"kind": "reservation"}}},
-                r"write its name under platform\.capacity\.reserv",
+                r"platform\.capacity\.reservation is empty: write",
             ),
             ("network", {"platform": {"capacity": {"reservation": "ours"}}}, r"set the kind to reservation"),
             ("raycluster", {"platform": {"capacity": {"kind": "queued"}}}, r"set ray\.kueue\.queue"),

@@ -63,6 +63,33 @@ def test_a_worker_fits_its_node(profile: str) -> None:
     assert quantity(machine["sharedMemory"]) <= quantity(worker["memory"])
 
 
+@pytest.mark.parametrize("profile", [name for name in PROFILES if MACHINES[name]["name"] != name])
+def test_a_machine_of_another_cloud_names_its_network(profile: str) -> None:
+    """With a name NCCL fails where the network is missing; without one it would use TCP."""
+    machine = MACHINES[profile]
+    assert machine["nccl"]["net"] in ("IB", "Libfabric")
+    efa = "vpc.amazonaws.com/efa" in machine.get("resources", {})
+    assert (machine["nccl"]["net"] == "Libfabric") == efa
+
+
+@pytest.mark.parametrize("profile", [name for name in PROFILES if MACHINES[name]["name"] in ("gb200", "gb300")])
+def test_a_rack_has_a_channel_or_does_not_use_nvlink(profile: str) -> None:
+    """NCCL ends where the nodes are linked and the pods have no channel."""
+    machine = MACHINES[profile]
+    assert bool(machine.get("nvlinkDomainNodes")) != (machine["nccl"].get("env", {}).get("NCCL_MNNVL_ENABLE") == "0")
+
+
+@pytest.mark.parametrize(
+    "profile", [name for name in PROFILES if "nvidia.com/rdma-vf" in MACHINES[name].get("resources", {})]
+)
+def test_each_virtual_function_is_attached(profile: str) -> None:
+    """Multus gives a pod one of the functions that it requests for each entry."""
+    machine = MACHINES[profile]
+    entries = machine["annotations"]["k8s.v1.cni.cncf.io/networks"].split(",")
+    assert len(entries) == int(machine["resources"]["nvidia.com/rdma-vf"])
+    assert len({entry.strip() for entry in entries}) == 1
+
+
 @pytest.mark.parametrize("profile", PROFILES)
 def test_notes_say_what_a_node_has(profile: str, render_text: RenderText) -> None:
     """Machine type, GPUs, and what a pod takes of the node."""
@@ -118,6 +145,16 @@ def test_dranet_and_nvlink_claims_stand_side_by_side(render: Render) -> None:
     assert worker["spec"]["containers"][0]["resources"]["claims"] == [{"name": "rdma"}, {"name": "nvlink"}]
     template = by_kind(objects, "ResourceClaimTemplate")
     assert template["spec"]["spec"]["devices"]["requests"][0]["exactly"]["count"] == 4
+
+
+@pytest.mark.parametrize("profile", ["gb200", "gb300", "coreweave-gb200"])
+def test_null_leaves_the_nvlink_domain_out(profile: str, render: Render) -> None:
+    """As coreweave-gb200 says, for a cluster without NVIDIA's driver."""
+    values = options.merge(options.alone(profile), {**ARM, "accelerator": {"nvlinkDomainNodes": None}})
+    objects = render("raycluster", values, accelerator=profile)
+    assert not [item for item in objects if item["kind"] == "ComputeDomain"]
+    _, worker = parts(objects)
+    assert "nvlink" not in [claim["name"] for claim in worker["spec"].get("resourceClaims", [])]
 
 
 def test_a_machine_without_gpus_is_kept_off_gpu_nodes(render: Render) -> None:

@@ -137,7 +137,7 @@ def test_the_node_is_looked_at_where_there_is_something_to_see(
     assert ("check-node" in (render_text("raycluster", values).notes or "")) is looks
 
 
-@pytest.mark.parametrize(("profile", "mode"), thin(MACHINES, 8))
+@pytest.mark.parametrize(("profile", "mode"), thin(MACHINES, 16))
 def test_no_pod_has_any_wiring(profile: str, mode: str, render: Render) -> None:
     """Every machine in every network that it can have, head with GPUs or not, cluster of its own or not."""
     values = options.merge(options.alone(profile, mode), {**OFF, "tracking": {"wandb": {"enabled": True}}})

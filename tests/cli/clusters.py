@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from postrender.cli.watching import head_pod
-from postrender.runlog import following
+from postrender.runlog import job_output
 from tests.conftest import Object, Render, by_kind
 
 NAME = "gemma3-gsm8k-1"
@@ -106,7 +106,7 @@ def stand_in(folder: Path, monkeypatch: pytest.MonkeyPatch, render: Render) -> C
     for name in ("SECONDS_AWAY", "SECONDS_LATE", "EXEC_AWAY"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(head_pod, "READ_SECONDS", 1.0)
-    monkeypatch.setattr(following, "PAUSE_SECONDS", 0.2)
+    monkeypatch.setattr(job_output, "PAUSE_SECONDS", 0.2)
     return Cluster(folder, rendered)
 
 

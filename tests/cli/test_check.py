@@ -191,7 +191,7 @@ BAD = {
     "comments": ("f.yaml", b"# a\n---\n# b\n", 2, "no Kubernetes objects in f.yaml\n"),
     "no UTF-8": ("f.yaml", b"kind: A\nb: \xff\n", 2, "f.yaml:2:4: this is not UTF-8: byte 0xff\n"),
     "NUL": ("f.yaml", b"kind: A\nb: \0\n", 2, "f.yaml:2:4: this is not a text file: it contains a NUL byte\n"),
-    "no YAML": ("f.yaml", b"kind: A\n---\nkind: [\n", 2, "f.yaml:4:1: this is not YAML: "),
+    "no YAML": ("f.yaml", b"kind: A\n---\nkind: [\n", 2, "f.yaml:3:7: this is not YAML: "),
     "a list": ("f.yaml", b"kind: A\n---\n- a\n", 2, "f.yaml:3:1: expected a Kubernetes object, found a list\n"),
     "a scalar": ("f.yaml", b"Error: oh\n---\noh\n", 2, "f.yaml:1:1: expected a Kubernetes object, found a map without"),
     "a text": ("f.yaml", b"kind: A\n--- oh\n", 2, "f.yaml:2:5: expected a Kubernetes object, found a single value\n"),
@@ -306,11 +306,11 @@ def test_a_closed_pipe_is_no_traceback(tmp_path: Path) -> None:
     file = tmp_path / "a.yaml"
     file.write_text(DUPLICATE + "        - name: A\n" * 10_000)
     done = process(f"$GRPO check {file} | true; echo ${{PIPESTATUS[0]}}")
-    assert (done.stdout, done.stderr) == ("0\n", "")
+    assert (done.stdout, done.stderr) == ("1\n", "")
     done = process("$GRPO check - <&-")
     assert (done.returncode, done.stderr.splitlines()[0]) == (3, "<stdin> is closed")
     done = process(f"$GRPO check {file} >&-")
-    assert (done.returncode, done.stderr) == (3, "")
+    assert (done.returncode, done.stderr) == (3, "grpo: cannot write: stdout is closed\n")
 
 
 MODES = {

@@ -120,7 +120,7 @@ USAGE = {
         "lint -f a.yaml,b.yaml",
         "grpo lint: 'a.yaml,b.yaml' has a comma in it\n  fix: give each file its own -f",
     ),
-    "profile": ("lint --accelerator b100", "no accelerator profile is called 'b100'; the profiles are: aks-h100, "),
+    "profile": ("lint --accelerator b100", "no accelerator profile is called 'b100'; the profiles are: "),
     "layer": ("render grpojob -f x", "grpo render: there is no layer 'grpojob', expected one of network, storage, "),
     "release of all": ("render --release r -f x", "grpo render: --release names one release\n  fix: name the layer"),
     "one side": (
@@ -430,7 +430,24 @@ def test_a_pipe_reaches_an_executable_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize("command", [["version"], ["lint", "-f", os.devnull], ["nonsense"]])
 def test_a_closed_stream_is_exit_code_3_without_a_traceback(command: list[str], stream: str) -> None:
     done = process(*command, redirect=stream)
-    assert done.returncode == 3
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr == ("grpo: cannot write: stdout is closed\n" if stream == ">&-" else "")
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["lint", "--no-render", "-f", PROFILE, "-f", "MANY"], 1),
+        (["lint", "--no-render", "-f", PROFILE, "-f", "MANY", "2>&1"], 1),
+        (["lint", "--no-render", "-f", PROFILE, *REST, "2>&1"], 0),
+        (["rules"], 141),
+    ],
+)
+def test_a_reader_that_ends_early_makes_no_finding_a_success(tmp_path: Path, words: list[str], code: int) -> None:
+    """What is longer than a buffer is cut off, as that of any program; a judgement stands all the same."""
+    (tmp_path / "MANY").write_text("".join(f"a{number}: 1\n" for number in range(1000)))
+    done = process(*(str(tmp_path / word) if word.isupper() else word for word in words), redirect="| true")
+    assert done.returncode == code
     assert "Traceback" not in done.stderr
 
 

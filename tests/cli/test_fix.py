@@ -20,6 +20,7 @@ from postrender.errors import Location, OutputError
 from postrender.finding import Finding, NewName
 from postrender.lint import fix
 from postrender.report import text as report_text
+from postrender.values import merge
 from tests.conftest import ROOT, SITE, stack_files, thin
 from tests.postrender.test_secrets import EXAMPLES
 
@@ -157,19 +158,19 @@ def test_a_value_that_a_later_packaged_file_sets_needs_a_file_behind_it(
     grpo: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:
     one = finding(("job", "config", "grpo", "val_batch_size"), 100)
-    assert not fix.apply([one], [PROFILE, "my.yaml", RECIPE], yes=True)
+    assert not fix.apply([one], merge.load([PROFILE, "my.yaml", RECIPE]), command="grpo lint", yes=True)
     name = "job.config.grpo.val_batch_size (nemo-rl/x)"
     assert f"not fixed: {name}: {RECIPE} sets it, and comes after my.yaml: give your own file last\n" in (
         capsys.readouterr().err
     )
-    assert not fix.apply([one], [PROFILE, RECIPE], yes=True)
+    assert not fix.apply([one], merge.load([PROFILE, RECIPE]), command="grpo lint", yes=True)
     assert f"not fixed: {name}: all values files are packaged ones" in capsys.readouterr().err
 
 
 def test_the_first_of_two_proposals_counts(grpo: Run, capsys: pytest.CaptureFixture[str]) -> None:
     path = ("job", "config", "checkpointing", "save_period")
     found = [finding(path, 20, "a/first"), finding(path, 30, "b/second"), finding(path, 20, "c/same")]
-    assert fix.apply(found, [PROFILE, RECIPE, "my.yaml"], yes=True)
+    assert fix.apply(found, merge.load([PROFILE, RECIPE, "my.yaml"]), command="grpo lint", yes=True)
     assert Path("my.yaml").read_text() == MINE.replace("save_period: 10", "save_period: 20")
     said = "job.config.checkpointing.save_period: a/first proposes 20, which is used, and b/second 30\n"
     assert capsys.readouterr().err.startswith(said)
@@ -181,7 +182,7 @@ def test_what_cannot_be_written_is_told_and_the_rest_is_fixed(grpo: Run, capsys:
         finding(("job", "config", "a"), 1.5),
         finding(("job", "config", "checkpointing", "save_period"), 20),
     ]
-    assert fix.apply(found, [PROFILE, RECIPE, "my.yaml"], yes=True)
+    assert fix.apply(found, merge.load([PROFILE, RECIPE, "my.yaml"]), command="grpo lint", yes=True)
     err = capsys.readouterr().err
     assert "not fixed: job.config.checkpointing.metric_name.x (nemo-rl/x): x cannot be set" in err
     assert "not fixed: job.config.a (nemo-rl/x): 1.5 cannot be written unambiguously" in err
@@ -202,7 +203,7 @@ def test_all_files_are_looked_at_before_one_is_written(grpo: Run) -> None:
     site = Path("site.yaml").read_bytes()
     found = [finding(("job", "config", "checkpointing", "save_period"), 20), finding(("stack", "name"), "other")]
     with pytest.raises(OutputError, match=r"site\.yaml: no permission"):
-        fix.apply(found, [PROFILE, RECIPE, "my.yaml", "site.yaml"], yes=True)
+        fix.apply(found, merge.load([PROFILE, RECIPE, "my.yaml", "site.yaml"]), command="grpo lint", yes=True)
     assert (Path("my.yaml").read_text(), Path("site.yaml").read_bytes()) == (MINE, site)
 
 
@@ -290,7 +291,22 @@ def test_a_name_that_the_file_has_too_is_left(grpo: Run) -> None:
     assert Path("my.yaml").read_text() == text.replace("replicsa", "replicas")
 
 
+@pytest.mark.parametrize("given", ["--set", "--set-string"])
+def test_what_an_argument_gives_is_changed_there_and_in_no_file(grpo: Run, given: str) -> None:
+    words = [*STACK, "-f", "site.yaml", "-f", "my.yaml", "--fix", "--yes"]
+    value = "job.config.checkpointing.metric_name=val_reward"
+    code, _, err = grpo(*words, given, value, "--set", "job.nodess=2")
+    assert code == 1
+    lines = [
+        "not fixed: job.config.checkpointing.metric_name (nemo-rl/metric-prefix): "
+        f"{given} gives it, and no file: change it there",
+        "not fixed: job.nodess (values/unknown-key): --set gives it, and no file: change it there",
+    ]
+    assert sorted(line for line in err.splitlines() if line.startswith("not fixed")) == lines
+    assert Path("my.yaml").read_text() == MINE
+
+
 def test_a_packaged_file_keeps_its_names(grpo: Run) -> None:
     found = finding(("job", "version"), NewName("verison"))
-    fix.apply([found], [PROFILE, RECIPE, "my.yaml"], yes=True)
+    fix.apply([found], merge.load([PROFILE, RECIPE, "my.yaml"]), command="grpo lint", yes=True)
     assert "version:" in Path(RECIPE).read_text()

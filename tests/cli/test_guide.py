@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -18,6 +19,7 @@ from tests.docs import pages
 
 Run = Callable[..., tuple[int, str, str]]
 OF_ITS_OWN = "job: {cluster: {mode: ephemeral}}\n"
+ARM64 = "images: {training: {arm64: true}}\n"
 CLAIM = "storage: {data: {gcsfuse: null, existingClaim: {name: shared}}}\n"
 # What a stack can differ in, each as values after the site file.
 PLACES = {
@@ -169,6 +171,61 @@ def test_the_page_says_how_nccl_connects_the_nodes_of_another_cloud(
     asked = [name for name in worker["resources"]["requests"] if "/" in name]
     columns = check.replace("\\", "").partition("custom-columns=")[2].split(",")
     assert [each.partition(":.status.allocatable.")[2] for each in columns[1:]] == asked
+
+
+@pytest.mark.parametrize(
+    ("machine", "extra"),
+    [
+        ("b200", ""),
+        ("b200", PLACES["autopilot"]),
+        ("eks-b200", CLAIM),
+        ("eks-b200", CLAIM + "network: {mode: none}\n"),
+        ("aks-h200", CLAIM),
+        ("aks-h200", CLAIM + "accelerator: {files: {more: {configMap: nvidia-topology, key: b, mountPath: /b}}}\n"),
+        ("aks-h200", CLAIM + "network: {mode: none}\n"),
+        ("oci-b300", CLAIM + "accelerator: {hostNetwork: true, capabilities: {IPC_LOCK: false}}\n"),
+        ("coreweave-gb200", CLAIM + ARM64),
+        ("coreweave-gb200", CLAIM + ARM64 + "accelerator: {nvlinkDomainNodes: null}\n"),
+        ("aks-gb300", CLAIM + ARM64),
+        ("gb300", CLAIM + ARM64 + "platform: {capacity: {kind: reservation, reservation: blue}}\n"),
+    ],
+)
+def test_the_page_has_what_the_workers_need_of_the_cluster(machine: str, extra: str, grpo: Run, helm: Engine) -> None:
+    """The label where the pods may do more than the level baseline, their ConfigMaps, and the definition of NVLink."""
+    files = stack(machine, "llama3.1-8b-math-2n", extra)
+    page = grpo("guide", *files, "-n", "team-a")[1]
+    prose, lines = page.replace("\n", " "), list(pages.commands(page))
+    done = helm.render(str(ROOT / "charts/raycluster"), [Path(word) for word in files if word != "-f"], release="ray")
+    (group,) = by_kind(done.documents, "RayCluster")["spec"]["workerGroupSpecs"]
+    pod = group["template"]["spec"]
+    locks = "IPC_LOCK" in pod["containers"][0]["securityContext"]["capabilities"]["add"]
+    folders = any("hostPath" in each for each in pod["volumes"])
+    forbidden = {
+        "the driver folders of the node": folders,
+        "the capability IPC_LOCK": locks,
+        "the network of the node": pod.get("hostNetwork", False),
+    }
+    said = re.search(r"level `baseline` forbids ([^.]*)\.", prose)
+    assert [each for each in forbidden if said and each in said[1]] == [
+        each for each, is_so in forbidden.items() if is_so
+    ]
+    label = "kubectl label namespace team-a pod-security.kubernetes.io/enforce=privileged --overwrite"
+    assert (label in lines) == any(forbidden.values())
+    mounted = {each["name"]: each["configMap"]["name"] for each in pod["volumes"] if "configMap" in each}
+    keys = {
+        (mounted[each["name"]], each["subPath"])
+        for each in pod["containers"][0]["volumeMounts"]
+        if each["name"] in mounted
+    }
+    made = [shlex.split(line) for line in lines if line.startswith("kubectl create configmap ")]
+    assert len({words[3] for words in made}) == len(made)
+    assert {
+        (words[3], word.split("=")[1]) for words in made for word in words if word.startswith("--from-file=")
+    } == keys
+    assert all(words[4:6] == ["--namespace", "team-a"] for words in made)
+    domains = [each for each in done.documents if each["kind"] == "ComputeDomain"]
+    assert ("kubectl get crd computedomains.resource.nvidia.com" in lines) == bool(domains)
+    assert ("NVIDIA's DRA driver" in prose) == bool(domains)
 
 
 @pytest.mark.parametrize("place", PLACES)

@@ -88,7 +88,7 @@ def test_the_files_are_written_judged_and_the_commands_told(grpo: Run, helm: Eng
         done = helm.render(str(ROOT / "charts" / one.layer), one.files, release=one.release, namespace=one.namespace)
         assert done.documents
         assert one.namespace == "team-a"
-    assert "my-guide.md also has the operator, the label of the namespace, the download and the tests" in out
+    assert "my-guide.md also has the operator, what the namespace needs, the download and the tests" in out
     assert "kubectl create secret generic hf-secret --namespace team-a --from-file=hf_api_token=TOKEN_FILE\n" in out
     done = subprocess.run(["bash", "-n"], input=out.partition("Next:")[2], text=True, capture_output=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
@@ -266,18 +266,25 @@ WRONG = {
     "nothing": ((), "--accelerator, --recipe or --model, --project, --project-number, --bucket are missing"),
     "no names": (("--accelerator", "b200", "--recipe", "smoke"), "--project, --project-number, --bucket are missing"),
     "size": (("--accelerator", "eks-h200", "--storage-class", "nfs"), "--storage-size are missing"),
-    "machine": (("--accelerator", "b20"), "--accelerator: 'b20' is not one of aks-h100, "),
+    "machine": (("--accelerator", "b20"), "--accelerator: 'b20' is not one of "),
     "suggestion": (("--accelerator", "b20"), "did you mean b200?"),
     "no GPUs": (("--accelerator", "cpu"), "--accelerator: 'cpu' is not one of"),
     "recipe": (("--recipe", "smok"), "did you mean smoke?"),
+    "recipe's file": (("--recipe", "values/recipes/smoke.yaml"), "; give its name, smoke"),
+    "recipe or model": (("--recipe", "acme/model"), "--recipe: 'acme/model' is not one of the recipes gemma"),
     "model": (("--model", "/data/mine"), "--model: '/data/mine' is not OWNER/NAME"),
+    "model or recipe": (("--model", "smoke"), "--model: 'smoke' is not OWNER/NAME of a model"),
     "data": (("--model", "a/b-7B", "--dataset", "mine"), "--dataset: 'mine' is not one of DeepScaler, OpenMath"),
     "placeholder": (("--recipe", "smoke", "--project", "my-project"), "--project: my-project is the placeholder"),
     "pattern": (("--recipe", "smoke", "--stack", "My_Stack"), "'My_Stack' does not fit: write for instance my-run. "),
     "quantity": (("--recipe", "smoke", *PROJECT[:2], "--storage-class", "a", "--storage-size", "9"), "instance 900Gi"),
     "number": (("--recipe", "smoke", *PROJECT[:3], "acme"), "'acme' does not fit: write for instance"),
     "too long": (("--recipe", "smoke", "--run", "r" * 33), "is longer than 32 characters. Name of the run"),
-    "not here": (("--recipe", "smoke", "--accelerator", "aks-h200", "--bucket", "b-1"), "'bucket' is not one of claim"),
+    "not here": (
+        ("--recipe", "smoke", "--accelerator", "aks-h200", "--claim", "c", "--bucket", "b-1"),
+        "init: --bucket: 'bucket' is not one of claim",
+    ),
+    "storage": (("--recipe", "smoke", "--storage", "disk"), "--storage: 'disk' is not one of bucket, claim"),
     "no effect": (("--recipe", "smoke", *NAMES, "--storage-size", "9Gi"), "--storage-size has no effect"),
     "data of a recipe": (("--recipe", "smoke", *NAMES, "--dataset", "gsm8k"), "--dataset has no effect"),
     "version": (

@@ -53,11 +53,33 @@ def test_the_command_exits_with_1_for_a_run_that_does_not_fit(grpo: Run) -> None
 
 def test_a_misspelt_key_is_named(grpo: Run) -> None:
     files = [word for file in stack_files("h200") for word in ("-f", str(file))]
-    code, _, err = grpo("plan", *files, "--set", "job.config.policy.model_nam=x")
+    code, out, err = grpo("plan", *files, "--set", "job.config.policy.model_nam=x")
     assert (code, err) == (
         0,
-        "the values have errors, so the run may be another one: nemo-rl/unknown-key (see grpo rules ID)\n",
+        "the values have errors, so the run may be another one (see grpo rules ID):\n"
+        "  policy.model_nam is not a key that nemo-rl v0.7.0 reads  [nemo-rl/unknown-key]\n",
     )
+    assert out.endswith(
+        "\nnot modelled: the values have errors; as they were read, the run fits (computed, not measured)\n"
+    )
+    _, out, _ = grpo("plan", *files, "--set", "job.config.policy.model_nam=x", "--format", "json")
+    tree = json.loads(out)
+    assert (tree["verdict"], tree["reason"]) == (
+        "not modelled",
+        "the values have errors; as they were read, the run fits",
+    )
+    assert tree["errors"] == ["nemo-rl/unknown-key"]
+    _, out, err = grpo("plan", *files[2:], "--compare", "h200", "--set", "job.config.policy.model_nam=x")
+    assert "h200     2 × 8  not modelled" in out
+    assert out.endswith("\nh200: not modelled, the values have errors; as they were read, the run fits\n")
+
+
+def test_a_site_file_that_is_missing_or_has_placeholders_changes_no_size(grpo: Run) -> None:
+    files = [word for file in stack_files("h200")[:2] for word in ("-f", str(file))]
+    for site in ([], ["-f", "values/examples/site.yaml"]):
+        code, out, err = grpo("plan", *files, *site)
+        assert (code, err) == (0, "")
+        assert out.endswith("\nfits (computed, not measured)\n")
 
 
 @pytest.mark.full
@@ -89,6 +111,19 @@ def test_the_best_change_is_written(grpo: Run, tmp_path: Path) -> None:
     assert out.endswith("fits (computed, not measured)\n")
 
 
+def test_what_an_argument_gives_is_written_into_no_file(grpo: Run, tmp_path: Path) -> None:
+    mine = tmp_path / "mine.yaml"
+    mine.write_text("job:\n  config:\n    policy:\n      train_micro_batch_size: 64\n")
+    files = [word for file in [*stack_files("h200"), mine] for word in ("-f", str(file))]
+    _, _, err = grpo("plan", *files, "--fix")
+    assert "grpo plan: nothing was written, because there is no terminal to ask on" in err
+    text = mine.read_text()
+    code, _, err = grpo("plan", *files, "--set", "job.config.policy.train_micro_batch_size=64", "--fix", "--yes")
+    name = "job.config.policy.train_micro_batch_size"
+    assert (code, f"not fixed: {name} (grpo plan): --set gives it, and no file: change it there\n" in err) == (1, True)
+    assert mine.read_text() == text
+
+
 def test_machines_side_by_side(grpo: Run) -> None:
     files = [word for file in stack_files("h200")[1:] for word in ("-f", str(file))]
     code, out, err = grpo("plan", *files, "--compare", "b200,h200,gb200")
@@ -106,8 +141,16 @@ def test_a_configuration_without_charts(grpo: Run, tmp_path: Path) -> None:
     assert (code, err) == (0, "")
     assert "Qwen/Qwen3-8B" in out
     assert "machines     2 × 8 GPUs h200" in out
-    code, _, err = grpo(*words, "policy.train_micro_batch_sise=2")
-    assert err.startswith("the values have errors, so the run may be another one: nemo-rl/unknown-key")
+    for override, name in (
+        ("policy.train_micro_batch_sise=2", "_sise"),
+        ("policy.train_micro_batch_size=0", "_size is 0"),
+    ):
+        _, out, err = grpo(*words, override)
+        assert err.startswith("the values have errors, so the run may be another one (see grpo rules ID):\n")
+        assert f"  policy.train_micro_batch{name}" in err
+        assert out.endswith(
+            "\nnot modelled: the values have errors; as they were read, the run fits (computed, not measured)\n"
+        )
 
 
 def test_the_picture_is_a_file_that_loads_nothing(grpo: Run, tmp_path: Path) -> None:

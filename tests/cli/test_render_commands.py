@@ -66,6 +66,36 @@ def test_a_run_with_its_own_cluster_needs_three(capsys: pytest.CaptureFixture[st
     assert err.startswith("raycluster is left out: ")
 
 
+@pytest.mark.parametrize(
+    ("machine", "extra", "is_left_out"),
+    [
+        ("b200", "", False),
+        ("eks-h200", "storage: {data: {gcsfuse: null, existingClaim: {name: shared}}}\n", True),
+        ("b200", "network: {mode: dranet}\n", True),
+        ("b200", "network: {mode: none}\n", True),
+        ("b200", "network: {mode: dranet, rdmaInstaller: {enabled: true}}\n", False),
+    ],
+)
+def test_a_network_without_objects_is_left_out_here_and_in_the_guide(
+    machine: str, extra: str, is_left_out: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    more = tmp_path / "more.yaml"
+    more.write_text(extra or "{}\n", encoding="utf-8")
+    files = [word for path in (*stack_files(machine), more) for word in ("-f", str(path))]
+    assert cli.main(["render", "network", *files]) == 0
+    assert bool(capsys.readouterr().out) != is_left_out
+    assert cli.main(["render", *files, "--commands", "-n", "rl"]) == 0
+    out, err = capsys.readouterr()
+    layers = [shlex.split(line)[4].rpartition("/")[2] for line in out.splitlines()]
+    assert layers == [*LAYERS[1 if is_left_out else 0 :]]
+    assert ("network is left out: with this network.mode it creates nothing\n" in err) == is_left_out
+    assert "--create-namespace" in out.splitlines()[0]
+    assert cli.main(["guide", *files]) == 0
+    page = capsys.readouterr().out.replace("\n", " ")
+    assert ("The chart `network` would create nothing: leave it out." in page) == is_left_out
+    assert ("charts/network " in page) != is_left_out
+
+
 @pytest.mark.parametrize("words", [["--output-dir", "x"], ["--notes"], ["--full"], ["--kube-version", "1.35"]])
 def test_options_of_manifests_are_refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["render", *FILES, "--commands", *words]) == 2

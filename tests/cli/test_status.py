@@ -5,13 +5,18 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import re
 import tarfile
+import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from postrender.cli import main as cli
-from postrender.live import bundle
+from postrender.live import bundle, client, collection
+from postrender.live.evidence import Evidence
 from tests.live import bundles
 
 
@@ -51,7 +56,7 @@ def test_a_running_stack(saved: str, capsys: pytest.CaptureFixture[str]) -> None
     shown = capsys.readouterr().out
     for line in (
         "stack s in namespace rl, context gke",
-        "cluster: ready, 8 of 8 GPUs on nodes",
+        "cluster: ready, 8 of 8 GPUs on nodes, 8 in use by the run",
         "  head  1 of 1 pods ready",
         "  gpu   1 of 1 pods ready",
         "run run-1: Running, RUNNING",
@@ -61,17 +66,54 @@ def test_a_running_stack(saved: str, capsys: pytest.CaptureFixture[str]) -> None
         "  nodes  forbidden",
     ):
         assert line in shown.splitlines(), shown
+    assert re.search(r"^  last known line .+ ago, record written .+ ago$", shown, re.MULTILINE), shown
+    assert re.search(r"^  last checkpoint: step 6, .+ ago$", shown, re.MULTILINE), shown
+
+
+@pytest.mark.parametrize(
+    ("ray", "shown", "code"),
+    [
+        ({"status": "RUNNING", "message": "Job is running."}, "run run-1: Running, RUNNING", 0),
+        ({"status": "SUCCEEDED", "message": ""}, "run run-1: Running, RUNNING, but Ray says SUCCEEDED", 0),
+        ({"status": "FAILED", "message": "exit code 1"}, "  failed: Ray says FAILED: exit code 1", 1),
+        ({"status": "STOPPED", "message": None}, "  failed: Ray says STOPPED", 1),
+    ],
+)
+def test_what_ray_says_of_the_job(
+    ray: dict[str, Any], shown: str, code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An operator that has stopped says for ever that a job runs."""
+    evidence = bundles.evidence()
+    evidence.ray = ray
+    path = str(tmp_path / "r.tar.gz")
+    bundle.write(path, evidence)
+    assert cli.main(["status", "--from", path]) == code
+    assert shown in capsys.readouterr().out.splitlines()
 
 
 def test_json(saved: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["status", "--from", saved, "--format", "json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert (found["healthy"], found["gpus_there"], found["record"]["step"]) == (True, 8, 7)
+    assert (found["healthy"], found["gpus_there"], found["gpus_used"], found["record"]["step"]) == (True, 8, 8, 7)
     assert found["releases"] == {
         "network": "unknown",
         "raycluster": "s-ray deployed, revision 1",
         "grpo-job": "run deployed, revision 1",
     }
+
+
+def test_the_release_that_a_storage_class_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The plural of its kind ends in -es."""
+    evidence = bundles.evidence()
+    item = {"kind": "StorageClass", "metadata": {"name": "fast"}}
+    evidence.expected.objects["raycluster"].insert(0, item)
+    notes = {"annotations": {"meta.helm.sh/release-name": "of-the-team"}}
+    evidence.objects["storageclasses"] = [{"metadata": {"name": "fast", **notes}}]
+    labels = {"name": "of-the-team", "status": "deployed", "version": "3"}
+    evidence.objects["releases"].append({"metadata": {"name": "of-the-team.v3", "labels": labels}})
+    bundle.write(str(tmp_path / "b"), evidence)
+    cli.main(["status", "--from", str(tmp_path / "b"), "--format", "json"])
+    assert json.loads(capsys.readouterr().out)["releases"]["raycluster"] == "of-the-team deployed, revision 3"
 
 
 def test_the_commands_by_hand(saved: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -110,7 +152,35 @@ def test_a_missing_worker_is_counted(tmp_path: Path, capsys: pytest.CaptureFixtu
     del evidence.objects["pods"][1]
     bundle.write(str(tmp_path / "b"), evidence)
     assert cli.main(["status", "--from", str(tmp_path / "b")]) == 1
-    assert "  gpu   0 of 1 pods ready  1 not made yet" in capsys.readouterr().out
+    assert "  gpu   0 of 1 pods ready  1 not created yet" in capsys.readouterr().out
+
+
+def test_a_watch_asks_again_until_it_is_interrupted(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The second answer has another step; Ctrl-C comes in the second pause."""
+    pauses: list[float] = []
+
+    def collect(*_: object, **__: object) -> Evidence:
+        evidence = bundles.evidence()
+        evidence.record["step"] = 7 + len(pauses)
+        return evidence
+
+    def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(client, "connect", lambda **_: SimpleNamespace(namespace="rl"))
+    monkeypatch.setattr(collection, "collect", collect)
+    monkeypatch.setattr(time, "sleep", sleep)
+    assert cli.main(["status", "--accelerator", "b200", "--watch", "3"]) == 130
+    shown, said = capsys.readouterr()
+    assert (pauses, said) == ([3, 3], "")
+    assert re.findall(r"^  attempt 1, running, (step \d)", shown, re.MULTILINE) == ["step 7", "step 8"]
+    first, second = shown.split("\n\nstack s in namespace rl")
+    assert first.startswith("stack s in namespace rl")
+    assert "step 8" in second
 
 
 @pytest.mark.parametrize("content", [b"", b"no archive", None])
@@ -136,14 +206,18 @@ def test_a_file_that_is_no_bundle(tmp_path: Path, content: bytes | None, capsys:
         ("expected.json", []),
         ("expected.json", {"name": "s", "namespace": "rl", "releases": {}, "objects": {"grpo-job": ["x"]}}),
         ("expected.json", {"name": "s", "namespace": "rl", "releases": [], "objects": {}}),
+        ("expected.json", {"name": "s", "namespace": "rl", "releases": {"network": None}, "objects": {}}),
+        ("expected.json", {"name": "s", "namespace": "rl", "releases": {}, "objects": {}, "places": {"a": ["b"]}}),
+        ("about.json", {"format": 1, "context": "c", "time": 1.0, "unread": {"nodes": None}, "record": {}}),
         ("logs.json", ["x"]),
+        ("logs.json", {"driver": None}),
         ("objects/pods.json", {"items": []}),
         ("objects/pods.json", ["x"]),
     ],
 )
 def test_a_damaged_bundle(saved: str, name: str, content: object, capsys: pytest.CaptureFixture[str]) -> None:
     put(saved, name, content)
-    assert cli.main(["status", "--from", saved]) == 2
+    assert cli.main(["why", "--from", saved]) == 2
     assert f"{saved}: this is not a grpo bundle, or a damaged one\n  fix: " in capsys.readouterr().err
 
 
@@ -176,6 +250,7 @@ def put(path: str, name: str, content: object) -> None:
     [
         (["status"], 2, "no values file is given"),
         (["status", "--from", "missing.tar.gz"], 3, "there is no such file"),
+        (["doctor", "--from", "."], 3, ".: cannot be read: Is a directory\n  fix: name a file that you may read"),
         (["status", "--from", "b", "--watch", "3"], 2, "a bundle does not change"),
         (["status", "--from", "b", "-n", "rl"], 2, "--from reads a bundle"),
         (

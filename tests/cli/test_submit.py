@@ -15,6 +15,8 @@ import pytest
 from postrender import deadline
 from postrender.cli import main as cli
 from postrender.cli.jobs import packing, submitted
+from postrender.cli.jobs.request import Request
+from postrender.cli.jobs.run import Run
 from postrender.errors import ClusterError, InputError, UnreadableError
 from tests.cli.clusters import stand_in
 from tests.conftest import ROOT, Render, stack_files
@@ -62,6 +64,15 @@ def tree(tmp_path: Path) -> Path:
 
 def names(package: packing.Package) -> set[str]:
     return set(zipfile.ZipFile(io.BytesIO(package.content)).namelist())
+
+
+def test_jobs_of_the_same_second_have_different_ids(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray takes an id only once, and the folder of a second job may have the same name."""
+    monkeypatch.setattr(time, "strftime", lambda _: "1127-181208")
+    run = Run({}, {"spec": {}}, {"environment": {}})
+    ids = {Request.of("/home/me/my code", ["true"], run).id for _ in range(3)}
+    assert len(ids) == 3
+    assert {each.rpartition("-")[0] for each in ids} == {"my-code-1127-181208"}
 
 
 def test_what_the_patterns_exclude_is_not_sent(tree: Path) -> None:

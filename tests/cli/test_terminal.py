@@ -141,7 +141,8 @@ def test_checkpoints_are_a_table(folder: Path) -> None:
 
 def test_advice_about_a_broken_checkpoint_stands_below_the_table(folder: Path) -> None:
     run = folder / "runs/gemma"
-    checkpoint_files.nemo_rl(run, 10, value=0.5)
+    for step in (5, 10):
+        checkpoint_files.nemo_rl(run, step, value=0.5)
     for path in sorted((run / "checkpoints/step_10").rglob("training_info.json")):
         path.unlink()
     drawn = STYLE.sub("", watched(folder, "checkpoints", "runs/gemma", COLUMNS="300"))

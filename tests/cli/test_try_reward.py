@@ -219,6 +219,7 @@ def test_samples_of_a_file(grpo: Run, tmp_path: Path) -> None:
         ("", "this file has no samples"),
         ("{", ":1:1: this line is not JSON"),
         ("[]", ":1:1: this line is not a JSON object"),
+        ("\0", "fix: give a text file saved as UTF-8"),
         ('{"prompt": "a"}', ":1:1: this sample has no ground_truth and no response"),
     ],
 )

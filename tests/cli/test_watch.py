@@ -22,7 +22,7 @@ from postrender.cli.watching.watcher import Watcher
 from postrender.errors import Location
 from postrender.rules import registry
 from postrender.rules.rule import LOG
-from postrender.runlog import pieces, settled
+from postrender.runlog import pieces, polling
 from postrender.runlog.events import Found
 from postrender.runlog.shared import Limits, Phase, Step
 from tests.cli.test_terminal import environment, watched
@@ -112,6 +112,15 @@ def test_values_stop_the_watch_where_the_guard_would_end_the_run(grpo: Run, log:
     assert grpo(log, "-f", values)[::2] == (0, "7 steps, 1 finding\n")
 
 
+def test_values_say_from_when_on_a_measure_is_a_sign(grpo: Run, log: Path, tmp_path: Path) -> None:
+    log.write_text(DEAD)
+    values = tmp_path / "values.yaml"
+    values.write_text("job: {guard: {limits: {deadSteps: 5}, stopOn: {dead-reward: {}}}}\n")
+    assert grpo(log, "-f", values)[::2] == (1, "5 steps, 1 finding\n")
+    found = judgement([str(values)]).limits
+    assert (found.dead_steps, found.collapse_steps) == (5, Limits().collapse_steps)
+
+
 def test_a_step_that_is_printed_twice_counts_once(grpo: Run, tmp_path: Path) -> None:
     path, values = tmp_path / "log", tmp_path / "values.yaml"
     path.write_text("".join(row(step, 0.5) * 2 for step in range(1, 8)))
@@ -125,7 +134,7 @@ def test_silence_is_judged_by_the_deadlines_of_the_values(tmp_path: Path) -> Non
     values.write_text("job: {guard: {factor: 3, deadlines: {stepSeconds: 100, validationSeconds: 900}}}\n")
     limits = judgement([str(values)]).limits
     # Of a checkpoint the chart's own deadline counts.
-    assert (limits.silent_seconds, limits.silent_factor) == (3600, 3)
+    assert (limits.silent_seconds, limits.validation_seconds, limits.silent_factor) == (3600, 3600, 3)
     assert judgement([]).limits == Limits()
 
 
@@ -133,11 +142,15 @@ def test_silence_is_judged_by_the_deadlines_of_the_values(tmp_path: Path) -> Non
     ("text", "message"),
     [
         ("job: {guard: {stopOn: {bad-luck: {}}}}\n", ":1:24: job.guard.stopOn: there is no sign bad-luck; there are"),
-        ("job:\n  guard:\n    factor: many\n", ":3:5: job.guard.factor is 'many', expected a whole number from 1"),
+        ("job:\n  guard:\n    factor: many\n", ':3:13: job.guard.factor is "many", expected an integer'),
         (
             "job: {guard: {stopOn: {truncated: {steps: 0}}}}\n",
-            "job.guard.stopOn.truncated.steps is 0, expected a whole",
+            "job.guard.stopOn.truncated.steps is 0, expected at least 1",
         ),
+        ("job: {guard: {limits: {deadStep: 5}}}\n", "fix: did you mean deadSteps?"),
+        ("job: {guard: {limits: {kl: high}}}\n", 'job.guard.limits.kl is "high", expected a number'),
+        ("job: {guard: null}\n", "job.guard is null, expected a map"),
+        ("job: 5\n", "job is 5, expected a map"),
     ],
 )
 def test_values_that_no_guard_takes_are_refused(grpo: Run, log: Path, tmp_path: Path, text: str, message: str) -> None:
@@ -400,7 +413,7 @@ def test_a_log_that_became_shorter_is_read_from_its_start(tmp_path: Path) -> Non
 def test_what_may_still_be_written_waits_for_a_second_look(monkeypatch: pytest.MonkeyPatch) -> None:
     looks: Iterator[dict[int, int]] = iter([{1: 10, 2: 5}, {1: 10, 2: 9}, {1: 10, 2: 9}, {1: 10, 2: 9, 3: 1}])
     monkeypatch.setattr(time, "sleep", lambda _: None)
-    found = settled.items(lambda: next(looks), follow=True)
+    found = polling.items(lambda: next(looks), follow=True)
     assert [next(found) for _ in range(4)] == [[(1, 10)], [], [(2, 9)], []]
 
 
@@ -411,7 +424,7 @@ def test_silence_is_a_sign_of_a_live_training_only(capsys: pytest.CaptureFixture
     def batches() -> Iterator[list[Found]]:
         yield steps
         for _ in range(3):
-            clock[0] += 3000.0
+            clock[0] += 4000.0
             yield []
 
     watcher = Watcher(Screen("text"), Judgement(Limits(), {"stalled": 1}), lambda: clock[0])
@@ -420,7 +433,7 @@ def test_silence_is_a_sign_of_a_live_training_only(capsys: pytest.CaptureFixture
     watcher = Watcher(Screen("text"), Judgement(Limits(), {}), lambda: clock[0])
     assert not watcher.watch(batches(), live=True)
     assert [finding.rule for finding in watcher.findings] == ["run/stalled"]
-    assert "log, line 5: step 5: no step for 6000 s; a step took 400 s  [run/stalled]" in capsys.readouterr().out
+    assert "log, line 5: step 5: no step for 8000 s; a step took 400 s  [run/stalled]" in capsys.readouterr().out
     assert Watcher(Screen("text"), Judgement(Limits(), {"stalled": 1}), lambda: clock[0]).watch(batches(), live=True)
 
 

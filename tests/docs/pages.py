@@ -11,6 +11,8 @@ from typing import Any
 
 import yaml
 
+from postrender.start import site_file
+from postrender.start.interview import Interview
 from tests.conftest import LAYERS, ROOT, SITE
 
 # The README has tests of its own.
@@ -75,6 +77,14 @@ class Install:
     namespace: str
     files: list[Path]
     values: dict[str, Any] = field(default_factory=dict)
+
+
+def site_of_init() -> str:
+    """Return the site file that `grpo init` writes for the machine and the recipe of the README."""
+    given = {"project": "acme-rl", "project-number": "482915073164", "bucket": "acme-rl-runs"}
+    interview = Interview({**given, "accelerator": "b200", "recipe": "gemma3-27b-gsm8k"}, None)
+    interview.run()
+    return site_file.text(interview.answers, schema="s", command="-f x")
 
 
 def put(tree: dict[str, Any], path: str, value: Any) -> None:

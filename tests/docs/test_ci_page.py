@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 import yaml
 
+from postrender.cli.commands.judge.check import check
+from postrender.cli.commands.judge.lint import lint
 from tests.conftest import ROOT, stack_files
 
 PAGE = (ROOT / "docs/howto/ci.md").read_text(encoding="utf-8")
@@ -121,6 +123,15 @@ def test_the_action_hands_every_input_on_as_a_variable() -> None:
     script = (ROOT / "tools/action.sh").read_text()
     for name in step["env"]:
         assert name in script or name in step["run"]
+
+
+def test_the_table_says_which_command_has_an_option() -> None:
+    listed = re.findall(r"^\| `(--[-a-z]+)[^`]*` \| ([a-z, ]+) \|", PAGE, re.MULTILINE)
+    assert len(listed) == len(re.findall(r"^\| `--", PAGE, re.MULTILINE)) > 0
+    commands = {"lint": lint, "check": check}
+    for option, named in listed:
+        have = [name for name, command in commands.items() if any(option in each.opts for each in command.params)]
+        assert (option, named.split(", ")) == (option, have)
 
 
 def test_every_values_file_names_its_schema_for_editors() -> None:

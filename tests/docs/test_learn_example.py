@@ -55,6 +55,7 @@ def test_the_picture_has_a_point_for_each_step_in_its_place(curve: ModuleType) -
 def test_the_committed_picture_is_that_of_the_committed_results(curve: ModuleType, ending: str, cluster: str) -> None:
     lines = (EXAMPLE / f"results{ending}.jsonl").read_text(encoding="utf-8").splitlines()
     results = [json.loads(line) for line in lines]
+    assert [one["seed"] for one in results] == [1, 2, 3]
     assert (EXAMPLE / f"reward{ending}.svg").read_text(encoding="utf-8") == curve.picture(results)
     for one in results:
         assert one["cluster"] == cluster

@@ -14,12 +14,17 @@ import yaml
 
 from postrender.cli import main as cli
 from postrender.cli.commands.run.watch import watch
-from postrender.errors import RenderError
+from postrender.errors import InputError, RenderError
 from postrender.generate import tutorial
 from postrender.helm.engines import Engine
 from postrender.lint import linter
-from postrender.start import guide
+from postrender.start import guide, questions
+from postrender.values import merge
+from postrender.wiring import platform
+from postrender.wiring.apply import Options
+from postrender.wiring.plan import Wiring
 from tests.conftest import LAYERS, ROOT, stack_files, thin
+from tests.corpus import proof
 from tests.docs import pages
 
 TASKS = ("train", "fetch", "prepare-data", "convert", "evaluate", "clean")
@@ -81,6 +86,46 @@ def test_a_block_is_what_its_reader_can_use(
     other = everything(helm, after)
     assert set(refused(other)) <= set(refused(one)), refused(other)
     assert {name: str(each) for name, each in one.items()} != {name: str(each) for name, each in other.items()}
+
+
+@pytest.mark.parametrize(("stack", "first", "block"), [pytest.param(*each.values, id=each.id) for each in blocks()])
+def test_a_block_works_over_the_site_file_of_init(
+    stack: tuple[str, str], first: str, block: str, tmp_path: Path
+) -> None:
+    """That file states the kind of cluster and the GPU network, which another machine refuses.
+
+    One page begins with the block that changes both, for all its other blocks.
+    """
+    moves = [first] if first.startswith("# my-cluster.yaml\nplatform:") else []
+    files = [str(path) for path in stack_files(*stack)[:-1]]
+    for number, text in enumerate([pages.site_of_init(), *moves, block]):
+        (tmp_path / f"{number}.yaml").write_text(text, encoding="utf-8")
+        files.append(str(tmp_path / f"{number}.yaml"))
+    given = merge.load(files)
+    platform.check(merge.over_defaults(given), given)
+
+
+def test_the_block_that_moves_a_stack_names_the_machines_that_need_another_network(tmp_path: Path) -> None:
+    page = TEXTS["docs/howto/clouds.md"]
+    profile, *files = [str(path) for path in stack_files()[:-1]]
+    for name, text in (
+        ("site.yaml", pages.site_of_init()),
+        ("my-cluster.yaml", pages.written(page)["my-cluster.yaml"]),
+    ):
+        (tmp_path / name).write_text(text, encoding="utf-8")
+        files.append(str(tmp_path / name))
+    refused = []
+    for name in questions.machines():
+        given = merge.load([profile.replace("b200", name), *files])
+        sections = merge.over_defaults(given)
+        if "kubernetes" in sections["accelerator"].get("refuses", {}):
+            continue
+        try:
+            platform.check(sections, given)
+        except InputError as error:
+            assert (error.fix, name) == ("set network.mode to dranet", name)
+            refused.append(f"`{name}`")
+    assert f"for {' and '.join(refused)} write `mode: dranet`" in page
 
 
 def test_the_pattern_finds_the_blocks() -> None:
@@ -147,6 +192,17 @@ def test_what_runs_without_a_cluster_runs(name: str, folder: Path, capsys: pytes
             assert cli.main(words) == 0, (command, capsys.readouterr())
             ran += 1
     assert ran
+
+
+def test_the_cluster_of_somebody_else_can_be_wired(folder: Path) -> None:
+    """The page recommends grpo-post-render for its manifest."""
+    pages.folder_of(TEXTS["docs/howto/own-cluster.md"], folder)
+    (check,) = [one for one in pages.commands(TEXTS["docs/howto/own-cluster.md"]) if one.startswith("grpo check ")]
+    name, *options = check.split()[2:]
+    sections = merge.over_defaults(merge.load([word for word in options if word != "-f"]))
+    outcome, _ = proof.run(Path(name).read_bytes(), Wiring(sections), Options(), gate=True)
+    assert (outcome.error, outcome.refusals) == (None, [])
+    assert b"check-node" in outcome.output
 
 
 def test_the_list_of_checkpoints_looks_as_in_the_tutorial(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

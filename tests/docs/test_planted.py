@@ -35,8 +35,9 @@ def test_a_seed_gives_the_same_plant_each_time(kinds: ModuleType) -> None:
 
 
 def test_ci_has_one_kind_of_each_outcome(kinds: ModuleType) -> None:
-    chosen = [kind.outcome for kind in kinds.first_of_each_outcome()]
-    assert sorted(chosen) == sorted({kind.outcome for kind in kinds.KINDS})
+    for places in (kinds.KINDS, kinds.FROM_INSIDE):
+        chosen = [kind.outcome for kind in kinds.first_of_each_outcome(places)]
+        assert sorted(chosen) == sorted({kind.outcome for kind in places})
 
 
 def test_the_page_has_a_row_of_each_kind(kinds: ModuleType) -> None:

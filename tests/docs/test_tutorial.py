@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from postrender.generate import tutorial
 from postrender.helm.engines import Engine, Rendered
+from postrender.plan import cost
 from postrender.start import guide, names, training, words
 from postrender.start.names import Shown
 from postrender.start.words import GuideError
 from postrender.values import merge
-from tests.conftest import LAYERS, ROOT, by_kind
+from postrender.values.config import Effective
+from tests.conftest import LAYERS, RECIPES, ROOT, by_kind, thin
 from tests.docs import pages
 
 RELEASE = {"network": "-network", "storage": "-storage", "raycluster": "-ray"}
@@ -33,6 +37,7 @@ huggingface: {secret: {name: hub, key: token}, cache: {volume: runs}}
 job: {name: first, attempt: 3, volume: runs}
 tracking: {tensorboard: {server: {volume: runs}}}
 """
+WHOSE = ", with the times of the machines that the recipe was written for"
 SPOT = "platform: {capacity: {kind: spot}}\nray: {workers: {replicas: 5}, test: {timeoutSeconds: 600}}\n"
 
 
@@ -226,7 +231,9 @@ def test_names_that_changed_are_gone(tmp_path: Path) -> None:
 
 def test_the_recipes_numbers_are_its_own(tmp_path: Path) -> None:
     text = page_of(files(tmp_path, "b200", "gemma3-27b-gsm8k", "job: {config: {grpo: {max_num_steps: 40}}}"))
-    assert "about 20.6 hours (40 steps of 1850 s)" in text.replace("\n", " ")
+    assert "about 20.6 hours on the machines that the recipe was written for (40 steps of 1850 s)" in text.replace(
+        "\n", " "
+    )
     assert "prepare-data" not in "".join(pages.blocks(text, "bash"))
     older = "job: {version: v0.5.0}\nray: {head: {numCpus: 1}}\n"
     text = page_of(files(tmp_path, "b200", "gemma3-27b-gsm8k", older))
@@ -267,23 +274,88 @@ def test_sizes_are_rounded_up_and_few_steps_are_called_so(tmp_path: Path) -> Non
     assert "is not significant; 10 steps only show that the chain works. The results" in few
 
 
+def of_b200(steps: int, times: Mapping[str, Any] | None) -> dict[str, Any]:
+    return {
+        "accelerator": {"name": "b200"},
+        "ray": {"workers": {"replicas": 2}, "head": {"gpus": {"enabled": False}}},
+        "job": {"config": {"grpo": {"max_num_steps": steps}}, "stepTimes": times},
+    }
+
+
 @pytest.mark.parametrize(
     ("said", "time"),
     [
-        ("about 950 s a step; reward", "about 2.6 hours (10 steps of 950 s)"),
-        ("not the last. 40 s a step.", "about 7 minutes (10 steps of 40 s)"),
-        ("10.8 s a step.", "about 2 minutes (10 steps of 10.8 s)"),
+        (
+            "about 950 s a step; reward",
+            "about 2.6 hours on the machines that the recipe was written for (10 steps of 950 s)",
+        ),
+        (
+            "not the last. 40 s a step.",
+            "about 7 minutes on the machines that the recipe was written for (10 steps of 40 s)",
+        ),
+        ("10.8 s a step.", "about 2 minutes on the machines that the recipe was written for (10 steps of 10.8 s)"),
         ("1024 a step, 512 an update", "hours"),
+        ("92 s a step on two nodes, less on four", "hours"),
     ],
 )
 def test_the_time_is_read_as_the_headers_say_it(said: str, time: str) -> None:
     text = f"# a step is about 6 GiB; three.\n#\n# Expected: a reward.\n# {said}\nimages:\n"
-    found = training.header(text, {"job": {"config": {"grpo": {"max_num_steps": 10}}}})
+    found = training.header(text, of_b200(10, {}))
     assert (found["time"], found["disk"], found["weights"]) == (time, "6", "2")
 
 
+@pytest.mark.parametrize(
+    ("times", "steps", "time", "whose"),
+    [
+        (
+            {"b200": {"seconds": 92.2, "nodes": 2, "source": "run 7"}},
+            100,
+            "about 2.6 hours (100 steps of 92.2 s: run 7)",
+            "",
+        ),
+        ({"b200": {"seconds": 92.2, "nodes": 2, "source": "run 7"}}, 0, "hours (a step of 92.2 s: run 7)", ""),
+        (
+            {"b200": {"seconds": 92.2, "nodes": 4, "source": "run 7"}},
+            100,
+            "hours; on 4 nodes of b200 a step took 92.2 s (run 7)",
+            WHOSE,
+        ),
+        (
+            {"b200": {"seconds": 50, "nodes": 2, "source": "mine"}},
+            100,
+            "about 1.4 hours (100 steps of 50 s: mine)",
+            WHOSE,
+        ),
+        (None, 100, "about 2.6 hours on the machines that the recipe was written for (100 steps of 92 s)", WHOSE),
+        (
+            {"h200": {"seconds": 120, "nodes": 1, "source": "run 8"}},
+            100,
+            "hours; on 1 node of h200 a step took 120 s (run 8)",
+            WHOSE,
+        ),
+    ],
+)
+def test_a_time_of_other_machines_is_called_so(
+    times: Mapping[str, Any] | None, steps: int, time: str, whose: str
+) -> None:
+    found = training.header("# Expected: a reward; 92 s a step.\nimages:\n", of_b200(steps, times))
+    assert found == {"time": time, "expected": f" Expected{whose}: a reward; 92 s a step."}
+
+
+@pytest.mark.parametrize("machine", ["b200", "h200", "aks-gb300"])
+@pytest.mark.parametrize("recipe", thin(RECIPES, 3))
+def test_the_time_is_the_one_of_grpo_plan(machine: str, recipe: str) -> None:
+    stack = [str(ROOT / f"values/{name}.yaml") for name in (f"accelerators/{machine}", f"recipes/{recipe}")]
+    tree = merge.over_defaults(merge.load(stack))
+    planned = cost.step_time(Effective(tree))
+    said = training.header(guide.recipe_of(stack)[1], tree)["time"]
+    assert bool(re.search(r"^[^;]* of [0-9.]+ s: ", said)) == bool(planned)
+    if planned:
+        assert f" of {planned.seconds:g} s: {planned.source})" in said
+
+
 def test_what_a_header_lacks_is_left_out() -> None:
-    found = training.header("# Mine.\nimages:\n", {"job": {"config": {}}})
+    found = training.header("# Mine.\nimages:\n", of_b200(0, {}))
     assert found == {"time": "hours", "expected": ""}
 
 

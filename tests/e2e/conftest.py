@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from postrender.helm.engines import Embedded
-from pytest_helm_charts.clusters import Cluster  # type: ignore[import-untyped]
+from pytest_helm_charts.clusters import Cluster
 
 from harness import pods, suite
 from harness.apiserver import Tools
@@ -79,6 +80,17 @@ def new_stack(kube: Kube, helms: dict[str, Helm], work: Path, checkout: Path) ->
         return stack
 
     return make
+
+
+@pytest.fixture(scope="module", autouse=True)
+def uninstalled(kube: Kube, helms: dict[str, Helm]) -> Iterator[None]:
+    """Uninstall what the tests of a file have left, as a failed one does: the next file needs the nodes."""
+    yield
+    for release in json.loads(helms["helm4"].run("list", "--all-namespaces", "-o", "json")):
+        print(f"left behind: {release['name']} in {release['namespace']}")
+        helms["helm4"].uninstall(release["name"], release["namespace"])
+    for kind in ("rayjobs", "rayclusters"):
+        kube.run("delete", kind, "--all", "--all-namespaces", "--timeout=60s")
 
 
 @pytest.fixture

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import re
+import shlex
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from postrender.live import logs
+from postrender.live import logs, submission
 
-from conftest import NewStack
-from harness.apiserver import ApiServer
+from conftest import REPOSITORY, NewStack
+from harness.apiserver import ApiServer, Tools
 from harness.commands import ask
 from harness.controlplane import ControlPlane
 from harness.stack import TOKEN, Stack
@@ -23,11 +28,19 @@ COMMANDS = [
     ("doctor",),
     ("why",),
 ]
+RUN = "gemma3-gsm8k"
 READS = ("get", "list", "watch")
 # An answer to a question is no object: nothing is stored.
 REVIEWS = ("selfsubjectaccessreviews", "selfsubjectrulesreviews", "selfsubjectreviews")
 # What prints the logs of the run: cd, ls, sort, tail, printf.
-PROGRAM = logs.program("/data/runs/gemma3-gsm8k")
+PROGRAM = logs.program(f"/data/runs/{RUN}")
+# What asks Ray for a job: a GET. The last word is the job.
+QUESTION = submission.question("")[:-1]
+# What prints the first file that is there, for grpo logs.
+FIRST_FILE = re.compile(
+    r'for file; do \[ -r "\$file" \] && \{ printf \.; exec tail -[cn] \+?\d+ "\$file"; exit; \}; done; '
+    r'echo "none of the files can be read" >&2; exit 1'
+)
 # Ways into a pod or a service, for which the verb says nothing.
 TUNNELS = ("exec", "attach", "portforward", "proxy")
 
@@ -48,7 +61,9 @@ def is_read(entry: dict[str, Any]) -> bool:
     verb, resource, inside = entry["verb"], about.get("resource"), about.get("subresource")
     if inside == "exec":
         words = parse_qs(urlsplit(entry["requestURI"]).query)["command"]
-        return words[:2] == ["sh", "-c"] and words[2:] in ([f"cat {words[2].split(' ')[1]} || true"], [PROGRAM])
+        if words[:2] != ["sh", "-c"]:
+            return False
+        return words[2:] in ([f"cat {words[2].split(' ')[1]} || true"], [PROGRAM]) or words[:-1] == QUESTION
     if inside in TUNNELS:
         return bool(verb == "get" and inside == "proxy")
     return verb in READS or (verb == "create" and resource in REVIEWS)
@@ -74,6 +89,30 @@ def test_a_command_only_reads(stack: Stack, control_plane: ControlPlane, command
     assert secrets
     assert {each["responseObject"]["kind"] for each in secrets} == {"PartialObjectMetadataList"}
     assert TOKEN not in str(secrets)
+
+
+@pytest.mark.parametrize("command", [("logs", "--attempt", "7"), ("checkpoints", RUN), ("samples", RUN)], ids=" ".join)
+def test_a_command_by_kubectl_asks_in_the_pod_what_it_shows(
+    stack: Stack, control_plane: ControlPlane, tools: Tools, command: tuple[str, ...]
+) -> None:
+    """A pod that nobody runs gives no answer; what is asked there is what --show-commands prints, or prints a file."""
+    server = control_plane.server
+    files = [word for option in stack.options() for word in ("-f", option.removeprefix("--values="))]
+    words = [sys.executable, "-m", "postrender.cli", *command, *files, "-n", stack.namespace]
+    environment = {**os.environ, "KUBECONFIG": str(server.audited), "PATH": f"{tools.bin}:{os.environ['PATH']}"}
+    options = {"cwd": REPOSITORY, "env": environment, "capture_output": True, "text": True}
+    shown = subprocess.run([*words, "--show-commands"], check=False, **options)  # type: ignore[call-overload]
+    assert shown.returncode == 0, shown.stderr
+    before = len(server.requests())
+    done = subprocess.run(words, check=False, timeout=120, **options)  # type: ignore[call-overload]
+    entries = until(lambda: server.requests()[before:], "entries of the audit log")
+    inside = [each for each in entries if each.get("objectRef", {}).get("subresource") == "exec"]
+    assert inside, done.stderr
+    assert [(each["verb"], each["requestURI"]) for each in entries if each not in inside and not is_read(each)] == []
+    for each in inside:
+        asked_for = parse_qs(urlsplit(each["requestURI"]).query)["command"]
+        reads = asked_for[:2] == ["sh", "-c"] and FIRST_FILE.fullmatch(asked_for[2])
+        assert reads or all(word in shown.stdout for text in asked_for for word in shlex.split(text)), asked_for
 
 
 @pytest.mark.parametrize(

@@ -110,12 +110,10 @@ REFUSED: list[tuple[str, str, Any]] = [
     ("Pod", f"{C}.lifecycle", {"preStop": {**EXEC, "sleep": {"seconds": 1}}}),
     ("Pod", "metadata.finalizers", ["a b/c"]),
     *(
-        ("Pod", f"{OF_POD}.{NODES}", each)
-        for each in (
-            *(nodes("In"), nodes("Exists", "a"), nodes("Gt", "1", "2"), nodes("in", "a")),
-            {"nodeSelectorTerms": []},
-        )
+        ("Pod", f"{OF_POD}.{NODES}", terms)
+        for terms in (nodes("In"), nodes("Exists", "a"), nodes("Gt", "1", "2"), nodes("in", "a"))
     ),
+    ("Pod", f"{OF_POD}.{NODES}", {"nodeSelectorTerms": []}),
     *(
         ("Pod", f"{OF_POD}.{PODS}", [{"weight": weight, "podAffinityTerm": {"topologyKey": key}}])
         for weight, key in ((0, "a"), (101, "a"), (1, ""), (1, "a b"))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from conftest import Machines, NewForeign, NewStack
-from harness.devices import allocated, device_class, resource_slice
+from harness.devices import AWS, DRANET, allocated, machines_of, named, published, results
 from harness.foreign import RELEASE, pods_of, until_ready
 from harness.kube import Kube, Manifest
 from harness.nodes import Profile
@@ -67,39 +68,104 @@ def test_workers_get_the_devices_of_the_plugin(
     stack.uninstall("raycluster", "storage", "network")
 
 
-def test_workers_claim_the_efa_devices_of_their_node(machines: Machines, new_stack: NewStack, kube: Kube) -> None:
-    """By the class of AWS's driver."""
-    nodes = machines("eks-b200")
-    kube.create([device_class("efa.networking.k8s.aws"), *(resource_slice(node) for node in nodes)])
-    try:
-        stack = installed(new_stack, kube, "eks-b200", network={"mode": "dranet"})
+@pytest.mark.parametrize("name", machines_of("eks-"))
+def test_workers_claim_the_efa_devices_of_their_node(
+    name: str, machines: Machines, new_stack: NewStack, kube: Kube
+) -> None:
+    """By the class of AWS's driver, which also publishes other RDMA devices of a p6-b200."""
+    nodes = machines(name)
+    with published(kube, name, nodes, name=AWS):
+        stack = installed(new_stack, kube, name, network={"mode": "dranet"})
         assert {worker["spec"]["nodeName"] for worker in stack.pods()[1:]} == set(nodes)
         claims = allocated(kube, stack.namespace)
-        assert [len(claim["status"]["allocation"]["devices"]["results"]) for claim in claims] == [8, 8]
+        models = named(name, "dra.net/pciDevice")
+        efa = sorted(device for device, model in models.items() if model == "Elastic Fabric Adapter (EFA)")
+        assert [sorted(results(claim)) for claim in claims] == [efa, efa]
         requests = stack.pods()[1]["spec"]["containers"][0]["resources"]["requests"]
         assert "vpc.amazonaws.com/efa" not in requests
         stack.uninstall("raycluster", "storage", "network")
-    finally:
-        for node in nodes:
-            kube.delete("resourceslice", f"{node}-rdma")
-        kube.delete("deviceclass", "efa.networking.k8s.aws")
 
 
-def test_a_count_where_the_resource_is_a_boolean_is_seen_by_the_scheduler(
-    machines: Machines, new_stack: NewStack, kube: Kube
+@pytest.mark.parametrize("name", machines_of("aks-", "oci-"))
+def test_workers_claim_the_rdma_devices_of_their_node(
+    name: str, machines: Machines, new_stack: NewStack, kube: Kube
 ) -> None:
-    machines("coreweave-h200")
-    stack = new_stack("coreweave-h200", **CLAIM).with_values(accelerator={"resources": {"rdma/ib": "8"}})
+    """By a class of every device of DRANET, and the profile's own condition."""
+    nodes = machines(name)
+    with published(kube, name, nodes, name=DRANET):
+        # No driver of NVIDIA makes the claims of a ComputeDomain here.
+        values = {"accelerator": {"nvlinkDomainNodes": None}, "images": {"training": {"arm64": True}}}
+        stack = new_stack(name, **CLAIM).with_values(**values)
+        kube.create(volume(stack.namespace))
+        stack.install("network", "storage", "raycluster")
+        stack.until_ready()
+        assert {worker["spec"]["nodeName"] for worker in stack.pods()[1:]} == set(nodes)
+        wanted = sorted(device for device, has in named(name, "dra.net/rdma").items() if has)
+        assert [sorted(results(claim)) for claim in allocated(kube, stack.namespace)] == [wanted, wanted]
+        stack.uninstall("raycluster", "storage", "network")
+
+
+def test_the_scheduler_judges_what_devices_have_in_common(machines: Machines, new_stack: NewStack, kube: Kube) -> None:
+    """Four devices of a p5.48xlarge have one PCIe root: four of one root and processor are found, and five are not."""
+    nodes = machines("eks-h100")
+    claim = {
+        "count": 4,
+        "matchAttribute": "resource.kubernetes.io/pcieRoot",
+        "selector": 'device.attributes["dra.net"].numaNode == 1',
+    }
+    values: dict[str, Any] = {"network": {"mode": "dranet"}, "accelerator": {"claims": {"efa": claim}}}
+    with published(kube, "eks-h100", nodes, name=AWS):
+        stack = new_stack("eks-h100", **CLAIM).with_values(**values)
+        kube.create(volume(stack.namespace))
+        stack.install("network", "storage", "raycluster")
+        stack.until_ready()
+        roots, numa = named("eks-h100", "resource.kubernetes.io/pcieRoot"), named("eks-h100", "dra.net/numaNode")
+        claims = [results(claim) for claim in allocated(kube, stack.namespace)]
+        assert [len(found) for found in claims] == [4, 4]
+        for found in claims:
+            assert len({roots[device] for device in found}) == 1
+            assert {numa[device] for device in found} == {1}
+        stack.uninstall("raycluster", "storage", "network")
+        refused = new_stack("eks-h100", **CLAIM).with_values(**values)
+        refused = refused.with_values(accelerator={"claims": {"efa": {"count": 5}}})
+        kube.create(volume(refused.namespace))
+        refused.install("network", "storage", "raycluster")
+        until(lambda: "cannot allocate all claims" in kube.events(refused.namespace), "a worker that no node takes")
+        assert allocated(kube, refused.namespace) == []
+        refused.uninstall("raycluster", "storage", "network")
+
+
+@pytest.mark.parametrize(("name", "amount"), [("coreweave-h200", "65"), ("eks-h200", "17"), ("aks-h200", "9")])
+def test_more_devices_than_the_machine_offers(
+    name: str, amount: str, machines: Machines, new_stack: NewStack, kube: Kube, profiles: dict[str, Profile]
+) -> None:
+    """CoreWeave's nodes offer rdma/ib to 64 pods: only the rule network/boolean-as-count sees a smaller count."""
+    machines(name)
+    (resource,) = profiles[name].values["resources"]
+    stack = new_stack(name, **CLAIM).with_values(accelerator={"resources": {resource: amount}})
     kube.create(volume(stack.namespace))
     stack.install("network", "storage", "raycluster")
-    until(lambda: "Insufficient rdma/ib" in kube.events(stack.namespace), "a worker that no node takes")
+    until(lambda: f"Insufficient {resource}" in kube.events(stack.namespace), "a worker that no node takes")
+    stack.uninstall("raycluster", "storage", "network")
+
+
+@pytest.mark.parametrize(("resource", "more"), [("cpu", "193"), ("memory", "1900Gi")])
+def test_a_worker_that_is_larger_than_the_machine(
+    resource: str, more: str, machines: Machines, new_stack: NewStack, kube: Kube
+) -> None:
+    """EC2's own numbers are 192 CPUs and 2048 GiB: Kubernetes has less to give."""
+    machines("eks-b200")
+    stack = new_stack("eks-b200", **CLAIM).with_values(accelerator={"worker": {resource: more}})
+    kube.create(volume(stack.namespace))
+    stack.install("network", "storage", "raycluster")
+    until(lambda: f"Insufficient {resource}" in kube.events(stack.namespace), "a worker that no node takes")
     stack.uninstall("raycluster", "storage", "network")
 
 
 def network_of(pod: Manifest) -> dict[str, Any]:
     """Return what a worker has of its cloud, and nothing that its author may choose."""
     spec, ray = pod["spec"], pod["spec"]["containers"][0]
-    limits = {name: amount for name, amount in ray["resources"]["limits"].items() if "/" in name}
+    limits = {name: str(amount) for name, amount in ray["resources"]["limits"].items() if "/" in name}
     nccl = {each["name"]: each["value"] for each in ray["env"] if each["name"].startswith("NCCL_NET")}
     return {"limits": limits, "nodeSelector": spec["nodeSelector"], "nccl": nccl}
 
@@ -119,7 +185,7 @@ EKS = {
 def test_kuberays_chart_runs_on_machines_of_coreweave(
     machines: Machines, new_stack: NewStack, new_foreign: NewForeign
 ) -> None:
-    """The chart knows no cloud, and the post-renderer brings what this one needs."""
+    """The chart knows no cloud, and the post-renderer brings what this one needs; the release moves to AWS and back."""
     nodes = machines("coreweave-h200")
     ours = new_stack("coreweave-h200", **CLAIM)
     foreign = new_foreign(ours)
@@ -131,6 +197,12 @@ def test_kuberays_chart_runs_on_machines_of_coreweave(
         for worker in workers:
             assert network_of(worker) == COREWEAVE
             assert worker["spec"]["containers"][0]["securityContext"]["capabilities"]["add"] == ["IPC_LOCK"]
+        stored, spec = foreign.stored(), foreign.get()["spec"]
+        elsewhere = replace(foreign, ours=replace(ours, accelerator="eks-h200"))
+        elsewhere.upgrade()
+        assert network_of(elsewhere.get()["spec"]["workerGroupSpecs"][0]["template"]) == EKS
+        foreign.upgrade()
+        assert (foreign.stored(), foreign.get()["spec"]) == (stored, spec)
     finally:
         ours.helm.uninstall(RELEASE, ours.namespace)
 

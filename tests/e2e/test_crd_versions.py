@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -136,7 +136,7 @@ def test_1_7_accepts_every_pair_of_options(
     newer.kube.create(rendered(options.rows(), engine, new_stack, namespace), dry_run=True)
 
 
-def rendered(rows: list[options.Row], engine: Embedded, new_stack: NewStack, namespace: str) -> list[Manifest]:
+def rendered(rows: Sequence[options.Row], engine: Embedded, new_stack: NewStack, namespace: str) -> list[Manifest]:
     """Return Ray's objects of all rows for one request; 1.6 gets the same with everything else (test_pods)."""
     manifests = []
     for row in rows:

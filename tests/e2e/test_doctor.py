@@ -108,7 +108,7 @@ def test_another_teams_stack_leaves_no_room(stack: Stack, new_stack: NewStack) -
     other.until_ready()
     try:
         (found,) = failures(stack)
-        text = "gpu: 1 of 2 wanted nodes are free: 3 have 0 nvidia.com/gpu of 8 nvidia.com/gpu left"
+        text = "gpu: free nodes: 1, wanted: 2; in use: 3 with only 0 of 8 nvidia.com/gpu left"
         assert (found["check"], text in found["text"]) == ("room", True), found
     finally:
         other.uninstall_all()

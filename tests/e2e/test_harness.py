@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from postrender.values.quantity import quantity
 
 from conftest import MACHINES
 from harness.kube import Kube, KubectlError
@@ -25,6 +26,15 @@ def test_a_gpu_node_has_what_its_profile_says(kube: Kube, profiles: dict[str, Pr
         offered = kube.get("node", f"{profile.name}-0")["status"]["allocatable"]
         assert offered["nvidia.com/gpu"] == str(profile.values["gpusPerNode"])
         assert {f"networking.gke.io.networks/{network}" for network in profile.networks} <= set(offered)
+
+
+def test_every_worker_fits_into_what_its_machine_offers(profiles: dict[str, Profile]) -> None:
+    """And what a profile says that a node leaves is no more than the vendor says."""
+    for name, profile in profiles.items():
+        for resource, amount in {**profile.wanted, **profile.values.get("node", {})}.items():
+            if wanted := quantity(amount):
+                assert wanted <= (quantity(profile.offered[resource]) or 0), (name, resource)
+    print("without a source:", {name: profile.unsourced for name, profile in profiles.items() if profile.unsourced})
 
 
 def test_unknown_fields_are_refused(kube: Kube) -> None:

@@ -16,7 +16,7 @@ from harness.planting import change
 from harness.stack import TOKEN, Stack
 
 # Each command that shows evidence: a new one is a new word.
-COMMANDS = ("status", "doctor")
+COMMANDS = ("status", "doctor", "why")
 PLACES = (
     *("pod-annotation", "pod-label-key", "pod-message", "pod-reason", "node-annotation", "node-condition"),
     *("namespace-annotation", "claim-annotation", "secret-annotation", "secret-value", "config-map", "event"),

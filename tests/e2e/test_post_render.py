@@ -55,7 +55,7 @@ def installed(stack: Stack, *layers: str) -> Iterator[Stack]:
 
 def test_devices_are_claimed_and_allocated(new_stack: NewStack, new_foreign: NewForeign, kube: Kube) -> None:
     ours = new_stack("h200", network={"mode": "dranet"}, **OURS)
-    with published(kube, H200, H200), installed(ours, "storage", "raycluster"):
+    with published(kube, "h200", H200, H200), installed(ours, "storage", "raycluster"):
         foreign = new_foreign(ours)
         foreign.install()
         pods = until_ready(ours, foreign.cluster)
@@ -103,7 +103,7 @@ def test_hooks_are_wired_where_helm_sends_them(
     (tmp_path / "templates").mkdir()
     (tmp_path / "Chart.yaml").write_text("apiVersion: v2\nname: app\nversion: 0.1.0\n")
     (tmp_path / "templates/jobs.yaml").write_text(dump([gpu_job("plain", {}), gpu_job("hook", HOOK)]))
-    with published(kube, H200, H200):
+    with published(kube, "h200", H200, H200):
         helm.install("app", tmp_path, stack.namespace, renderer.words(helm, *stack.options()))
         jobs = {name: kube.get("job", name, stack.namespace) for name in ("plain", "hook")}
         wired = {name: STAMP in job["metadata"].get("annotations", {}) for name, job in jobs.items()}

@@ -29,6 +29,8 @@ WAITING = 64
 MOST = 6.0
 # Seconds for which the command waits for an answer, and a little more.
 PATIENCE = 8.0
+# Seconds until a person has read a sentence, with Python and the charts.
+IN_ALL = 10.0
 
 
 @dataclass
@@ -100,7 +102,7 @@ def test_five_hundred_nodes_and_two_thousand_pods(server: ApiServer, stack: Stac
     found = timed(command, stack, server.audited, "--format", "json")
     assert found.done.returncode == 1, found.done.stderr
     print(f"{command}: {found.clock:.1f} s, {found.processor:.1f} s of processor time")
-    assert "500 have 0 nvidia.com/gpu" in found.done.stdout or "500 nodes have 0 nvidia.com/gpu" in found.done.stdout
+    assert "500 with only 0 of 8 nvidia.com/gpu" in found.done.stdout
     assert found.processor < MOST
     lists = [each for each in server.requests()[before:] if each["verb"] == "list"]
     asked = [parse_qs(urlsplit(each["requestURI"]).query) for each in lists]
@@ -132,6 +134,7 @@ def test_an_api_server_that_is_away_or_silent(server: ApiServer, stack: Stack, c
     assert "nothing can be read from the API server" in found.done.stderr
     assert "Traceback" not in found.done.stderr
     assert found.clock - base.clock < PATIENCE
+    assert max(base.clock, found.clock) < IN_ALL
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -148,6 +151,7 @@ def test_an_api_server_that_stops_in_the_middle(server: ApiServer, stack: Stack,
             kind in line and ("no answer" in line or "timed out" in line) for line in found.done.stdout.splitlines()
         )
     assert found.clock - base.clock < PATIENCE
+    assert max(base.clock, found.clock) < IN_ALL
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -171,6 +175,7 @@ def test_half_of_the_objects_are_deleted(new_stack: NewStack, kube: Kube, comman
         print(f"{command}: {found.clock:.1f} s with half of the objects")
         assert found.done.returncode == 1, found.done.stderr
         assert missing[command] in found.done.stdout, found.done.stdout
+        assert found.clock < IN_ALL
     finally:
         stack.uninstall_all()
 

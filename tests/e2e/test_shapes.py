@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from conftest import NewStack
-from harness.kube import Manifest
+import pytest
+
+from conftest import Machines, NewStack
+from harness import suite
+from harness.kube import Kube, Manifest
+from harness.nodes import Profile
 from harness.stack import ONE_VOLUME, merge
 from harness.waiting import until
 
@@ -40,3 +44,34 @@ def test_a_cluster_that_is_not_googles(new_stack: NewStack) -> None:
     assert workers[0]["spec"]["nodeSelector"] == {"node.coreweave.cloud/type": "gd-8xh200ib-i128"}
     assert [gpus(pod) for pod in (head, *workers)] == ["0", "8", "8"]
     stack.uninstall("raycluster", "storage", "network")
+
+
+# The nodes of b200 and h200 are always there; workers of gb300 claim their network, and those of cpu have no GPU.
+TESTED_ELSEWHERE = {"b200", "h200", "gb300", "cpu"}
+PROFILES = sorted({file.stem for file in (suite.REPOSITORY / "values/accelerators").glob("*.yaml")} - TESTED_ELSEWHERE)
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_a_worker_of_every_profile_finds_a_place_on_its_machine(
+    name: str, machines: Machines, new_stack: NewStack, kube: Kube, profiles: dict[str, Profile]
+) -> None:
+    """The pod of KubeRay without its claims and Secrets, as only the place is asked for."""
+    nodes = machines(name)
+    profile = profiles[name].values
+    stack = new_stack(name, **({} if profiles[name].is_google else ELSEWHERE))
+    stack = stack.with_values(images={"training": {"arm64": True}})
+    if "nvlinkDomainNodes" in profile:
+        stack = stack.with_values(accelerator={"nvlinkDomainNodes": None})
+    if "multiNetwork" in profile["refuses"]:
+        stack = stack.with_values(network={"mode": "none"})
+    (cluster,) = [item for item in stack.render("raycluster") if item["kind"] == "RayCluster"]
+    template = cluster["spec"]["workerGroupSpecs"][0]["template"]
+    volumes = [
+        {"name": each["name"], "emptyDir": {}} if "persistentVolumeClaim" in each else each
+        for each in template["spec"]["volumes"]
+    ]
+    spec = {**template["spec"], "volumes": volumes, "serviceAccountName": "default"}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "worker"}, "spec": spec}
+    kube.create([pod], stack.namespace)
+    until(lambda: kube.get("pod", "worker", stack.namespace)["spec"].get("nodeName") in nodes, "a place for the worker")
+    kube.delete("pod", "worker", stack.namespace)

@@ -6,6 +6,7 @@ Helm refuses what belongs to another release before it writes anything, and says
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -46,9 +47,9 @@ def identities(kube: Kube, stack: Stack) -> dict[str, str]:
     return {name: uid for name, uid in found.items() if name.split("/")[1].startswith(stack.name)}
 
 
-def healthy(kube: Kube, stack: Stack) -> int:
-    """Return how many pods the disruption budget of a stack sees."""
-    return int(kube.get("poddisruptionbudget", stack.cluster, stack.namespace)["status"]["currentHealthy"])
+def has_two(kube: Kube, stack: Stack) -> bool:
+    """Return whether the disruption budget of a stack sees two pods."""
+    return bool(kube.get("poddisruptionbudget", stack.cluster, stack.namespace)["status"]["currentHealthy"] == 2)
 
 
 def test_each_stack_has_its_own_pods(stacks: list[Stack], kube: Kube) -> None:
@@ -64,7 +65,7 @@ def test_each_stack_has_its_own_pods(stacks: list[Stack], kube: Kube) -> None:
         assert {pod["spec"]["serviceAccountName"] for pod in pods} == {stack.name}
         nodes += [pod["spec"]["nodeName"] for pod in pods if pod["metadata"]["labels"]["ray.io/node-type"] == "worker"]
         # A selector that reached another stack's pods would count four.
-        until(lambda stack=stack: healthy(kube, stack) == 2, "a budget of two pods")
+        until(partial(has_two, kube, stack), "a budget of two pods")
     assert len(set(nodes)) == 3
 
 

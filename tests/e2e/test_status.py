@@ -86,43 +86,41 @@ def test_a_ready_cluster(stack: Stack) -> None:
     assert found["releases"]["raycluster"] == f"{stack.release('raycluster')} deployed, revision 1"
 
 
-def cordon(kube: Kube, nodes: list[str]) -> Callable[[], None]:
+def cordon(kube: Kube, nodes: list[str]) -> Callable[[], object]:
     """Close nodes to new pods; the result opens them again."""
     kube.run("cordon", *nodes)
-    return lambda: kube.run("uncordon", *nodes) and None
+    return lambda: kube.run("uncordon", *nodes)
 
 
-def relabel(kube: Kube, nodes: list[str]) -> Callable[[], None]:
+def relabel(kube: Kube, nodes: list[str]) -> Callable[[], object]:
     """Make the nodes look like another machine; the result undoes it."""
     kube.run("label", "node", *nodes, "cloud.google.com/gke-accelerator=nvidia-l4", "--overwrite")
-    return lambda: (
-        kube.run("label", "node", *nodes, "cloud.google.com/gke-accelerator=nvidia-b200", "--overwrite") and None
-    )
+    return lambda: kube.run("label", "node", *nodes, "cloud.google.com/gke-accelerator=nvidia-b200", "--overwrite")
 
 
-def taint(kube: Kube, nodes: list[str]) -> Callable[[], None]:
+def taint(kube: Kube, nodes: list[str]) -> Callable[[], object]:
     """Give the nodes a taint of a team; the result removes it."""
     kube.run("taint", "node", *nodes, "team=other:NoSchedule")
-    return lambda: kube.run("taint", "node", *nodes, "team-") and None
+    return lambda: kube.run("taint", "node", *nodes, "team-")
 
 
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (cordon, "have the taint node.kubernetes.io/unschedulable:NoSchedule"),
-        (relabel, "have no label cloud.google.com/gke-accelerator=nvidia-b200 but nvidia-l4"),
-        (taint, "have the taint team=other:NoSchedule, which the pod does not tolerate"),
+        (cordon, "with the taint node.kubernetes.io/unschedulable:NoSchedule"),
+        (relabel, "without the label cloud.google.com/gke-accelerator=nvidia-b200 (it is nvidia-l4)"),
+        (taint, "with the taint team=other:NoSchedule, which the pod does not tolerate"),
     ],
     ids=["cordoned", "of another machine", "tainted"],
 )
 def test_workers_that_no_node_takes(
-    stack: Stack, kube: Kube, change: Callable[[Kube, list[str]], Callable[[], None]], reason: str
+    stack: Stack, kube: Kube, change: Callable[[Kube, list[str]], Callable[[], object]], reason: str
 ) -> None:
     nodes = [name for each in kube.list("nodes") if (name := each["metadata"]["name"]).startswith("b200-")]
     undo = change(kube, nodes)
     try:
         stack.install("raycluster")
-        found = until_waits(stack, f"4 nodes {reason}")
+        found = until_waits(stack, f"4 {reason}")
         assert "it needs 8 nvidia.com/gpu" in found
         assert "The scheduler says: 0/10 nodes are available" in found
     finally:
@@ -135,8 +133,8 @@ def test_workers_that_find_all_gpus_in_use(stack: Stack, new_stack: NewStack) ->
     other.until_ready()
     try:
         stack.install("raycluster")
-        found = until_waits(stack, "have 0 nvidia.com/gpu of 8 nvidia.com/gpu left")
-        assert "3 nodes have 0 nvidia.com/gpu" in found or "4 nodes have 0 nvidia.com/gpu" in found
+        found = until_waits(stack, "with only 0 of 8 nvidia.com/gpu left")
+        assert "3 with only 0 of 8" in found or "4 with only 0 of 8" in found
     finally:
         other.uninstall_all()
 
@@ -162,6 +160,26 @@ def test_a_member_of_a_team_sees_the_namespace_and_reads_what_was_not_read(stack
     assert (found["cluster"], found["gpus_there"], set(found["releases"].values())) == ("ready", 16, {"unknown"})
     assert {"nodes", "allPods", "releases"} <= set(found["unread"])
     assert 'cannot list resource "nodes"' in found["unread"]["nodes"]
+
+
+def test_a_member_of_a_team_is_told_why_a_worker_waits(stack: Stack, kube: Kube) -> None:
+    """Without the nodes, the scheduler's words are what can be said."""
+    nodes = [name for each in kube.list("nodes") if (name := each["metadata"]["name"]).startswith("b200-")]
+    undo = cordon(kube, nodes)
+    try:
+        stack.install("raycluster")
+        options = ("--format", "json", "--kubeconfig", member(stack))
+
+        def said() -> str:
+            shown = json.loads(ask("status", stack, *options).stdout)
+            return "\n".join(each["why"] for each in shown["waits"])
+
+        until(lambda: "0/10 nodes are available" in said(), "the scheduler's words", seconds=30, seen=said)
+        causes = json.loads(ask("why", stack, *options).stdout)["causes"]
+        assert causes[0]["id"] == "cannot-be-scheduled"
+        assert "0/10 nodes are available" in json.dumps(causes[0])
+    finally:
+        undo()
 
 
 def test_a_bundle_says_the_same_later_and_holds_no_secret(stack: Stack, kube: Kube) -> None:

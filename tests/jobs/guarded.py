@@ -1,4 +1,4 @@
-"""A stand-in trainer that prints and saves as NeMo RL does, and that stands still where it is told to."""
+"""A stand-in trainer that prints and saves as NeMo RL does, and that hangs where it is told to."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Run:
         os.write(self.log, f"1 {os.getpid()} {word} {time.monotonic()}\n".encode())
 
     def spend(self, phase: str, step: int) -> None:
-        """Take the time of a phase, or stand still in it."""
+        """Take the time of a phase, or hang in it."""
         self.note("alive")
         where, _, at = self.options.stall.partition("@")
         if where == phase and (self.first or self.options.always) and step == int(at or 0):

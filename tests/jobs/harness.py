@@ -34,7 +34,8 @@ MODULES = (
 )
 VERSION = "grpo-job 0.0.0, sha256 00"
 TRAINER = Path(__file__).with_name("trainer.py")
-BEAT, LAPSE, WAIT = 0.1, 1.2, 20.0
+# An owner stops its trainer after two thirds of a lapse: a busy machine may hold up a write for seconds.
+BEAT, LAPSE, WAIT = 0.1, 6.0, 20.0
 # Seconds until a condition is given up: a busy machine may take long, and a test that fails may too.
 LIMIT = 120.0
 # Seconds within which what must happen at once has happened on a busy machine; otherwise it would take far longer.
@@ -74,12 +75,6 @@ def until(condition: Callable[[], object], what: str, limit: float = LIMIT) -> N
         time.sleep(0.02)
 
 
-def longer_lapse(site: Site) -> float:
-    """Give the owner a lapse whose last third, its reserve after the stop, a busy machine does not use up."""
-    site.environment["GRPO_OWNER_LAPSE_SECONDS"] = str(5 * LAPSE)
-    return 5 * LAPSE
-
-
 @dataclass
 class Launch:
     """One launch and what it printed."""
@@ -90,6 +85,12 @@ class Launch:
     @property
     def output(self) -> str:
         return self.log.read_text(encoding="utf-8")
+
+    @property
+    def last(self) -> str:
+        """Return the last line; the disk of a busy machine may be slow after it, which the launcher says."""
+        slow = ("waiting for the volume", "the volume answers again", "the volume has not answered")
+        return [line for line in self.output.splitlines() if not any(text in line for text in slow)][-1]
 
     def says(self, text: str, limit: float = LIMIT) -> None:
         def condition() -> bool:

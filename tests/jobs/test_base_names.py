@@ -219,3 +219,55 @@ def test_without_the_weights_of_the_base_model_the_hub_is_asked_for_their_names(
     else:
         assert (code, list(contents(run.hf / "step_30"))) == (0, [names or "model.w"])
         assert ("the tensors' names are not compared" in output) == (not names)
+
+
+SIGLIP = {"vision_config": {"model_type": "siglip_vision_model"}}
+
+
+@pytest.mark.parametrize(
+    ("names", "config", "refused"),
+    [
+        (SAVED, SIGLIP, True),
+        # As older versions of transformers save it, and as the base model has it.
+        (BASE, SIGLIP, False),
+        # A tower that has no such part in any version.
+        (named("model.vision_tower.encoder.layers.0.w"), {"vision_config": {"model_type": "gemma4_vision"}}, False),
+        (named("model.w"), {"vision_config": None}, False),
+    ],
+)
+@pytest.mark.parametrize("folder", ["base", None])
+def test_a_vision_tower_that_a_server_would_not_load_is_refused_where_the_names_are_unknown(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    names: Weights,
+    config: dict[str, Any],
+    refused: bool,
+    folder: str | None,
+) -> None:
+    """Neither a folder without weights nor no folder says what the base model calls its tensors."""
+    monkeypatch.setattr(base_names, "on_the_hub", lambda model: {})
+    ours = model(tmp_path / "ours", names, **config)
+    base = folder and tmp_path / folder
+    if refused:
+        with pytest.raises(JobError, match=r"model\.vision_tower\.embeddings.* lacks vision_model.*run the task fetch"):
+            base_names.use_base_names(ours, base, "example/toy")
+    else:
+        base_names.use_base_names(ours, base, "example/toy")
+        assert "the tensors' names are not compared" in capsys.readouterr().out
+
+
+def test_who_has_the_base_model_in_a_folder_is_not_told_to_fetch_it(tmp_path: Path) -> None:
+    ours, base = model(tmp_path / "ours", SAVED, **SIGLIP), tmp_path / "base"
+    base.mkdir()
+    with pytest.raises(JobError, match=rf"put its safetensors files into {base}, then"):
+        base_names.use_base_names(ours, base, str(base))
+
+
+def test_such_a_result_ends_the_task_with_1(run: Run) -> None:
+    files.nemo_rl(run.tmp / "run", 30)
+    model(run.tmp / "made", SAVED, **SIGLIP)
+    (run.tmp / "packages/huggingface_hub.py").write_text(HUB.replace('return os.environ["BASE"]', "raise OSError"))
+    code, output = run.convert(model="example/toy", environment={"NAMES": ""})
+    assert (code, list(run.hf.iterdir())) == (1, [])
+    assert "run the task fetch for it, then this task again" in output.splitlines()[-1]

@@ -356,12 +356,28 @@ def test_below_the_table_stands_what_becomes_of_a_broken_step(tmp_path: Path) ->
     done = run_program(tmp_path)
     expected = f"{steps}/step_20 is not complete: the next start goes back to step 10"
     assert (done.returncode, done.stdout.splitlines()[3:]) == (0, [expected])
+    assert "a resume loads it" not in done.stdout
     shutil.rmtree(steps / "step_10")
-    last = run_program(tmp_path).stdout.splitlines()[-1]
+    done = run_program(tmp_path)
+    last = done.stdout.splitlines()[-1]
     assert last.endswith(f"Restore its files, or move it out of {steps} to start at step 0")
+    assert "a resume loads it" not in done.stdout
+    assert (done.returncode, done.stderr) == (1, "grpo: no step is complete, so the launcher refuses to start\n")
+    assert run_program(tmp_path, "--json").returncode == 1
     shutil.rmtree(steps / "step_20")
     files.nemo_rl(tmp_path, 10, value=0.5)
     assert len(run_program(tmp_path).stdout.splitlines()) == 2
+
+
+def test_a_step_of_an_unknown_format_is_loaded_all_the_same(tmp_path: Path) -> None:
+    """The launcher cannot look into it, so it warns and goes on."""
+    weights = files.nemo_rl(tmp_path, 10, value=0.5) / "policy/weights"
+    shutil.rmtree(weights)
+    (weights / "shards.bin").mkdir(parents=True)
+    done = run_program(tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    (_, row) = done.stdout.splitlines()
+    assert row.endswith("; a resume loads it")
 
 
 @pytest.mark.parametrize("whole", [5, None])

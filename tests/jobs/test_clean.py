@@ -185,9 +185,11 @@ def test_a_task_that_reads_checkpoints_is_waited_for(
     folder = directory / "tasks" / task
     (folder / "owners").mkdir(parents=True)
     (folder / "owners/1.json").write_text("{}")
-    monkeypatch.setattr(load_task("owner"), "BEAT", BEAT)
-    alive = load_task("owner").Owner({"run": RUN, "attempt": 1}, folder, 1)
-    alive.about["lapse"], alive.term = LAPSE, 1
+    owner = load_task("owner")
+    monkeypatch.setattr(owner, "BEAT", BEAT)
+    monkeypatch.setattr(owner, "LAPSE", LAPSE)
+    alive = owner.Owner({"run": RUN, "attempt": 1}, folder, 1)
+    alive.term = 1
     alive.write("running")
     alive.heart.start()
     try:

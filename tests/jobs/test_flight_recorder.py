@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import pickle
 import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -160,3 +162,80 @@ def test_the_guard_writes_it_beside_the_dumps(site: Site) -> None:
     assert launch.wait() == 1, launch.output
     (folder,) = evidence(site)
     assert "rank 1 stopped first, after all_reduce 41; rank 0 waited in" in (folder / "nccl.txt").read_text()
+
+
+# A stand-in for a rank, which does with its pipe what PyTorch 2.13 does: DumpPipe in ProcessGroupNCCL.hpp, and the loop
+# of the heartbeat monitor in ProcessGroupNCCL.cpp. Only a group of NCCL reads the pipe, and NCCL needs a GPU. argv: the
+# rank, what stands before the rank in the names of the pipe and of the dump, and the dump.
+RANK = """
+import os, sys, time
+rank, pipes, prefix, data = sys.argv[1:]
+name = f"{pipes}{rank}.pipe"
+os.mkfifo(name, 0o666)
+pipe = os.open(name, os.O_RDONLY | os.O_NONBLOCK)
+print("ready", flush=True)
+while True:
+    time.sleep(0.2)
+    if data and os.read(pipe, 128):
+        open(prefix + rank, "wb").write(bytes.fromhex(data))
+"""
+
+
+@pytest.fixture
+def ranks() -> Iterator[Callable[[str, str, dict[int, bytes]], None]]:
+    """Start ranks that dump when they are asked; one with an empty dump never does."""
+    running: list[subprocess.Popen[str]] = []
+
+    def begin(pipes: str, prefix: str, dumps: dict[int, bytes]) -> None:
+        for rank, data in dumps.items():
+            words = [sys.executable, "-c", RANK, str(rank), pipes, prefix, data.hex()]
+            running.append(subprocess.Popen(words, stdout=subprocess.PIPE, text=True))
+            assert running[-1].stdout is not None
+            assert running[-1].stdout.readline() == "ready\n"
+
+    yield begin
+    for each in running:
+        each.kill()
+        each.communicate()
+
+
+def test_ranks_are_asked_for_their_dumps(
+    jobs: Any, tmp_path: Path, ranks: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that does not answer is named; pipes that nobody reads, and files that are no pipes, are let alone."""
+    node = jobs("node_evidence")
+    monkeypatch.setattr(node, "PATIENCE", 3.0)
+    # The same beginning for both: a dump is no pipe.
+    names = f"{tmp_path}/rank-"
+    ranks(names, names, {0: dump(DONE, WAITS), 1: dump(DONE), 2: b""})
+    os.mkfifo(f"{names}3.pipe")
+    Path(f"{names}4.pipe").write_text("no pipe")
+    Path(f"{names}5.pipe").symlink_to(f"{names}1.pipe")
+    _, files = node.collect(0, names, names, 60.0)
+    assert files["nccl-asked.txt"].decode() == (
+        "ranks 0, 1, 2 were asked for a dump\nranks 2 wrote no dump within 3 s\n"
+    )
+    # The fourth began as a dump does.
+    assert {name for name in files if name.startswith("nccl/")} == {f"nccl/rank-{end}" for end in ("0", "1", "4.pipe")}
+    assert files["nccl/rank-1"] == dump(DONE)
+    assert Path(f"{names}4.pipe").read_text() == "no pipe"
+
+
+def test_nobody_is_asked_where_no_pipes_are_set(jobs: Any, tmp_path: Path) -> None:
+    _, files = jobs("node_evidence").collect(0, f"{tmp_path}/rank-", "", 0.0)
+    assert not any("nccl" in name for name in files)
+
+
+@pytest.mark.full
+def test_the_guard_asks_the_ranks_of_a_stalled_training(site: Site, ranks: Callable[..., None]) -> None:
+    dumps = site.tmp / "dumps"
+    dumps.mkdir()
+    site.environment["TORCH_FR_DUMP_TEMP_FILE"] = f"{dumps}/rank-"
+    site.environment["TORCH_NCCL_DEBUG_INFO_PIPE_FILE"] = f"{dumps}/ask-"
+    ranks(f"{dumps}/ask-", f"{dumps}/rank-", {0: dump(DONE, WAITS), 1: dump(DONE)})
+    launch = start(site, "--stall", "step@2", settings=guard("step", restarts=0))
+    assert launch.wait() == 1, launch.output
+    (folder,) = evidence(site)
+    assert "rank 1 stopped first, after all_reduce 41; rank 0 waited in" in (folder / "nccl.txt").read_text()
+    (asked,) = folder.glob("*/nccl-asked.txt")
+    assert asked.read_text() == "ranks 0, 1 were asked for a dump\n"

@@ -1,4 +1,4 @@
-"""The guard of a training: real launches whose trainer stands still, is slow, or shows a sign."""
+"""The guard of a training: real launches whose trainer hangs, is slow, or shows a sign."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ def guard(*short: str, floor: float = FLOOR, **changes: Any) -> dict[str, Any]:
         "evidenceSeconds": 20,
         "saveSeconds": 1,
         "stopOn": {},
+        "limits": {},
         **changes,
     }
 
@@ -96,6 +97,8 @@ def test_a_training_that_goes_well_is_left_alone(site: Site) -> None:
     found = status(site)
     assert (found["state"], found["step"], found["reward"], found["exitCode"]) == ("ended", 4, 0.5, 0)
     assert found["gpuHours"]["lost"] == found["gpuHours"]["unsaved"] == 0
+    assert found["checkpoint"]["step"] == 4
+    assert found["started"] <= found["checkpoint"]["time"] <= found["updated"]
     assert found["findings"] == []
     assert evidence(site) == []
 
@@ -120,7 +123,8 @@ def test_a_stall_costs_its_deadline_and_a_restart(site: Site, where: str) -> Non
     (pod,) = [path for path in folder.iterdir() if path.is_dir()]
     assert "python3" in (pod / "processes.txt").read_text()
     assert status(site)["state"] == "ended"
-    assert [finding["sign"] for finding in status(site)["findings"]] == ["stalled"]
+    # Output that reaches the guard late on a busy machine may look new after the floor.
+    assert [each["sign"] for each in status(site)["findings"] if each["sign"] != "not-understood"] == ["stalled"]
     site.never_two()
     nothing_is_left(site)
 
@@ -129,7 +133,7 @@ def test_a_stall_costs_its_deadline_and_a_restart(site: Site, where: str) -> Non
 def test_the_same_stall_again_ends_the_attempt_with_its_reason(site: Site) -> None:
     launch = start(site, "--stall", "step@3", "--always", "--every", 2, "--deaf", settings=guard("step", "firstStep"))
     assert launch.wait() == 1, launch.output
-    last = launch.output.splitlines()[-1]
+    last = launch.last
     assert "the trainer has stalled: phase first step after step 2" in last
     assert "gave up after 1 of 1 restarts (job.guard.restarts) without a new checkpoint" in last
     assert f"evidence: {evidence(site)[1]}" in last
@@ -191,7 +195,7 @@ def test_a_trainer_that_goes_on_while_evidence_is_collected_is_not_stopped(site:
     slow.chmod(0o755)
     launch = start(site, "--time", "step@3=6", settings=guard("step"))
     assert launch.wait() == 0, launch.output
-    assert "the trainer goes on and is not stopped" in launch.output
+    assert "the trainer made progress again and is not stopped" in launch.output
     assert len(moments(site, "start")) == 1
     assert [finding["sign"] for finding in status(site)["findings"]] == ["stalled", "slow"]
     nothing_is_left(site)
@@ -204,7 +208,7 @@ def test_evidence_that_hangs_holds_nothing(site: Site) -> None:
     slow.chmod(0o755)
     launch = start(site, "--stall", "step@2", settings=guard("step", restarts=0, evidenceSeconds=2))
     assert launch.wait() == 1, launch.output
-    assert "the evidence is not complete: its time is over" in launch.output
+    assert "the evidence is incomplete after 2 s (job.guard.evidenceSeconds)" in launch.output
     assert (evidence(site)[0] / "output.txt").exists()
     nothing_is_left(site)
 
@@ -225,7 +229,45 @@ def test_stacks_do_not_show_the_arguments_of_a_process(site: Site) -> None:
     assert not any("--stall" in text for text in texts)
 
 
+# As py-spy says it without the capability: to a user, to root in a container of Docker, and to root elsewhere. The last
+# one is about a process that has ended.
+REFUSED = [
+    ("Permission Denied: Try running again with elevated permissions by going 'sudo env \"PATH=$PATH\" !!'", True),
+    ("Permission Denied\n\nIt looks like you are running in a docker container.", True),
+    ("Error: Failed to open process 7\nReason: Operation not permitted (os error 1)", True),
+    ("Error: Failed to open process 7\nReason: No such file or directory (os error 2)", False),
+]
+
+
+@pytest.mark.parametrize(("said", "is_named"), REFUSED)
+def test_a_pod_that_may_not_read_stacks_is_told_the_capability(
+    said: str, is_named: bool, jobs: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spy = tmp_path / "py-spy"
+    spy.write_text(f"#!/bin/sh\ncat >&2 <<'END'\n{said}\nEND\nexit 1\n")
+    spy.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    text = jobs("node_evidence").stacks(7)
+    assert text.startswith(f"{said}\n(py-spy ended with exit code 1)\n")
+    assert text.endswith("needs the capability SYS_PTRACE\n") == is_named
+
+
 @pytest.mark.full
+def test_new_output_at_the_begin_of_a_stall_is_no_reason_not_to_judge(site: Site) -> None:
+    """The first step prints something that the guard does not know, and hangs."""
+    script = (
+        "import os, sys, time\n"
+        "print('▶ Setting up compute cluster...', flush=True)\n"
+        "print('=' * 25, 'Step 1/4', '=' * 25, flush=True)\n"
+        "if os.path.exists(sys.argv[1]): sys.exit()\n"
+        "open(sys.argv[1], 'w').close(); time.sleep(1); print('INFO: the engine starts', flush=True); time.sleep(600)\n"
+    )
+    launch = begin(site, command=["python3", "-c", script, str(site.stamps)], guard=guard("firstStep", floor=6))
+    assert launch.wait() == 0, launch.output
+    assert "phase first step has shown nothing new for 6 s" in launch.output
+    assert [finding["sign"] for finding in status(site)["findings"]] == ["stalled"]
+
+
 def test_output_that_is_not_understood_stops_nothing(site: Site) -> None:
     launch = start(site, "--chatter", 6, settings=guard("loading"))
     assert launch.wait() == 0, launch.output
@@ -255,7 +297,7 @@ def run_script(site: Site, script: str, **settings: Any) -> Launch:
 def test_a_trainer_that_hangs_before_its_first_known_line_is_stopped(site: Site, script: str) -> None:
     launch = run_script(site, script, restarts=0)
     assert launch.wait() == 1, launch.output
-    last = launch.output.splitlines()[-1]
+    last = launch.last
     assert "the trainer has stalled: phase loading has shown nothing new for " in last
     assert "gave up after 0 of 0 restarts" in last
     (folder,) = evidence(site)
@@ -306,6 +348,45 @@ def test_a_pause_of_the_launcher_is_no_stall(site: Site) -> None:
     assert "stalled" not in launch.output
 
 
+def end_while_paused(launch: Launch, site: Site) -> None:
+    """Let the trainer print its last steps and end while the launcher is paused."""
+    until(lambda: moments(site, "step-2"), "the second step")
+    os.kill(launch.process.pid, signal.SIGSTOP)
+    stat = Path(f"/proc/{site.trainer_pid(1)}/stat")
+    # Its parent, which is paused, keeps what is left of it.
+    until(lambda: stat.read_text().rpartition(")")[2].split()[0] == "Z", "the end of the trainer")
+    os.kill(launch.process.pid, signal.SIGCONT)
+    assert launch.wait() == 0, launch.output
+
+
+def test_what_a_trainer_printed_last_is_noted_when_the_launcher_was_paused_meanwhile(site: Site) -> None:
+    launch = start(site, "--time", "step@3=1.5", takeoverSeconds=90, lapse=60)
+    end_while_paused(launch, site)
+    assert (status(site)["step"], status(site)["phase"]) == (4, "ended")
+
+
+def test_a_sign_in_the_last_output_of_a_training_that_went_well_stops_nothing(site: Site) -> None:
+    settings = guard(stopOn={"not-a-number": {"steps": 1}})
+    launch = start(
+        site, "--time", "step@3=1.5", "--loss", "nan", "--bad-from", 4, settings=settings, takeoverSeconds=90, lapse=60
+    )
+    end_while_paused(launch, site)
+    assert [finding["sign"] for finding in status(site)["findings"]] == ["not-a-number"]
+    assert "collecting evidence" not in launch.output
+
+
+def test_a_training_that_ends_well_before_it_is_stopped_is_not_called_stopped(site: Site) -> None:
+    slow = site.tmp / "bin" / "nvidia-smi"
+    slow.write_text("#!/bin/sh\nsleep 30\n")
+    slow.chmod(0o755)
+    settings = guard(stopOn={"not-a-number": {"steps": 1}})
+    launch = start(site, "--loss", "nan", "--bad-from", 3, "--time", "step@4=2", settings=settings)
+    assert launch.wait() == 0, launch.output
+    assert "collecting evidence" in launch.output
+    last = status(site)["findings"][-1]["text"]
+    assert last.startswith("the trainer ended before it was stopped; the reason to stop it was: step 3 shows the sign ")
+
+
 def test_a_sign_is_reported_and_stops_nothing_by_default(site: Site) -> None:
     launch = start(site, "--loss", "nan", "--bad-from", 3)
     assert launch.wait() == 0, launch.output
@@ -315,12 +396,36 @@ def test_a_sign_is_reported_and_stops_nothing_by_default(site: Site) -> None:
 
 
 @pytest.mark.full
+@pytest.mark.parametrize(("phase", "code"), [("checkpoint", 0), ("step", 1)])
+def test_a_save_may_hold_up_the_owner_record_for_longer_than_a_step(site: Site, phase: str, code: int) -> None:
+    """6 s are two thirds of the lapse, and 45 s half of the time of a successor."""
+    launch = start(site, "--time", f"{phase}@2=15", takeoverSeconds=90, lapse=9)
+    record, kept, pipe = (site.directory / name for name in ("owner.json", "kept", "pipe"))
+    until(lambda: f"Saving checkpoint for step {1 if phase == 'step' else 2}" in launch.output, "the phase")
+    # With the next heartbeat but one the record says what this phase may take.
+    beat = site.record()["beat"]
+    until(lambda: site.record()["beat"] >= beat + 2, "two heartbeats")
+    assert site.record()["lapse"] == (67.5 if phase == "checkpoint" else 9)
+    while not record.is_fifo():
+        # A heartbeat that was being written may put the record back.
+        kept.write_bytes(record.read_bytes())
+        os.mkfifo(pipe)
+        pipe.replace(record)
+        time.sleep(3 * BEAT)
+    time.sleep(9)
+    assert ("stopping the trainer" in launch.output) == bool(code)
+    os.close(os.open(record, os.O_RDWR))
+    kept.replace(record)
+    assert launch.wait() == code, launch.output
+
+
+@pytest.mark.full
 def test_a_step_that_is_printed_twice_counts_once(site: Site) -> None:
     settings = guard(stopOn={"not-a-number": {"steps": 2}})
     options = ("--steps", 60, "--time", "step=0.2", "--loss", "nan", "--bad-from", 3, "--twice")
     launch = start(site, *options, framework="verl", settings=settings)
     assert launch.wait() == 1, launch.output
-    assert "step 4 shows the sign not-a-number (job.guard.stopOn)" in launch.output.splitlines()[-1]
+    assert "step 4 shows the sign not-a-number (job.guard.stopOn)" in launch.last
 
 
 def test_a_sign_ends_the_attempt_where_the_values_say_so(site: Site) -> None:
@@ -328,7 +433,7 @@ def test_a_sign_ends_the_attempt_where_the_values_say_so(site: Site) -> None:
     options = ("--steps", 60, "--time", "step=0.2", "--reward", "0.0000", "--loss", "0.0000")
     launch = start(site, *options, settings=settings, retries=3)
     assert launch.wait() == 1, launch.output
-    last = launch.output.splitlines()[-1]
+    last = launch.last
     assert "shows the sign dead-reward (job.guard.stopOn)" in last
     assert len(moments(site, "start")) == 1
     assert max(steps(site)) < 50
@@ -336,14 +441,24 @@ def test_a_sign_ends_the_attempt_where_the_values_say_so(site: Site) -> None:
     # KubeRay's next cluster of the same attempt takes no GPUs.
     again = start(site, *options, settings=settings, workers={"nodes": 1, "gpus": 8, "timeoutSeconds": 600})
     assert again.wait() == 1
-    assert "the guard has ended this attempt: step " in again.output.splitlines()[-1]
+    assert "the guard has ended this attempt: step " in again.last
     nothing_is_left(site)
+
+
+def test_a_limit_of_the_values_decides_what_is_a_sign(site: Site) -> None:
+    """As the chart writes it; by the defaults the same run shows another sign, at step 3."""
+    settings = guard(limits={"deadSteps": 4.0, "steps": 2, "generationKl": 0.0002})
+    launch = start(site, "--reward", "0.0000", "--loss", "0.0000", settings=settings)
+    assert launch.wait() == 0, launch.output
+    assert [finding["text"].partition(":")[0] for finding in status(site)["findings"]] == ["step 2", "step 4"]
+    assert "guard: step 4: the mean reward of 4 steps is 0, and the loss is below 0.0001" in launch.output
+    assert "the KL of policy and generation is 0.0003, for 2 steps above 0.0002" in launch.output
 
 
 def test_an_unknown_sign_is_refused_before_anything_starts(site: Site) -> None:
     launch = start(site, settings=guard(stopOn={"bad-luck": {}}))
     assert launch.wait() == 1
-    assert "job.guard.stopOn: there is no sign bad-luck; there are dead-reward" in launch.output.splitlines()[-1]
+    assert "job.guard.stopOn: there is no sign bad-luck; there are dead-reward" in launch.last
     assert not site.stamps.exists()
 
 
@@ -354,7 +469,7 @@ def test_status_that_cannot_be_written_costs_nothing(site: Site) -> None:
     launch = start(site)
     assert launch.wait() == 0, launch.output
     assert launch.output.count("cannot write ") == 1
-    assert "No space left on device; the run goes on" in launch.output
+    assert "No space left on device; the run continues" in launch.output
 
 
 def test_a_volume_that_hangs_for_the_status_alone_costs_nothing(site: Site) -> None:
@@ -374,7 +489,7 @@ def test_evidence_that_cannot_be_written_does_not_keep_the_restart(site: Site) -
     launch = start(site, "--stall", "step@2", settings=guard("step"))
     assert launch.wait() == 0, launch.output
     assert "restart 1 of 1" in launch.output
-    assert "the evidence is not complete: it cannot be written" in launch.output
+    assert " is incomplete: the program that collects it ended with exit code 1" in launch.output
 
 
 @pytest.mark.full
@@ -406,7 +521,7 @@ def test_a_stop_from_outside_is_no_stall(site: Site) -> None:
 def test_a_training_that_has_ended_and_does_not_exit_is_not_trained_again(site: Site) -> None:
     launch = start(site, "--stall", "ended@0", settings=guard("loading"))
     assert launch.wait() == 1, launch.output
-    assert "the training has ended, but its processes have not" in launch.output.splitlines()[-1]
+    assert "the training has ended, but its processes have not" in launch.last
     assert len(moments(site, "start")) == 1
 
 
@@ -423,12 +538,12 @@ def test_a_reader_that_fails_stops_nothing(
 ) -> None:
     (site.directory / "attempts/1").mkdir(parents=True)
     plan = site.plan(identity={"framework": "nemo-rl"}, guard=guard())
-    with jobs("guard").Guard(plan, SimpleNamespace(lost="")) as watch:
+    with jobs("guard").Guard(plan, SimpleNamespace(lost="", save=lambda _: None)) as watch:
         watch.begin(0, 0)
         monkeypatch.setattr(watch.reader, "feed", lambda text: 1 / 0)
         for _ in range(3):
             watch.hear(b"line\n")
             assert watch.look(paused=False) == ""
     said = capsys.readouterr().out
-    assert said.count("cannot read the output (ZeroDivisionError: division by zero)") == 1
+    assert said.count("the output cannot be read (ZeroDivisionError: division by zero)") == 1
     assert status(site)["findings"][0]["sign"] == "not-understood"

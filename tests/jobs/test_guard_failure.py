@@ -34,7 +34,7 @@ def test_the_last_line_says_why_a_trainer_ended(site: Site, how: str, code: int,
     launch = start(site, "--crash", f"step@3={how}")
     assert launch.wait() == code, launch.output
     (folder,) = evidence(site)
-    assert launch.output.splitlines()[-1] == f"grpo: guard: the trainer ended with {why}; evidence: {folder}"
+    assert launch.last == f"grpo: guard: the trainer ended with {why}; evidence: {folder}"
     assert (folder / "reason.txt").read_text() == f"the trainer ended with {why}\n"
     assert "Step 3/4" in (folder / "output.txt").read_text()
     assert (folder / "complete.txt").exists()
@@ -61,7 +61,7 @@ def test_evidence_of_a_failure_delays_a_retry_by_its_time_only(site: Site) -> No
     slow.chmod(0o755)
     launch = start(site, "--crash", "step@3=5", retries=1, settings=guard(evidenceSeconds=2))
     assert launch.wait() == 0, launch.output
-    assert "the evidence is not complete: its time is over" in launch.output
+    assert "the evidence is incomplete after 2 s (job.guard.evidenceSeconds)" in launch.output
     again = moments(site, "start")[1]
     # The program that hangs takes much longer.
     assert again - max(moment for moment in moments(site, "alive") if moment < again) < 60
@@ -112,7 +112,9 @@ def test_a_sign_in_the_last_output_of_a_failure_ends_the_attempt(site: Site) -> 
     settings = guard(stopOn={"not-a-number": {}})
     launch = start(site, "--loss", "nan", "--bad-from", 3, "--crash", "step@4=9", settings=settings, retries=1)
     assert launch.wait() == 1, launch.output
-    assert "step 3 shows the sign not-a-number (job.guard.stopOn); evidence: " in launch.output.splitlines()[-1]
+    # With heartbeats this short a busy machine is told of a volume that is slow, also after the reason.
+    last = [line for line in launch.output.splitlines() if "warning: waiting for the volume" not in line][-1]
+    assert "step 3 shows the sign not-a-number (job.guard.stopOn); evidence: " in last
     assert len(moments(site, "start")) == 1
 
 
@@ -167,13 +169,13 @@ def test_a_trainer_that_the_kernel_kills_for_its_memory(site: Site, small_pod: P
     words = ["python3", str(TRAINER), str(site.stamps), str(site.directory / "checkpoints"), "--crash", "step@2=memory"]
     launch = begin(site, command=words, guard=guard(), body=body)
     assert launch.wait() == 128 + signal.SIGKILL, launch.output
-    last = launch.output.splitlines()[-1]
+    last = launch.last
     why = "exit code 137 (SIGKILL): out of memory: the kernel killed 1 process of this pod, whose limit is 0.3 GiB"
     assert f"the trainer ended with {why}; evidence: " in last
     # A task without a guard says it too.
     launch = site.start_plan(site.plan(2, command=[*words[:2], str(site.tmp / "other"), *words[3:]]), body=body)
     assert launch.wait() == 128 + signal.SIGKILL, launch.output
-    assert launch.output.splitlines()[-1] == f"grpo: the trainer ended with {why}"
+    assert launch.last == f"grpo: the trainer ended with {why}"
 
 
 @pytest.mark.parametrize(

@@ -124,7 +124,7 @@ def test_no_room_ends_the_job_before_the_trainer_starts(staged: Site) -> None:
     assert launch.wait() == 1
     assert f"host-1: the copy needs 0.0 GiB, and 0.0 GiB are free in {staged.tmp}/scratch" in launch.output
     assert "whose limit is 0.0 GiB; raise the size" in launch.output
-    assert launch.output.splitlines()[-1].startswith("grpo: job.stage could not copy ")
+    assert launch.last.startswith("grpo: job.stage could not copy ")
     assert not staged.intervals()
     assert staged.record()["state"] == "released"
 
@@ -154,7 +154,7 @@ def test_a_model_that_is_not_whole_is_not_copied(staged: Site, lost: list[str], 
             model.rmdir()
     launch = start(staged)
     assert launch.wait() == 1
-    last = launch.output.splitlines()[-1]
+    last = launch.last
     assert text in last
     assert last.endswith("Run job.task fetch of the same values files first")
     assert not staged.intervals()

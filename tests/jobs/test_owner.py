@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -14,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from .harness import BEAT, LAPSE, SOON, WAIT, Site, load_program, longer_lapse, until
+from .harness import BEAT, LAPSE, SOON, WAIT, Site, load_program, until
 
 
 def rewrite(path: Path, **changes: Any) -> None:
@@ -63,9 +64,9 @@ def test_a_successor_waits_for_an_owner_that_is_alive(site: Site) -> None:
 def test_a_successor_gives_up(site: Site) -> None:
     site.start("--run", 30)
     site.trains(1)
-    second = site.start(attempt=2, takeoverSeconds=LAPSE + 0.5)
+    second = site.start(attempt=2, takeoverSeconds=LAPSE + 1)
     assert second.wait() == 1
-    assert "attempt 1 (host" in second.output.splitlines()[-1]
+    assert "attempt 1 (host" in second.last
     assert "delete its RayJob" in second.output
     assert site.record()["attempt"] == 1
 
@@ -201,20 +202,19 @@ def test_a_frozen_owner_stops_when_it_wakes_and_its_successor_goes_on(site: Site
 
 
 def test_lost_storage_stops_the_trainer_before_a_successor_may_start(site: Site) -> None:
-    lapse = longer_lapse(site)
     launch = site.start("--run", 30, "--deaf")
     site.trains(1)
     gone = time.monotonic()
     site.directory.rename(site.tmp / "elsewhere")
     assert launch.wait() == 1
     assert "could not be written" in launch.output
-    assert site.intervals()[0][1] - gone < lapse
+    assert site.intervals()[0][1] - gone < LAPSE
 
 
 @pytest.mark.full
 def test_a_full_volume_costs_neither_the_trainer_nor_a_successor_time(site: Site) -> None:
     """The record has its place on the volume; a new file would have none."""
-    first = site.start("--run", 3 * LAPSE)
+    first = site.start("--run", 1.5 * LAPSE)
     site.trains(1)
     # Right after a heartbeat, so that no draft is being moved.
     beat = site.record()["beat"]
@@ -230,7 +230,6 @@ def test_a_full_volume_costs_neither_the_trainer_nor_a_successor_time(site: Site
 
 @pytest.mark.full
 def test_hanging_storage_stops_the_trainer_before_a_successor_may_start(site: Site) -> None:
-    lapse = longer_lapse(site)
     launch = site.start("--run", 30)
     site.trains(1)
     record = site.directory / "owner.json"
@@ -241,7 +240,98 @@ def test_hanging_storage_stops_the_trainer_before_a_successor_may_start(site: Si
         (site.directory / "fifo").replace(record)
         time.sleep(3 * BEAT)
     assert launch.wait() == 1
-    assert site.intervals()[0][1] - hung < lapse
+    assert site.intervals()[0][1] - hung < LAPSE
+
+
+def owner_of(site: Site, patience: float) -> tuple[Any, Any]:
+    """Return the program and an owner of the run whose heart does not beat by itself."""
+    program = load_program("owner")
+    found = program.Owner(site.plan(1), site.directory, patience)
+    found.claims.mkdir(parents=True)
+    assert found.claim(1, lapsed=False)
+    return program, found
+
+
+def patience_of(owner: Any) -> float:
+    """Return for how many seconds after its last record the owner goes on, without the rounding of a large clock."""
+    return round(owner.stop_at - owner.written, 3)
+
+
+def test_an_owner_that_saves_may_be_silent_for_longer_and_says_so_before(site: Site) -> None:
+    """At the defaults 300 s instead of 160; a successor waits for 450 s instead of 240, of its 600."""
+    program, owner = owner_of(site, 600)
+    assert patience_of(owner) == program.FENCE == 160
+    owner.save(True)
+    assert owner.soon.is_set()
+    # Not before a successor can read it.
+    assert patience_of(owner) == 160
+    owner.write("running")
+    assert (patience_of(owner), site.record()["lapse"]) == (300, 450)
+    owner.saving = False
+    before = owner.stop_at
+    owner.write("running")
+    assert (patience_of(owner), site.record()["lapse"]) == (160, 240)
+    assert owner.stop_at < before
+
+
+def test_a_record_that_is_written_in_place_counts_with_the_shorter_time_before_it_is_there(site: Site) -> None:
+    """A full volume: a part of the record asks a successor for nothing."""
+    program, owner = owner_of(site, 600)
+    owner.save(True)
+    owner.write("running")
+    seen = []
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    started = time.monotonic()
+    program.write_atomically, program.write_in_place = full, lambda *_: seen.append(owner.stop_at)
+    owner.write("running")
+    assert 160 <= seen[0] - started < 161
+    assert owner.stop_at == seen[0]
+
+
+def test_a_write_that_returns_too_late_gives_no_more_time(site: Site) -> None:
+    program, owner = owner_of(site, 600)
+    owner.save(True)
+    owner.stop_at = time.monotonic() - 1
+    owner.write("running")
+    assert patience_of(owner) == program.FENCE
+
+
+def test_a_dead_volume_holds_gpus_for_twenty_minutes_at_most(site: Site) -> None:
+    _, owner = owner_of(site, 86400)
+    owner.save(True)
+    owner.write("running")
+    assert (patience_of(owner), site.record()["lapse"]) == (1200, 1800)
+
+
+def test_a_save_never_shortens_the_time_of_the_values(site: Site) -> None:
+    _, owner = owner_of(site, 60)
+    owner.saving = True
+    owner.write("running")
+    assert (patience_of(owner), site.record()["lapse"]) == (160, 240)
+
+
+def test_a_write_that_hangs_or_fails_counts_with_the_shorter_time(site: Site) -> None:
+    """It may be carried out at any moment, and a successor then reads it."""
+    program, owner = owner_of(site, 600)
+    owner.saving = True
+    owner.write("running")
+    owner.saving = False
+
+    def fail(*_: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    written, program.write_atomically = program.write_atomically, fail
+    started = time.monotonic()
+    with pytest.raises(OSError, match="Input/output error"):
+        owner.write("running")
+    assert 160 <= owner.stop_at - started < 161
+    # From now on no record is certain to be the last one that is carried out.
+    program.write_atomically, owner.saving = written, True
+    owner.write("running")
+    assert (patience_of(owner), site.record()["lapse"]) == (160, 240)
 
 
 @pytest.mark.full
@@ -281,6 +371,23 @@ def test_an_owner_with_a_longer_lapse_is_given_that_time(site: Site) -> None:
     started = time.monotonic()
     assert site.start(attempt=2).wait() == 0
     assert time.monotonic() - started > 1.5 * LAPSE
+
+
+def test_a_look_that_takes_long_is_no_silence_of_the_owner(site: Site) -> None:
+    """The attempt that waits, or its volume, was paused after it had read: the owner may have written since then."""
+    owner = load_program("owner")
+    owner.BEAT, owner.LAPSE = BEAT, LAPSE
+    waiting = owner.Owner(site.plan(2), site.directory, WAIT)
+    running = {"state": "running", "term": 1, "lapse": LAPSE}
+    looks = iter([(0.0, running), (1.5 * LAPSE, running), (0.0, {**running, "state": "released"})])
+
+    def look() -> tuple[dict[str, Any], int]:
+        duration, record = next(looks)
+        time.sleep(duration)
+        return record, 1
+
+    waiting.look = look
+    assert waiting.wait(time.monotonic() + WAIT) == (2, False)
 
 
 @pytest.mark.full

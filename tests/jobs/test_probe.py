@@ -92,6 +92,13 @@ def test_what_is_wrong_with_gpus_names_the_node(probe: Any, cluster: Any, cuda: 
     assert failure(probe, "gpus", cluster, **GPUS) == "expected 2 GPU nodes, and Ray has 0: see kubectl get pods"
 
 
+def test_a_gpu_node_that_has_not_joined_is_missed_before_gpus_are_asked_for(probe: Any, cluster: Any) -> None:
+    """The nodes that are there are named: the missing one is not. The head has no GPUs and is not counted."""
+    message = failure(probe, "gpus", cluster, nodes=3, gpusPerNode=8)
+    assert message == "expected 3 GPU nodes, and Ray has 2: w-1, w-2"
+    assert cluster.asked == []
+
+
 def test_without_torch_the_driver_is_asked(
     probe: Any, cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -87,7 +87,7 @@ def test_each_retry_looks_again(site: Site) -> None:
     assert started.wait() == 1
     assert resumed.read_text().split() == ["30", "20", "10"]
     assert names(site) == ["incomplete_step_20", "incomplete_step_30", "step_10"]
-    assert f"mv {site.directory}/checkpoints/step_10 " in started.output.splitlines()[-1]
+    assert f"mv {site.directory}/checkpoints/step_10 " in started.last
 
 
 def test_without_a_complete_step_nothing_is_started_or_moved(site: Site) -> None:
@@ -97,7 +97,7 @@ def test_without_a_complete_step_nothing_is_started_or_moved(site: Site) -> None
     started = launch(site, workers={"nodes": 2, "gpus": 8, "timeoutSeconds": 600}, retries=3)
     assert started.wait() == 1
     folder = site.directory / "checkpoints"
-    last = started.output.splitlines()[-1]
+    last = started.last
     assert f"{folder}/step_20 is not complete ({CUT})" in last
     assert f"start at step 0: mv {folder}/step_20 {folder}/incomplete_step_20; then raise job.attempt" in last
     assert "retry" not in started.output
@@ -126,7 +126,7 @@ def test_a_run_of_verl_without_a_complete_step_is_refused(site: Site) -> None:
     (site.directory / "checkpoints/latest_checkpointed_iteration.txt").write_text("10")
     started = launch(site, "verl")
     assert started.wait() == 1
-    assert f"mv {step} " in started.output.splitlines()[-1]
+    assert f"mv {step} " in started.last
 
 
 def test_what_was_set_aside_is_listed(site: Site) -> None:

@@ -275,6 +275,7 @@ BAD: list[tuple[Callable[..., Any], str]] = [
     (lambda truth, response: None, "expected (score, correct), got None"),
     (lambda truth, response: (float("nan"), True), "expected a finite score, got nan"),
     (lambda truth, response: ("high", True), "expected (score, correct), got ('high', True)"),
+    (lambda truth, response: (0.0, "no"), "expected (score, correct), got (0.0, 'no')"),
 ]
 
 

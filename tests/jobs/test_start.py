@@ -16,14 +16,14 @@ import pytest
 from tests.conftest import thin
 from tests.programs import PROGRAMS
 
-from .harness import SOON, VERSION, Launch, Site, load_program
+from .harness import LAPSE, SOON, VERSION, Launch, Site, load_program
 
 Change = Callable[[Site], dict[str, Any]]
 
 
 def refused(launch: Launch, *texts: str) -> None:
     assert launch.wait() == 1, launch.output
-    last = launch.output.splitlines()[-1]
+    last = launch.last
     assert last.startswith("grpo: ")
     assert "Traceback" not in launch.output
     for text in texts:
@@ -164,7 +164,7 @@ def test_an_attempt_that_was_refused_stops_no_retry_of_the_one_before(site: Site
 def test_an_attempt_that_never_owned_the_run_stops_no_retry_either(site: Site, end: str) -> None:
     first = site.start("--run", 30)
     site.trains(1)
-    second = site.start(attempt=2, takeoverSeconds=2 if end == "gives up" else 30)
+    second = site.start(attempt=2, takeoverSeconds=LAPSE + 1 if end == "gives up" else 30)
     second.says("owns the run")
     # While it waits, it is the one to go on.
     refused(site.start(), "attempt 2 of gemma3-gsm8k exists")
@@ -191,7 +191,7 @@ def test_times_must_be_numbers(site: Site, name: str) -> None:
 
 
 def test_times_must_fit_together(site: Site) -> None:
-    site.environment["GRPO_OWNER_BEAT_SECONDS"] = "1"
+    site.environment["GRPO_OWNER_BEAT_SECONDS"] = "2"
     refused(site.start(), "four times GRPO_OWNER_BEAT_SECONDS")
 
 
@@ -336,6 +336,7 @@ HANGING = ("run.json", "attempts/1/spec.sha256", "owner.json")
 @pytest.mark.parametrize("name", HANGING)
 def test_a_volume_that_hangs_at_the_start_is_told_and_given_up(site: Site, name: str) -> None:
     hang(site.directory / name)
+    site.environment["GRPO_OWNER_LAPSE_SECONDS"] = "1"
     launch = site.start(identity={"run": "gemma3-gsm8k"}, takeoverSeconds=3, retries=3)
     started = time.monotonic()
     refused(launch, f"the volume of {site.directory} did not answer for 3 s (job.takeoverSeconds)", "raise job.attempt")
@@ -355,8 +356,9 @@ def test_a_volume_that_answers_late_is_told(site: Site) -> None:
     assert not record.unlink()
     record.write_text(f"{1:064x}\n")
     assert launch.wait() == 0, launch.output
-    assert launch.output.index("waiting for the volume") < launch.output.index("the volume answers again")
-    assert launch.output.count("waiting for the volume") == 1
+    # A busy machine may have a slow volume after that.
+    until_then, answers, _ = launch.output.partition("the volume answers again")
+    assert (until_then.count("waiting for the volume"), bool(answers)) == (1, True)
 
 
 def test_a_stop_reaches_a_launch_that_hangs(site: Site) -> None:

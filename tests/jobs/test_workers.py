@@ -73,9 +73,9 @@ def test_nodes_that_do_not_come_are_an_error(ray: Site, nodes: list[list[Any]], 
     offer(ray, nodes, free)
     launch = start(ray, seconds=1.5)
     assert launch.wait() == 1
-    last = launch.output.splitlines()[-1]
+    last = launch.last
     assert text in last
-    assert "this run needs 2 x 8" in last
+    assert "this run needs 2 nodes with 8 GPUs each" in last
     assert "raise job.attempt" in last
     assert ray.record()["state"] == "released"
     assert ray.intervals() == []

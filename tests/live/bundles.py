@@ -74,6 +74,7 @@ def evidence() -> Evidence:
         "phase": "step",
         "step": 7,
         "reward": 0.5,
+        "checkpoint": {"step": 6, "time": "2026-11-25T11:50:00Z"},
         "heartbeat": "2026-11-25T12:00:00Z",
         "updated": "2026-11-25T12:00:00Z",
         "gpuHours": {"spent": 4.0, "lost": 0.5, "unsaved": 0.1},

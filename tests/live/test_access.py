@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.server
 import json
+import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -61,6 +62,7 @@ def said(owner: str) -> tuple[str, str]:
     evidence.objects["hub"] = [access.ask(VALUE, f"{owner}/model")]
     (found,) = access.hugging_face.run(evidence)
     assert found.value == VALUE
+    assert found.command == f"curl -sI {os.environ['HF_ENDPOINT'].rstrip('/')}/{owner}/model/resolve/main/config.json"
     assert bool(found.fix) == (found.state == "fail")
     return found.state, found.text
 
@@ -86,6 +88,23 @@ def test_without_a_token(asked: list[tuple[str, str]], monkeypatch: pytest.Monke
     monkeypatch.delenv("HF_TOKEN")
     assert said("gated") == ("fail", "gated/model is gated, and HF_TOKEN is not set")
     assert asked[0][1] == ""
+
+
+@pytest.mark.parametrize(
+    ("token", "fix"),
+    [
+        (TOKEN, "check the spelling; if the model is private, use a token whose account may read it"),
+        ("", "check the spelling; if the model is private, set HF_TOKEN"),
+    ],
+)
+def test_what_to_do_about_a_model_that_is_not_found(
+    asked: list[tuple[str, str]], token: str, fix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", token)
+    evidence = bundles.evidence()
+    evidence.objects["hub"] = [access.ask(VALUE, "hidden/model")]
+    assert [each.fix for each in access.hugging_face.run(evidence)] == [fix]
+    assert asked
 
 
 def test_a_hub_that_is_away(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from postrender.live.doctor import examination, limits, network, nodes, operator, queue, version
+from postrender.live.doctor import examination, limits, namespace, network, nodes, operator, queue, references, version
 from postrender.live.doctor.check import Check, Result
 from tests.live import bundles
 
@@ -34,12 +34,14 @@ def node(name: str, ready: str = "True", **allocatable: str) -> dict[str, Any]:
 def test_nodes_that_are_not_ready() -> None:
     head, gpu = results(nodes.nodes, nodes=[node("a", pods="9"), node("b", "Unknown", pods="9", **{GPU: "8"})])
     assert head.state == "pass"
-    assert (gpu.state, "1 offer 0 nvidia.com/gpu" in gpu.text, "1 are not ready" in gpu.text) == ("fail", True, True)
+    assert (gpu.state, "Of 2 nodes: " in gpu.text) == ("fail", True)
+    assert "1 offering only 0 nvidia.com/gpu" in gpu.text
+    assert "1 not ready" in gpu.text
 
 
 def test_a_cluster_without_nodes() -> None:
     (head, _) = results(nodes.nodes, nodes=[])
-    assert (head.state, head.text.endswith("Of 0 nodes: the cluster has no node")) == ("fail", True)
+    assert (head.state, head.text.endswith(". The cluster has no node")) == ("fail", True)
     assert "autoscaled pool" in head.fix
 
 
@@ -56,6 +58,20 @@ def test_what_runs_of_the_stack_counts_as_free(left: str) -> None:
     used = {"pods": "2", f"requests.{GPU}": "8", "count/rayclusters.ray.io": "1"}
     item = {"metadata": {"name": "q"}, "status": {"hard": {**hard, "pods": str(2 - (left == "0"))}, "used": used}}
     assert said(limits.quota, resourcequotas=[item])[0][0] == ("pass" if left == "1" else "fail")
+
+
+@pytest.mark.parametrize("kind", ["NetworkPolicy", "Ingress"])
+@pytest.mark.parametrize("there", [False, True])
+def test_a_quota_of_objects_whose_plural_is_not_regular(kind: str, *, there: bool) -> None:
+    plural = {"NetworkPolicy": "networkpolicies", "Ingress": "ingresses"}[kind]
+    item = {"apiVersion": "networking.k8s.io/v1", "kind": kind, "metadata": {"name": "s-ray"}}
+    hard = {f"count/{plural}.networking.k8s.io": "1"}
+    evidence = bundles.evidence()
+    evidence.expected.objects["raycluster"].append(item)
+    quota = {"metadata": {"name": "q"}, "status": {"hard": hard, "used": hard}}
+    evidence.objects |= {"resourcequotas": [quota], plural: [item] if there else []}
+    (found,) = limits.quota.run(evidence)
+    assert found.state == ("pass" if there else "fail"), found
 
 
 @pytest.mark.parametrize(
@@ -104,6 +120,54 @@ def test_an_operator_that_watches_this_namespace(words: list[str]) -> None:
     (deployment,) = bundles.evidence().objects["deployments"]
     deployment["spec"]["template"]["spec"]["containers"][0]["args"] = words
     assert said(operator.operator, deployments=[deployment])[0][0] == "pass"
+
+
+def test_a_namespace_that_leaves_is_waited_for() -> None:
+    evidence = bundles.evidence()
+    del evidence.objects["namespaces"]
+    create = "kubectl create namespace rl"
+    assert [each.fix for each in namespace.namespace.run(evidence)] == [create]
+    evidence.objects["namespaces"] = [{"metadata": {"name": "rl"}, "status": {"phase": "Terminating"}}]
+    assert [each.fix for each in namespace.namespace.run(evidence)] == [f"wait until it is gone, then {create}"]
+
+
+@pytest.mark.parametrize(
+    ("keys", "text", "fix"),
+    [
+        (["other"], "Secret hf has no key token, only other", "name the key that it has, or add the key"),
+        ([], "Secret hf has no key token: it has no keys", "add the key"),
+    ],
+)
+def test_a_secret_without_the_key(keys: list[str], text: str, fix: str) -> None:
+    evidence = bundles.evidence()
+    (head,) = evidence.expected.objects["raycluster"][0]["spec"]["headGroupSpec"]["template"]["spec"]["containers"]
+    head["env"] = [{"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": {"name": "hf", "key": "token"}}}]
+    evidence.objects["secrets"] = [{"metadata": {"name": "hf"}, "keys": keys}]
+    assert [(each.text, each.fix) for each in references.secrets.run(evidence)] == [(text, fix)]
+
+
+@pytest.mark.parametrize(
+    ("levels", "text"),
+    [
+        ([], "no flavor of the queue has a Topology, and the pods ask for its level rack"),
+        (["host", "block"], "no Topology of the queue's flavors has the level rack, only block, host"),
+    ],
+)
+def test_a_level_that_no_topology_has(levels: list[str], text: str) -> None:
+    evidence = bundles.evidence()
+    (cluster,) = evidence.expected.objects["raycluster"]
+    cluster["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "team"}
+    template = cluster["spec"]["workerGroupSpecs"][0]["template"]
+    template["metadata"] = {"annotations": {"kueue.x-k8s.io/podset-required-topology": "rack"}}
+    spec = {"topologyName": "t"} if levels else {}
+    evidence.objects |= {
+        "nodes": [node("n")],
+        "localqueues": [{"metadata": {"name": "team"}, "spec": {"clusterQueue": "c"}}],
+        "clusterqueues": [{"metadata": {"name": "c"}, "spec": {"resourceGroups": [{"flavors": [{"name": "f"}]}]}}],
+        "resourceflavors": [{"metadata": {"name": "f"}, "spec": spec}],
+        "topologies": [{"metadata": {"name": "t"}, "spec": {"levels": [{"nodeLabel": each} for each in levels]}}],
+    }
+    assert [each.text for each in queue.flavors.run(evidence) if each.state == "fail"] == [text]
 
 
 def test_without_the_namespace_nothing_in_it_is_judged() -> None:

@@ -8,11 +8,13 @@ import logging
 import os
 import re
 import threading
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import urllib3
 
 from postrender.errors import ClusterError
 from postrender.live import client
@@ -190,3 +192,21 @@ def test_the_reason_of_a_refusal(scheme: str, get: str, execute: str, port: int,
     with pytest.raises(RefusedError) as caught:
         cluster.execute("p", "c", ["true"])
     assert re.fullmatch(execute, str(caught.value))
+
+
+def test_a_token_that_no_header_can_have_is_refused_not_a_traceback(tmp_path: Path) -> None:
+    cluster = client.connect(kubeconfig=kubeconfig(tmp_path, {"token": "abc…"}, server="http://127.0.0.1:1"))
+    with pytest.raises(RefusedError, match="can't encode character"):
+        cluster.get("/version")
+
+
+def test_a_kubeconfig_that_wants_no_verification_is_no_warning_for_each_question(tmp_path: Path) -> None:
+    path = Path(kubeconfig(tmp_path, {"token": "t"}))
+    content = json.loads(path.read_text())
+    content["clusters"][0]["cluster"]["insecure-skip-tls-verify"] = True
+    path.write_text(json.dumps(content))
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        client.connect(kubeconfig=str(path))
+        warnings.warn("unverified", urllib3.exceptions.InsecureRequestWarning, stacklevel=1)
+    assert not seen

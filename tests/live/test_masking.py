@@ -52,6 +52,17 @@ PASSWORD = "correct-horse-battery"
         f"AZURE_STORAGE_KEY={PASSWORD}",
         f"dial tcp: postgres://me:{PASSWORD}@db:5432/x",
         f"token=eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiJrdWJlcm5ldGVzIn0.{PASSWORD}",
+        f"requests.get(url, cookies={{'session': '{PASSWORD}', 'theme': 'dark'}})",
+        f'"Cookie": {{"sid": "{PASSWORD}"}}',
+        f"curl -fsS -u me:{PASSWORD} https://a.example.org",
+        f"curl --user 'me:{PASSWORD}' https://a.example.org",
+        f"curl -sSu me:{PASSWORD} https://a.example.org",
+        f"curl -fsS -u  me:{PASSWORD} https://a.example.org",
+        f"curl \\\n  -u me:{PASSWORD} https://a.example.org",
+        f'["curl", "-u", "me:{PASSWORD}", "https://a.example.org"]',
+        f"session_cookies={{'sid': '{PASSWORD}'}}",
+        f"cookies: {{'sid': '{PASSWORD}'",
+        f"eyJhbGciOiJkaXIiLCJlbmMiOiJBMjU2R0NNIn0..{'iv' * 8}.{PASSWORD * 3}.{'tag' * 7}",
         json.dumps({"env": {"MY_PASSWORD": PASSWORD}}),
         json.dumps(json.dumps({"env": {"MY_PASSWORD": PASSWORD}})),
     ],
@@ -60,6 +71,12 @@ def test_texts(text: str) -> None:
     masked = masking.text(text)
     assert TOKEN not in masked
     assert PASSWORD not in masked
+
+
+def test_a_key_of_azure_storage() -> None:
+    """`az storage account keys list` prints it as a value."""
+    key = "aB3/" * 21 + "aB=="
+    assert masking.text(f'"keyName": "key1",\n"value": "{key}"') == f'"keyName": "key1",\n"value": "{masking.HIDDEN}"'
 
 
 def test_a_private_key_without_an_end_hides_itself_and_not_what_follows() -> None:
@@ -80,6 +97,19 @@ def test_a_private_key_without_an_end_hides_itself_and_not_what_follows() -> Non
         "hf_token:\nKilled\n",
         "set HF_TOKEN=\nModuleNotFoundError: No module named 'x'",
         "received signal sig=9",
+        f"integrity sha512-{'aB3/' * 21}aB==",
+        "curl -u me https://a.example.org:8443/x",
+        "curl: (6) could not resolve host: a.example.org",
+        "apt-get install -y curl && useradd -u 1000:1000 ray",
+        "curl -s http://x/healthz && date -u +%H:%M:%S",
+        "curl -fsS https://a && python -u train.py::main",
+        "curl -u https://a.example.org",
+        "response cookies: {session\n(pid=8) torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB",
+        "Prompt: Sara bakes cookies\n{'step': 3, 'loss': 0.5, 'reward': 0.75}",
+        "total cookies={12 \\times 3 = 36}",
+        "cookie: {enabled: true, domain: example.org}",
+        f"sha512:{'aB3/' * 21}aB==",
+        '"sha512": "' + "aB3/" * 21 + 'aB=="',
         '["https://a.example.org:443","me@example.org"]',
         "git@github.com:a/b, ssh://git@host/x and git+https://git@github.com/o/r.git",
         "no_proxy=https://x.example.org,10.0.0.1,me@example.org",
@@ -91,7 +121,21 @@ def test_messages_stay_readable(text: str) -> None:
     assert masking.text(text) == text
 
 
-@pytest.mark.parametrize("part", ["eyJ", "cookie:", "cookie ", "eyJhbGciOiJSUzI1NiJ9.", "://a:", "machine a login b "])
+@pytest.mark.parametrize(
+    "part",
+    [
+        "eyJ",
+        "cookie:",
+        "cookie ",
+        "eyJhbGciOiJSUzI1NiJ9.",
+        "://a:",
+        "machine a login b ",
+        "cookie={",
+        "curl -u ",
+        "eyJhbGciOiJkaXIi..",
+        "==",
+    ],
+)
 def test_a_part_that_is_repeated_takes_no_time(part: str) -> None:
     began = time.process_time()
     masking.text(part * (500_000 // len(part)))
@@ -104,6 +148,12 @@ def test_a_long_word_takes_no_time() -> None:
     began = time.monotonic()
     assert masking.text(f"{word} --token={PASSWORD}") == f"{word} --token={masking.HIDDEN}"
     assert time.monotonic() - began < 2
+
+
+def test_the_password_of_curl_in_a_list() -> None:
+    words = ["curl", "-fsS", "-u", f"me:{PASSWORD}", "https://a.example.org"]
+    assert masking.clean(words) == ["curl", "-fsS", "-u", masking.HIDDEN, "https://a.example.org"]
+    assert masking.clean(["id", "-u", "1000:1000"]) == ["id", "-u", "1000:1000"]
 
 
 def test_objects() -> None:

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 from postrender import masking, secrets
 from postrender.cli import main as cli
-from postrender.live import bundle
+from postrender.live import bundle, logs
 from postrender.live.evidence import Evidence
 from tests.live import bundles
 
-COMMANDS = ("status", "doctor")
+COMMANDS = ("status", "doctor", "why")
 PASSWORD = "Correct-Horse7"
 # Shapes of which the whole match is secret; of a private key the lines after it are, which has a test of its own.
 SHAPES = {name: shape for name, shape in secrets.shapes().items() if name != "privateKey"}
@@ -59,6 +59,8 @@ def filled() -> Evidence:
     evidence.objects["resourcequotas"] = [{"metadata": {"name": note}, "status": {"hard": {"pods": "0"}}}]
     evidence.record |= {"reason": note, "findings": [{"time": "1", "sign": note, "text": note}]}
     evidence.unread = {"limitranges": note}
+    evidence.ray = {"status": "FAILED", "message": note}
+    evidence.logs = {"output.log": note, "operator": note}
     environment = [{"name": "A", "value": note}]
     cluster = evidence.expected.objects["raycluster"][0]["spec"]
     cluster["headGroupSpec"]["template"]["spec"]["containers"][0]["env"] = environment
@@ -75,7 +77,9 @@ def texts(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
         yield path
 
 
-PLACES = [(part, path) for part in ("objects", "record", "unread") for path in texts(getattr(filled(), part))]
+PLACES = [
+    (part, path) for part in ("objects", "record", "unread", "logs", "ray") for path in texts(getattr(filled(), part))
+]
 TOKENS = st.sampled_from(sorted(SHAPES)).flatmap(
     lambda name: st.from_regex(SHAPES[name], fullmatch=True).filter(lambda text: text.isascii())
 )
@@ -96,8 +100,10 @@ def said(evidence: Evidence, folder: Path, capsys: pytest.CaptureFixture[str]) -
     """Return all that the commands print about evidence as it was read, and all that a bundle of it holds."""
     read = copy.deepcopy(evidence)
     read.objects = {kind: masking.clean(objects) for kind, objects in read.objects.items()}
-    read.record = masking.clean(read.record)
+    read.record, read.ray = masking.clean(read.record), masking.clean(read.ray)
     read.unread = {kind: masking.text(text) for kind, text in read.unread.items()}
+    for name, text in evidence.logs.items():
+        logs.take(read, name, {name: text})
     path = str(folder / "b.tar.gz")
     bundle.write(path, read)
     for command in COMMANDS:

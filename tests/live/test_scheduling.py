@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from postrender.live import scheduling, waiting
 from postrender.live.evidence import Evidence
 from postrender.live.expected import Expected
+from postrender.live.status import scheduling, waiting
 
 GPU = "nvidia.com/gpu"
 LABEL = "cloud.google.com/gke-accelerator"
@@ -60,16 +60,19 @@ def test_a_node_that_takes_it() -> None:
 @pytest.mark.parametrize(
     ("changed", "reason"),
     [
-        (node(metadata_labels={}), f"have no label {LABEL}=nvidia-b200"),
-        (node(metadata_labels={LABEL: "nvidia-l4"}), f"have no label {LABEL}=nvidia-b200 but nvidia-l4"),
-        (node(status_conditions=[{"type": "Ready", "status": "Unknown"}]), "are not ready"),
+        (node(metadata_labels={}), f"without the label {LABEL}=nvidia-b200"),
+        (node(metadata_labels={LABEL: "nvidia-l4"}), f"without the label {LABEL}=nvidia-b200 (it is nvidia-l4)"),
+        (node(status_conditions=[{"type": "Ready", "status": "Unknown"}]), "not ready"),
         (
             node(spec_taints=[{"key": "team", "effect": "NoExecute"}]),
-            "have the taint team:NoExecute, which the pod does not tolerate",
+            "with the taint team:NoExecute, which the pod does not tolerate",
         ),
-        (node(status_allocatable={GPU: "4", "cpu": "110", "memory": "600Gi", "pods": "9"}), f"offer 4 {GPU}"),
-        (node(status_allocatable={GPU: "8", "cpu": "99", "memory": "600Gi", "pods": "9"}), "offer 99 cpu"),
-        (node(status_allocatable={GPU: "8", "cpu": "110", "memory": "300Gi", "pods": "9"}), "offer 300Gi memory"),
+        (node(status_allocatable={GPU: "4", "cpu": "110", "memory": "600Gi", "pods": "9"}), f"offering only 4 {GPU}"),
+        (node(status_allocatable={GPU: "8", "cpu": "99", "memory": "600Gi", "pods": "9"}), "offering only 99 cpu"),
+        (
+            node(status_allocatable={GPU: "8", "cpu": "110", "memory": "300Gi", "pods": "9"}),
+            "offering only 300Gi memory",
+        ),
     ],
 )
 def test_one_obstacle(changed: dict[str, Any], reason: str) -> None:
@@ -99,7 +102,20 @@ def test_affinity(required: dict[str, Any], *, fits: bool) -> None:
 def test_gpus_in_use_and_the_most_frequent_reason_first() -> None:
     nodes = [node("a"), node("b"), node("c", metadata_labels={})]
     pods = [on("a", 8), on("b", 2), on("b", 6)]
-    assert reasons(SPEC, nodes, pods) == [f"have 0 {GPU} of 8 {GPU} left", f"have no label {LABEL}=nvidia-b200"]
+    assert reasons(SPEC, nodes, pods) == [
+        f"with only 0 of 8 {GPU} left",
+        f"without the label {LABEL}=nvidia-b200",
+    ]
+
+
+def test_the_count_of_the_nodes() -> None:
+    found = scheduling.obstacles(SPEC, scheduling.nodes(evidence([node(status_conditions=[])])))
+    assert scheduling.counted(found, 1) == "Of 1 node: 1 not ready"
+    assert scheduling.counted([*found, ("offering only 99 cpu", ["a", "b"])], 4) == (
+        "Of 4 nodes: 1 not ready; 2 offering only 99 cpu"
+    )
+    assert scheduling.counted([], 4) == ""
+    assert scheduling.counted([], 0) == "The cluster has no node"
 
 
 def test_what_a_pod_needs() -> None:
@@ -135,4 +151,4 @@ def test_five_hundred_nodes_and_two_thousand_pods_take_less_than_a_second() -> N
     (wait,) = waiting.waits(evidence(nodes, pods, pods=pending))
     assert time.process_time() - start < 1
     assert len(wait.names) == 64
-    assert "500 nodes have no label" in wait.why
+    assert "Of 500 nodes: 500 without the label" in wait.why

@@ -17,8 +17,8 @@ from tests.live import bundles
 LONG_AGO = "2025-11-24T15:46:00Z"
 # The bundle was read 14 minutes later.
 SAID = (
-    "RayJob run-1: its job is not submitted, though all pods are ready for 14 min: the operator has not reached port "
-    "8265 of the head"
+    "RayJob run-1: its job has not been submitted, although all pods have been ready for 14 min: the operator has not "
+    "reached port 8265 of the head"
 )
 # KubeRay calls a job Running before it has asked the head for it, and as long as no answer comes.
 STATES: list[dict[str, Any]] = [

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from postrender.live import waiting
 from postrender.live.evidence import Evidence
 from postrender.live.expected import Expected
+from postrender.live.status import waiting
 
 
 def pod(phase: str = "Pending", **status: Any) -> dict[str, Any]:
@@ -100,7 +100,10 @@ def rendered(kind: str, name: str, **spec: Any) -> dict[str, Any]:
 def test_ray_objects() -> None:
     head = {"headGroupSpec": {"template": {"spec": {}}}}
     expected = Expected("s", "ns", {}, {"raycluster": [rendered("RayCluster", "s-ray", **head)]})
-    assert "does it run, and watch this namespace?" in said(expected, rayclusters=[rendered("RayCluster", "s-ray")])[0]
+    assert (
+        "check that it runs and watches this namespace"
+        in said(expected, rayclusters=[rendered("RayCluster", "s-ray")])[0]
+    )
     suspended = {**rendered("RayCluster", "s-ray", suspend=True), "status": {"state": "suspended"}}
     assert said(expected, rayclusters=[suspended]) == ["RayCluster s-ray: is suspended"]
     item = {**rendered("RayCluster", "s-ray"), "status": {"state": "ready"}}

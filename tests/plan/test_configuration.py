@@ -84,6 +84,23 @@ def test_the_run_has_the_gpus_of_the_configuration(
     assert (run.nodes, run.gpus) == found
 
 
+@pytest.mark.parametrize("value", ["0", "-8", "2.5", "eight", "true", "[8]"])
+@pytest.mark.parametrize("key", ["cluster.gpus_per_node", "cluster.num_nodes"])
+def test_what_is_no_number_of_gpus_or_nodes_is_refused(key: str, value: str) -> None:
+    with pytest.raises(InputError, match=f"^{key} is .*, expected a number from 1") as refused:
+        nemo_rl(None, f"{key}={value}")
+    assert refused.value.exit_code == 2
+
+
+def test_the_option_says_the_number_of_nodes_in_place_of_the_configuration() -> None:
+    assert nemo_rl(None, "cluster.num_nodes=0", nodes=3).nodes == 3
+
+
+@pytest.mark.parametrize("value", ["null", "???", "${oc.env:GPUS}"])
+def test_where_the_number_of_gpus_is_not_known_the_machine_says_it(value: str) -> None:
+    assert nemo_rl(None, f"cluster.gpus_per_node={value}").gpus == 8
+
+
 @pytest.mark.parametrize(
     ("text", "overrides", "error", "message"),
     [

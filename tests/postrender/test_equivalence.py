@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from postrender import facts
 from postrender.helm.engines import Embedded
 from postrender.helm.stack import Stack
 from postrender.pipeline import Pipeline
@@ -27,6 +28,21 @@ ROWS = [
 ]
 MACHINES = [{"accelerator": profile, "network": mode} for profile in PROFILES for mode in options.modes(profile)]
 NEW_CLOUD = ROOT / "tests/postrender/new-cloud.yaml"
+# What a pod claims of it: each fact of the profile's claim in its place.
+RING = {
+    "requests": [
+        {
+            "name": "ring",
+            "exactly": {
+                "deviceClassName": "ring.acme.example",
+                "allocationMode": "ExactCount",
+                "count": 4,
+                "selectors": [{"cel": {"expression": 'device.attributes["ring.acme.example"].up == true'}}],
+            },
+        }
+    ],
+    "constraints": [{"requests": ["ring"], "matchAttribute": "ring.acme.example/switch"}],
+}
 BASE = [str(ROOT / "values/recipes/gemma3-27b-gsm8k.yaml"), str(ROOT / "tests/site.yaml")]
 
 
@@ -107,12 +123,43 @@ def test_a_machine_of_a_new_cloud_is_one_file(mode: str, tmp_path: Path, helm: E
     pod = cluster["spec"]["workerGroupSpecs"][0]["template"]
     ray = pod["spec"]["containers"][0]
     assert pod["spec"]["nodeSelector"] == {"acme.example/machine": "x900.8"}
-    assert "acme.example/reserved" in {each["key"] for each in pod["spec"]["tolerations"]}
+    tolerations = pod["spec"]["tolerations"]
+    assert {"key": "acme.example/reserved", "operator": "Exists", "effect": "NoSchedule"} in tolerations
+    team = {"key": "acme.example/team", "operator": "Equal", "value": "rl", "effect": "NoExecute"}
+    assert team in tolerations
+    network = (None, None) if mode == "none" else (True, "ClusterFirstWithHostNet")
+    assert (pod["spec"].get("hostNetwork"), pod["spec"].get("dnsPolicy")) == network
     assert ray["resources"]["limits"].get("acme.example/fabric") == ("4" if mode == "devices" else None)
     assert bool(pod["spec"].get("resourceClaims")) == (mode == "dranet")
+    templates = [
+        item["spec"]["spec"]["devices"] for (kind, _), item in found.items() if kind == "ResourceClaimTemplate"
+    ]
+    assert templates == ([RING] if mode == "dranet" else [])
     assert pod["metadata"]["annotations"].get("acme.example/rail") == (None if mode == "none" else "all")
     assert any(each["mountPath"] == "/etc/acme/topology.xml" for each in ray["volumeMounts"]) == (mode != "none")
     assert {"name": "NCCL_IB_HCA", "value": "acme"} in ray["env"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "capacity"),
+    [
+        ("gke-standard", "spot"),
+        ("gke-standard", "flex-start"),
+        ("gke-standard", "queued"),
+        ("gke-autopilot", "reservation"),
+    ],
+)
+def test_the_keys_of_the_platform_are_values(kind: str, capacity: str, tmp_path: Path, helm: Embedded) -> None:
+    """With other keys no pod has one of the charts' defaults, whoever wires it."""
+    keys = facts.load("wiring.json")["default"]["platform"]["keys"]
+    other = {"platform": {"keys": {key: f"acme.example/{key}" for key in keys}}}
+    chosen = {"accelerator": "b200", "platform": kind, "network": "multiNetwork", "capacity": capacity}
+    row = options.complete(chosen, set())
+    assert compare(row, tmp_path, helm, other) > 0
+    wired = Stack.load([str(ROOT / "values/accelerators/b200.yaml"), *BASE, str(tmp_path / "on.yaml")])
+    text = wired.render(helm, "raycluster").manifest
+    assert "acme.example/" in text
+    assert [key for key, default in keys.items() if default in text] == []
 
 
 @pytest.mark.parametrize("row", thin(ROWS, 48), ids=options.label)

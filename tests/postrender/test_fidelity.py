@@ -221,7 +221,7 @@ spec:
           resources: {limits: {nvidia.com/gpu: 8}}
 """
     outcome, _ = proof.run(text.encode(), proof.wiring(), Options())
-    assert "an alias gives two objects the same text" in str(outcome.error)
+    assert str(outcome.error).startswith("document 1, line 16: an alias gives two objects the same text")
     assert outcome.output == b""
 
 

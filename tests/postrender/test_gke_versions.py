@@ -63,6 +63,7 @@ def test_what_the_values_ask_for() -> None:
         "1.35.2-gke.1842000",
     )
     assert needs("gb200")["network.mode"] == ("1.32.8-gke.1108000", "1.33.4-gke.1036000")
+    assert needs("gb300")["network.mode"] == ("1.34.3-gke.1318000", "1.35.0-gke.2745000")
     lustre = needs("b200", storage__weights={"lustre": {}}, network__mode="none")
     assert lustre["storage.weights.lustre"] == ("1.33.2-gke.1072000",)
     assert "network.mode" not in lustre

@@ -70,6 +70,18 @@ def test_two_profiles_are_refused() -> None:
         inputs.load([str(PROFILES[0]), str(PROFILES[1])])
 
 
+def test_two_machines_with_one_gpu_are_refused() -> None:
+    first, second = (str(paths.accelerator(name)) for name in ("eks-h200", "coreweave-h200"))
+    with pytest.raises(InputError, match=r"is for h200 \(p5en.48xlarge\), this file for h200 \(gd-8xh200ib-i128\)"):
+        inputs.load([first, second])
+
+
+def test_a_file_of_the_user_may_repeat_the_name_of_the_profile(tmp_path: Path) -> None:
+    own = tmp_path / "own.yaml"
+    own.write_text("accelerator: {name: h200, worker: {cpu: '100'}}\n")
+    assert inputs.load([str(paths.accelerator("eks-h200")), str(own)])
+
+
 @pytest.mark.parametrize(
     ("text", "path", "value"),
     [

@@ -73,11 +73,29 @@ def test_a_missing_profile_is_one_sentence_and_comes_first(text: str, tmp_path: 
     assert not any("accelerator." in one.what for one in found if one.rule == "values/missing-key")
 
 
-def test_a_missing_recipe_is_one_sentence_too(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "images: {training: {repository: registry.example/team/nemo, arm64: true}}",
+        "job: {config: {grpo: {max_num_steps: 3}}}",
+    ],
+)
+def test_a_missing_recipe_is_one_sentence_too(tmp_path: Path, text: str) -> None:
     profile, recipe, site = map(str, stack_files())
-    (one,) = linter.lint([profile, site])
+    own = tmp_path / "mine.yaml"
+    own.write_text(text)
+    (one,) = linter.lint([profile, site, str(own)])
     assert one.rule == "values/no-recipe"
     assert Path(recipe).name in one.fix
+
+
+def test_a_recipe_that_lacks_something_is_one_all_the_same(tmp_path: Path) -> None:
+    profile, _, site = map(str, stack_files())
+    own = tmp_path / "mine.yaml"
+    own.write_text("job: {version: v0.7.0}\n")
+    found = linter.lint([profile, site, str(own)])
+    assert {each.rule for each in found} == {"values/missing-key"}
 
 
 def test_two_profiles_are_a_mixture_of_two_machines() -> None:

@@ -138,7 +138,7 @@ def test_data_of_ones_own_is_lost_with_an_older_version(tmp_path: Path) -> None:
     assert covered([*files, site]) == []
 
 
-@pytest.mark.parametrize("accelerator", thin(PROFILES, 12))
+@pytest.mark.parametrize("accelerator", thin(PROFILES, 24))
 def test_no_recipe_covers_what_the_project_writes(accelerator: str) -> None:
     for recipe in RECIPES:
         profile, recipe_file, site = map(str, stack_files(accelerator, recipe))

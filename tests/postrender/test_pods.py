@@ -113,13 +113,14 @@ def test_what_has_no_pods_has_none(item: dict[str, Any]) -> None:
         (None, 0),
         ("1.5", 0),
         (True, 0),
-        ("8k", 0),
+        ("8k", 8000),
         (8.0, 8),
         ("8.0", 8),
         ("8000m", 8),
         ("nan", 0),
         (-8, 0),
-        ("1e9", 0),
+        ("1e9", 10**9),
+        ("9" * 5000, 0),
     ],
 )
 def test_gpus_of_a_container(limit: object, expected: int) -> None:

@@ -102,9 +102,9 @@ def test_the_environment_names_the_values_as_well() -> None:
     ("data", "line", "reason"),
     [
         (PLAIN + b"---\n\na: \xff\n", 8, "document 2, line 8: this is not UTF-8: byte 0xff"),
-        (PLAIN + b"---\n\na: [b\n", 9, "document 2, line 9: this is not YAML"),
-        (PLAIN + b"---\n\na:\n\t- b\n", 9, "document 2, line 9: this is not YAML: found character"),
-        (PLAIN + b"---\nkind: Job\na: 'b\n", 9, "document 2, line 9: this is not YAML: found unexpected end of stream"),
+        (PLAIN + b"---\n\na: [b\n", 8, "document 2, line 8: this is not YAML"),
+        (PLAIN + b"---\n\na:\n\t- b\n", 9, "document 2, line 9: this is not YAML: a tab indents this line"),
+        (PLAIN + b"---\nkind: Job\na: 'b\n", 8, "document 2, line 8: this is not YAML: found unexpected end of stream"),
         (PLAIN + b"---\njust text\n", 6, "document 2, line 6: expected a Kubernetes object, found a single value"),
         (PLAIN + b"---\n- a\n", 6, "document 2, line 6: expected a Kubernetes object, found a list"),
     ],
@@ -522,10 +522,17 @@ def test_a_secret_in_the_values_is_not_written_into_the_stream(tmp_path: Path, t
     assert SECRET.encode() not in done.stderr
 
 
-def test_a_quantity_that_is_none(tmp_path: Path) -> None:
-    (tmp_path / "site.yaml").write_text("accelerator: {sharedMemory: lots}\n")
+@pytest.mark.parametrize("text", ["lots", "0Gi", "9" * 5000 + "Gi"])
+def test_a_quantity_that_is_none(tmp_path: Path, text: str) -> None:
+    (tmp_path / "site.yaml").write_text(f"accelerator: {{sharedMemory: {text}}}\n")
     done = run(PLAIN, *VALUES, "--values", str(tmp_path / "site.yaml"))
-    assert (done.returncode, b"'lots' is not a memory quantity" in done.stderr) == (2, True)
+    assert (done.returncode, f"{text!r} is not a memory quantity" in done.stderr.decode()) == (2, True)
+
+
+def test_a_number_of_any_length_is_passed_on() -> None:
+    line = f"  terminationGracePeriodSeconds: {'9' * 5000}\n"
+    done = run(pod("ray").replace("spec:\n", f"spec:\n{line}", 1).encode(), *VALUES)
+    assert (done.returncode, line.encode() in done.stdout) == (0, True)
 
 
 def test_a_hook_and_an_object_of_one_name_do_not_share_a_claim(tmp_path: Path) -> None:

@@ -13,7 +13,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from postrender.errors import EXIT_CANNOT_RUN, EXIT_USAGE, GrpoError, InputError, RenderError, UnreadableError
+from postrender.errors import (
+    EXIT_CANNOT_RUN,
+    EXIT_USAGE,
+    GrpoError,
+    InputError,
+    Location,
+    RenderError,
+    UnreadableError,
+)
 from postrender.helm.engines import Embedded
 from postrender.textfile import MAX_BYTES
 from postrender.yaml import reader, scalars
@@ -52,6 +60,13 @@ def test_plain_scalars_mean_what_helm_makes_of_them(text: str, helm: Embedded) -
     assert read(f"a: {text}\n") == {"a": PLAIN[text]}
     assert type(read(f"a: {text}\n")["a"]) is type(PLAIN[text])
     assert floats(read_values(helm, f"a: {text}\n")) == floats({"a": PLAIN[text]})
+
+
+@pytest.mark.parametrize("form", ["{}", "-{}", "{}.5", "1e{}", "0x{}", "0o{}", "08{}"])
+def test_a_number_of_more_digits_than_python_reads_is_read_as_helm_reads_it(form: str, helm: Embedded) -> None:
+    text = form.format("7" * 5000)
+    assert read(f"a: {text}\n") == {"a": text}
+    agree(f"a: {text}\n", helm, exact=True)
 
 
 @given(text=st.text(alphabet="0123456789+-._eExXoObByYnNfFaA:~", max_size=8))
@@ -118,10 +133,22 @@ REFUSED = {
     "not UTF-8": (b"a: \xff", "f.yaml:1:4: this is not UTF-8: byte 0xff"),
     "UTF-16": ("a: 1".encode("utf-16"), "f.yaml:1:4: this is not a text file"),
     "control character": (b"a: 1\nb: \x07", "f.yaml:2:4: this is not YAML: control characters are not allowed"),
-    "tab": (b"a:\n\tb: 1", "f.yaml:2:1: this is not YAML: found character that cannot start any token"),
+    "tab": (b"a:\n\tb: 1", "f.yaml:2:1: this is not YAML: a tab indents this line\n  fix: indent with spaces"),
+    "tab after spaces": (
+        b"\xef\xbb\xbfa:\n  \tb: 1",
+        "f.yaml:2:3: this is not YAML: a tab indents this line\n  fix: indent",
+    ),
+    "tab below a value": (
+        b"a:\n  b: 1\n\tc: 2\n",
+        "f.yaml:3:1: this is not YAML: a tab indents this line\n  fix: indent",
+    ),
+    "tab in a block": (b"a: |\n\tb\n", "f.yaml:2:1: this is not YAML: a tab indents this line\n  fix: indent"),
+    "no token": (b"a: @b\n", "f.yaml:1:4: this is not YAML: found character that cannot start any token"),
     "two colons": (b"a: b: c", "f.yaml:1:5: this is not YAML: mapping values are not allowed in this context"),
     "shell script": (b"#!/bin/sh\necho a: b: c\n", "f.yaml:1:1: this is not YAML, but a program"),
-    "open bracket": (b"a: [1,\n", "f.yaml:2:1: this is not YAML: did not find expected node content"),
+    "open bracket": (b"a: [1,\n", "f.yaml:1:6: this is not YAML: did not find expected node content"),
+    "open bracket with a value": (b"a:\n  b: [1\n\n", "f.yaml:2:6: this is not YAML: did not find expected ',' or ']'"),
+    "open quote": (b"a: 'b\nc: 1\n", "f.yaml:1:4: this is not YAML: found unexpected end of stream"),
     "key twice": (b"a: 1\nb: 2\na: 3", "f.yaml:3:1: the key 'a' is given twice: the first is at f.yaml:1:1"),
     "key twice for Helm": (b"yes: 1\non: 2", "f.yaml:2:1: the key 'true' is given twice: the first is at f.yaml:1:1"),
     "list": (b"- a\n", "f.yaml:1:1: expected `key: value` lines at the top, found a list"),
@@ -264,7 +291,16 @@ def test_numbers_beyond_every_range_stay_text() -> None:
     assert scalars.resolve("0x" + "f" * 17) == "0x" + "f" * 17
 
 
-@pytest.mark.parametrize(("text", "fix"), [("a: [fd00::]\n", "quotes"), ("a: [b\n", "check quotes and indentation")])
+def test_a_bracket_that_is_not_closed_is_named_by_its_line() -> None:
+    """The parser stops where the next key begins, in the middle of a file."""
+    with pytest.raises(InputError, match="while parsing a flow mapping that begins in line 2") as error:
+        reader.parse(b"stack:\n  labels: {a: b\njob:\n  name: x\n", "f")
+    assert error.value.at == Location("f", 3, 4)
+
+
+@pytest.mark.parametrize(
+    ("text", "fix"), [("a: [fd00::]\n", "quotes"), ("a: [b\n", "check quotes, brackets and indentation")]
+)
 def test_a_colon_in_front_of_a_bracket_is_put_in_quotes(text: str, fix: str) -> None:
     """Helm reads the first one, other readers do not."""
     with pytest.raises(InputError) as error:

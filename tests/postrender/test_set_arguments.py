@@ -80,8 +80,38 @@ def test_the_syntax_is_helms(text: str) -> None:
         assert applied((flag, text), text="{}") == PARSERS[flag](text)
 
 
+NINES = "9" * 5000
+
+
+@pytest.mark.parametrize("text", [f"a={NINES}", f"a=-{NINES}", f"a=-{NINES.replace('9', '0')}7", "a=+007"])
+def test_a_number_of_more_digits_than_python_reads_is_read_as_helm_reads_it(text: str) -> None:
+    assert applied((SET, text), text="{}") == PARSERS[SET](text)
+
+
+@pytest.mark.parametrize("number", [NINES, "9" * 400, "1e400", f"-{NINES}"])
+def test_a_json_number_that_helm_cannot_keep_is_refused_with_its_place(number: str) -> None:
+    with pytest.raises(InputError, match="too large") as refused:
+        applied((JSON, f"a={number}"))
+    assert str(refused.value.at) == "<--set-json>:1:1"
+    assert "sys." not in refused.value.message
+
+
 @pytest.mark.parametrize(
-    "text", ["a", "a,b=1", "a.b,c=1", "=1", "a..b=1", "a[x]=1", "a[-1]=1", "a[99999]=1", "a={x", "a[0]", "a[0]b=1"]
+    "text",
+    [
+        "a",
+        "a,b=1",
+        "a.b,c=1",
+        "=1",
+        "a..b=1",
+        "a[x]=1",
+        "a[-1]=1",
+        "a[99999]=1",
+        f"a[{NINES}]=1",
+        "a={x",
+        "a[0]",
+        "a[0]b=1",
+    ],
 )
 def test_an_argument_that_sets_nothing_is_refused_with_its_place(text: str) -> None:
     with pytest.raises(InputError) as refused:

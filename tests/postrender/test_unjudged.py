@@ -42,6 +42,20 @@ def test_a_model_whose_sizes_are_not_known_is_named(recipe: str, text: str, tmp_
     assert [*unjudged.of(merge.load(files(tmp_path, text, recipe)))] == [UNKNOWN, NO_PLAN]
 
 
+@pytest.mark.parametrize(
+    ("text", "unknown"),
+    [
+        ('ray: {workers: {replicas: "2"}}', "the number of nodes"),
+        ("ray:", "the number of nodes"),
+        ("job: {nodes: -1}", "the number of nodes"),
+        ("accelerator: {gpusPerNode: x}", "the number of a node's GPUs"),
+        ("accelerator: {gpuMemoryGigabytes: x}", "the memory of a GPU"),
+    ],
+)
+def test_the_reason_is_what_the_values_do_not_say(tmp_path: Path, text: str, unknown: str) -> None:
+    assert [*unjudged.of(merge.load(files(tmp_path, text)))][-1] == f"{NO_PLAN} ({unknown} is not known)"
+
+
 def test_a_cluster_of_somebody_else_is_named(tmp_path: Path) -> None:
     found = [*unjudged.of(merge.load(files(tmp_path, "stack: {names: {cluster: theirs}}")))]
     assert found == ["cluster theirs (made by somebody else; grpo check compares its manifest)", MEMORY]

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from postrender.cli import main as cli
-from postrender.report.runs import figures, graphs, phases
+from postrender.report.runs import figures, graphs, phases, points
 from postrender.report.runs.run import Run, read_all
 from postrender.runlog.shared import Step, Validation
 from tests.conftest import ROOT
@@ -47,7 +47,7 @@ def test_a_folder_that_is_missing_is_told_before_the_log_is_read(grpo: Command, 
     code, out, err = grpo(tmp_path / "none.log", "-o", output)
     assert (code, out) == (3, "")
     assert err == (
-        f"{output}: cannot be written: there is no folder {output.parent}\n  fix: make it, or name another file\n"
+        f"{output}: cannot be written: there is no folder {output.parent}\n  fix: create it, or name another file\n"
     )
 
 
@@ -129,6 +129,40 @@ def test_figures_equal_a_count_by_hand(log: Path) -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "difference"),
+    [
+        (4.46, 4.44, "0"),
+        (4.44, 4.46, "0"),
+        (4.0, 4.0, "0"),
+        (4.0, 5.0, "+1 (+25%)"),
+        (5.0, 4.0, "-1 (-20%)"),
+        (0.0, 4.0, "+4"),
+    ],
+)
+def test_a_difference_that_is_not_shown_has_no_sign(first: float, second: float, difference: str) -> None:
+    runs = [Run(name, name, steps(3, length=each)) for name, each in (("a", first), ("b", second))]
+    (length,) = (each for each in figures.figures(runs) if each.id == "lengthLastMean")
+    assert length.difference(1) == difference
+
+
+def test_all_graphs_have_the_same_axis_of_steps() -> None:
+    """Also those of a measure that one run does not have; there is room for a validation before the first step."""
+    runs = [
+        Run("a", "a", steps(3, entropy=0.5, seconds=1.0), [Validation(0, 0.5)]),
+        Run("b", "b", steps(8, reward=1.0, seconds=1.0)),
+    ]
+    drawn = graphs.graphs(runs)
+    axes = [
+        layer["encoding"]["x"]["scale"]
+        for graph in drawn
+        for layer in graph.specification.get("layer", [graph.specification])
+        if "scale" in layer["encoding"]["x"]
+    ]
+    assert len(axes) == len(drawn) == 4
+    assert axes == [{"domain": [-0.5, 8.5], "nice": False}] * 4
+
+
 @pytest.mark.full
 def test_what_is_not_in_the_log_is_named_and_not_drawn(grpo: Command, log: Path) -> None:
     shown = page(grpo, log)
@@ -158,6 +192,53 @@ def test_the_phases_of_a_step_add_up_to_its_time() -> None:
     assert phases.overlap(run, phases.longest([run]))
 
 
+def test_a_long_run_is_drawn_in_means_that_stand_for_every_step_once() -> None:
+    """The figures and texts are those of all steps; only what is drawn and the table is thinner."""
+    training = {"training": 1.5}
+    validated = {**training, "validation": 0.5}
+    long = [
+        Step(number, reward=number / 4000, seconds=2.0, phases=training if number % 4 else validated)
+        for number in range(1, 3999)
+    ]
+    long[2999].reward = 7.0
+    runs = [Run("a", "a", long), Run("b", "b", steps(5, reward=0.5, seconds=1.0))]
+    assert points.size(runs) == 4
+    reward, time_a, time_b = graphs.graphs(runs)
+    drawn = [row for row in rows(reward.specification) if row["run"] == "a"]
+    assert [row["step"] for row in drawn] == list(range(1, 3998, 4))
+    assert drawn[0]["value"] == pytest.approx(2.5 / 4000)
+    assert "a: from 0.0003 at step 1 to 0.9995 at step 3998, lowest 0.0003 at step 1, highest 7.0000 at step 3000" in (
+        reward.text
+    )
+    assert reward.note.startswith("a point is the mean of 4 steps, thick: mean of the last 10 points")
+    assert time_a.note == "a point is the mean of 4 steps"
+    bars = rows(time_a.specification)
+    first = {bar["phase"]: bar["seconds"] for bar in bars if bar["step"] == 1}
+    assert first == {"training": 1.5, "validation": 0.125, phases.REST: 0.375}
+    rest = [(bar["start"], bar["end"]) for bar in bars if bar["phase"] == phases.REST]
+    assert [end for _, end in rest[:-1]] == [start for start, _ in rest[1:]]
+    assert (rest[0][0], rest[-1][1]) == (0.5, 3998.5)
+    assert [(bar["start"], bar["end"]) for bar in rows(time_b.specification)] == [(0.5, 4.5), (4.5, 5.5)]
+    assert values(runs)["steps"] == [3998, 5]
+
+
+def test_a_mean_with_a_value_that_is_no_number_is_none_either() -> None:
+    """So a gap in the line stays where it is."""
+    inf = float("inf")
+    run = points.thin(Run("a", "a", [Step(1, loss=inf), Step(2, loss=-inf), Step(3, loss=1.0), Step(4)]), 2)
+    assert [(step.number, str(step.loss)) for step in run.steps] == [(1, "nan"), (3, "1.0")]
+
+
+def test_a_page_of_thousands_of_steps_is_small_and_says_that_it_shows_means(grpo: Command, tmp_path: Path) -> None:
+    path = tmp_path / "long.log"
+    path.write_text("".join(verl(range(start, start + 500), 0.5) for start in range(1, 3000, 500)))
+    shown = page(grpo, path)
+    assert "Means of every 3 steps" in shown.text
+    assert points.MOST <= max(len(rows(graph)) for graph in shown.graphs()) <= 8 * points.MOST
+    # The table of figures has rows too.
+    assert points.MOST <= len(re.findall("'scope': 'row'", str(shown.elements))) < 1.1 * points.MOST
+
+
 def test_a_resumed_run_counts_each_step_and_validation_once(tmp_path: Path) -> None:
     path = tmp_path / "both.log"
     first, again = (verl(range(1, 6), 0.1), verl(range(4, 8), 0.9))
@@ -174,7 +255,7 @@ def test_two_runs_have_the_same_axes_and_a_difference(grpo: Command, log: Path, 
     other = tmp_path / "other.log"
     other.write_text(logs.nemo_rl(steps=30, reward=0.5))
     shown = page(grpo, log, other)
-    assert "A difference is that to driver.log." in shown.text
+    assert "Differences are relative to driver.log." in shown.text
     assert "Time of all steps (s)12001500+300 (+25%)" in shown.text
     assert "the runs end at different steps" in shown.text
     assert {row["run"] for row in rows(shown.graphs()[0])} == {"driver.log", "other.log"}

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from postrender.rules.objects.ray.duration import nanoseconds, number
-from postrender.values.quantity import quantity
+from postrender.values.quantity import quantity, whole
 
 UNITS = {
     **{"": 1, "m": Fraction(1, 1000), "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15, "E": 10**18},
@@ -34,3 +34,14 @@ def test_what_is_too_long_is_read_all_the_same_or_no_number() -> None:
     assert number("1" * 5000) is None
     assert nanoseconds("1" * 5000 + "h") is None
     assert nanoseconds("1h30m") == 5400 * 10**9
+    assert whole("1" * 5000) == 0
+
+
+@pytest.mark.parametrize("eight", [8, "8", 8.0, "8.0", "8e0", "8000m"])
+def test_a_whole_number_has_many_spellings(eight: object) -> None:
+    assert whole(eight) == 8
+
+
+@pytest.mark.parametrize("other", [True, None, "", "x", 0.5, "500m", -8, float("nan"), [8]])
+def test_anything_else_counts_as_0(other: object) -> None:
+    assert whole(other) == 0

@@ -36,6 +36,8 @@ STACKS = ("llama3.1-8b-math-2n", "gemma3-1b-openmath", "gemma3-27b-gsm8k")
 ODD: tuple[Any, ...] = (
     *(None, "", "x", "???", [], [[]], [None], [{}], {}, {"x": {}}, {"_override_": True}, {"_override_": "x"}),
     *(-1, 0, 3, True, False, 1e30, -0.5, "1", "${no.such}", "${oc.env:X}", "${grpo}", "${", "${mul:${policy},2}"),
+    # Python reads no number of more than 4300 digits.
+    "9" * 5000,
 )
 # Beside the framework's keys: what else of the values a rule, or the reading of the values, looks at.
 OTHERS = (

@@ -59,6 +59,28 @@ def test_a_log_may_be_cut_at_any_byte(name: str) -> None:
         assert [step.number for step in found] == [step.number for step in whole[: len(found)]]
 
 
+# Python does not read so many digits, and makes no float of so many.
+@pytest.mark.parametrize("digits", ["9" * 5000, "9" * 400])
+@pytest.mark.parametrize(
+    ("form", "text"),
+    [
+        ("nemo-rl", NEMO_RL.replace("Step 2/", "Step MANY/")),
+        ("nemo-rl", NEMO_RL.replace("Step 2/2", "Step 2/MANY")),
+        ("nemo-rl", logs.header(1, 9) + "Saving checkpoint for step MANY...\n"),
+        ("nemo-rl", logs.header(1, 9) + "▶ Starting validation at step MANY...\n"),
+        ("nemo-rl", "⏱️  Timing:\ntrain step MANY/9 trainer_v=1\n"),
+        ("verl", logs.verl(1, logs.VERL).replace("step:1 ", "step:MANY ")),
+        (log_readers.VERL_FILE, '{"step": MANY, "data": {"critic/score/mean": 1.0}}\n'),
+        (log_readers.VERL_FILE, '{"step": 1, "data": {"critic/score/mean": MANY}}\n'),
+    ],
+)
+def test_a_line_with_a_number_of_any_length_is_no_step(form: str, text: str, digits: str) -> None:
+    text = text.replace("MANY", digits)
+    assert digits in text
+    numbers = [event.number for event in read([text], form) if isinstance(event, Step)]
+    assert all(number < 10 for number in numbers)
+
+
 @pytest.mark.parametrize("form", FORMS)
 @settings(max_examples=150, deadline=None)
 @given(

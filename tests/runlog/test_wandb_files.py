@@ -16,7 +16,7 @@ import pytest
 
 from postrender.errors import InputError
 from postrender.report.runs import run
-from postrender.runlog import events, settled, wandb_files
+from postrender.runlog import events, polling, wandb_files
 from postrender.runlog.shared import Step, Validation
 from tests.runlog import logs
 
@@ -70,10 +70,12 @@ def nemo_rl(tmp_path_factory: pytest.TempPathFactory) -> Path:
     rows: list[tuple[int, dict[str, object]]] = [
         (0, {"validation/accuracy": 0.125, "timing/validation/total_validation_time": 12.0}),
         (1, NEMO_RL),
-        (2, {**NEMO_RL, "train/reward": 0.5}),
+        # The monitor adds its readings to the row that is open, and those of one GPU overwrite each other.
+        (2, {**NEMO_RL, "train/reward": 0.5, "ray/node.0.gpu.0.mem_gb": 60.5, "ray/node.1.gpu.7.mem_gb": 70.25}),
         # Two calls for one step are one row.
         (2, {"validation/accuracy": 0.75}),
         (3, {**NEMO_RL, "train/loss": math.nan, "train/grad_norm": math.inf}),
+        (4, {"ray/node.0.gpu.0.mem_gb": 50.0, "ray/ray_step": 300}),
     ]
     return write(tmp_path_factory.mktemp("nemo-rl"), rows)
 
@@ -103,6 +105,7 @@ def test_all_measures_of_nemo_rl(nemo_rl: Path) -> None:
         tokens_per_second_per_gpu=640.0,
     )
     assert found[2] == Validation(2, 0.75)
+    assert [each.memory_gib for each in found if isinstance(each, Step)] == [None, 70.25, None]
     last = found[-1]
     assert isinstance(last, Step)
     assert (last.number, str(last.loss), str(last.grad_norm)) == (3, "nan", "inf")
@@ -133,7 +136,7 @@ def test_a_later_start_of_the_trainer_wins(nemo_rl: Path, verl: Path, tmp_path: 
 
 
 def test_a_run_is_followed_while_it_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(settled, "PAUSE_SECONDS", 0.2)
+    monkeypatch.setattr(polling, "PAUSE_SECONDS", 0.2)
     with start(tmp_path) as process:
         assert process.stdin
         assert process.stdout
@@ -154,6 +157,25 @@ def test_a_run_is_followed_while_it_is_written(tmp_path: Path, monkeypatch: pyte
         while 4 not in numbers and time.monotonic() < end:
             numbers += [each.event.number for each in next(found) if isinstance(each.event, Step)]
         assert numbers == [1, 2, 3, 4]
+
+
+def test_a_second_look_reads_only_what_is_new(nemo_rl: Path, tmp_path: Path) -> None:
+    data = nemo_rl.read_bytes()
+    path = tmp_path / "run-a.wandb"
+    file = wandb_files.File(str(path))
+    # A step of this file is longer than a block, and most looks end inside a record.
+    for end in range(0, len(data), 997):
+        path.write_bytes(data[:end])
+        file.look()
+    path.write_bytes(data)
+    file.look()
+    whole = wandb_files.File(str(nemo_rl))
+    whole.look()
+    assert file.rows == whole.rows
+    # What has been read is not read again.
+    path.write_bytes(bytes(len(data)))
+    file.look()
+    assert file.rows == whole.rows
 
 
 @pytest.mark.parametrize("cut", [1, 100, 60_000])

@@ -103,7 +103,7 @@ spec:
 {{- $memory = add $memory (include "common.mebibytes" $sidecar.memory | int64) -}}
 {{- end -}}
 {{- if or (gt $cpu 30) (gt $memory 112640) -}}
-{{- $_ := set $selector "cloud.google.com/compute-class" "Balanced" -}}
+{{- $_ := set $selector .Values.platform.keys.computeClass "Balanced" -}}
 {{- end -}}
 {{- end -}}
 {{- toJson $selector -}}

@@ -49,7 +49,7 @@ include "common.claimTemplate.spec" (list $ "rdma" $claim)    spec of a Resource
 {{- toJson $rdma -}}
 {{- end }}
 
-{{/* common.wiring.annotations $: those of the profile, and GKE's list of interfaces, which is JSON in a string. */}}
+{{/* common.wiring.annotations $: those of the profile, and the list of interfaces, which is JSON in a string. */}}
 {{- define "common.wiring.annotations" -}}
 {{- $annotations := dict -}}
 {{- if ne .Values.network.mode "none" -}}
@@ -60,9 +60,8 @@ include "common.claimTemplate.spec" (list $ "rdma" $claim)    spec of a Resource
 {{- range include "common.interfaces" . | fromJsonArray -}}
 {{- $list = append $list (dict "interfaceName" .interface "network" .network) -}}
 {{- end -}}
-{{- $annotations = merge $annotations (dict
-  "networking.gke.io/default-interface" "eth0"
-  "networking.gke.io/interfaces" (toJson $list)) -}}
+{{- $keys := .Values.platform.keys -}}
+{{- $annotations = merge $annotations (dict $keys.defaultInterface "eth0" $keys.interfaces (toJson $list)) -}}
 {{- end -}}
 {{- toJson $annotations -}}
 {{- end }}

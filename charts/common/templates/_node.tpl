@@ -3,7 +3,7 @@ The GPU node that a pod asks for.
 
 call                                                    returns
 include "common.wiring.placement" $ | fromJson          {nodeSelector, tolerations} of a pod on a GPU node
-include "common.wiring.capacity" $ | fromJson           the part of it that follows from platform.capacity, on GKE
+include "common.wiring.capacity" $ | fromJson           the part of it that follows from platform.capacity
 */}}
 
 {{/* common.wiring.placement $: by the machine, its processor, its network, and how it is bought. A machine without GPUs
@@ -28,41 +28,37 @@ include "common.wiring.capacity" $ | fromJson           the part of it that foll
 {{- range include "common.claimedDevices" . | fromJson -}}
 {{- $selector = merge $selector (.nodeSelector | default dict) -}}
 {{- end -}}
-{{- if include "common.isGoogle" . -}}
 {{- $bought := include "common.wiring.capacity" . | fromJson -}}
 {{- $selector = merge $selector $bought.nodeSelector -}}
 {{- $tolerations = concat $tolerations $bought.tolerations -}}
-{{- end -}}
 {{- dict "nodeSelector" $selector "tolerations" $tolerations | toJson -}}
 {{- end }}
 
 {{/* common.wiring.capacity $: on Standard the node pool carries the reservation, the placement policy and the driver;
-     on Autopilot GKE makes the node by the pod's selector. */}}
+     Autopilot makes the node by the pod's selector. common.checkCapacity refuses other clusters. */}}
 {{- define "common.wiring.capacity" -}}
-{{- $capacity := .Values.platform.capacity -}}
+{{- $capacity := .Values.platform.capacity -}}{{- $keys := .Values.platform.keys -}}
 {{- $selector := dict -}}{{- $tolerations := list -}}
-{{- if has $capacity.kind (list "spot" "flex-start") -}}
-{{- $_ := set $selector (printf "cloud.google.com/gke-%s" $capacity.kind) "true" -}}
-{{- end -}}
 {{- if eq $capacity.kind "spot" -}}
-{{- $taint := dict "key" "cloud.google.com/gke-spot" "operator" "Exists" "effect" "NoSchedule" -}}
-{{- $tolerations = append $tolerations $taint -}}
-{{- end -}}
-{{- if eq $capacity.kind "queued" -}}
-{{- $taint := dict "key" "cloud.google.com/gke-queued" "operator" "Equal" "value" "true" "effect" "NoSchedule" -}}
+{{- $_ := set $selector $keys.spot "true" -}}
+{{- $tolerations = append $tolerations (dict "key" $keys.spot "operator" "Exists" "effect" "NoSchedule") -}}
+{{- else if eq $capacity.kind "flex-start" -}}
+{{- $_ := set $selector $keys.flexStart "true" -}}
+{{- else if eq $capacity.kind "queued" -}}
+{{- $taint := dict "key" $keys.queued "operator" "Equal" "value" "true" "effect" "NoSchedule" -}}
 {{- $tolerations = append $tolerations $taint -}}
 {{- end -}}
 {{- if include "common.isAutopilot" . -}}
 {{- if and .Values.accelerator.gpusPerNode (int64 .Values.images.training.minimumDriver) -}}
-{{- $_ := set $selector "cloud.google.com/gke-gpu-driver-version" "latest" -}}
+{{- $_ := set $selector $keys.driverVersion "latest" -}}
 {{- end -}}
 {{- with $capacity.reservation -}}
-{{- $_ := set $selector "cloud.google.com/reservation-name" . -}}
-{{- $_ := set $selector "cloud.google.com/reservation-affinity" "specific" -}}
+{{- $_ := set $selector $keys.reservation . -}}
+{{- $_ := set $selector $keys.reservationAffinity "specific" -}}
 {{- end -}}
 {{- with $capacity.placementPolicy -}}
-{{- $_ := set $selector "cloud.google.com/gke-placement-group" (include "common.owner" $) -}}
-{{- $_ := set $selector "cloud.google.com/placement-policy-name" . -}}
+{{- $_ := set $selector $keys.placementGroup (include "common.owner" $) -}}
+{{- $_ := set $selector $keys.placementPolicy . -}}
 {{- end -}}
 {{- end -}}
 {{- dict "nodeSelector" $selector "tolerations" $tolerations | toJson -}}

@@ -27,7 +27,8 @@ include "common.nvlink.check" $                 nothing; fails where the cluster
 {{- $nodes := include "common.nvlink.nodes" $ | int64 -}}
 {{- if gt $nodes (int64 .) -}}
 {{- fail (printf (print "the cluster has %d GPU nodes, but an NVLink domain of %s has at most %d: lower "
-  "ray.workers.replicas") $nodes $.Values.accelerator.name (int64 .)) -}}
+  "ray.workers.replicas, or set accelerator.nvlinkDomainNodes to null and accelerator.nccl.env.NCCL_MNNVL_ENABLE to "
+  "'0', so that the nodes use their network") $nodes $.Values.accelerator.name (int64 .)) -}}
 {{- end -}}
 {{- end -}}
 {{- end }}

@@ -52,7 +52,7 @@ include "common.overlay.checkMounts" (list $names "head" $user)         nothing;
 {{- fail (printf (print "ray.%s.annotations.%s: the charts set it themselves. Remove it, and change the value that it "
   "is computed from") $part $key) -}}
 {{- end -}}
-{{- if and (eq $key "networking.gke.io/interfaces") (ne $root.Values.network.mode "multiNetwork") -}}
+{{- if and (eq $key $root.Values.platform.keys.interfaces) (ne $root.Values.network.mode "multiNetwork") -}}
 {{- fail (printf (print "ray.%s.annotations.%s attaches networks, but network.mode is %s, and a cluster can attach "
   "them in only one way. Remove it, or set network.mode to multiNetwork") $part $key $root.Values.network.mode) -}}
 {{- end -}}

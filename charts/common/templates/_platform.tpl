@@ -86,7 +86,8 @@ include "common.checkCapacity" $                nothing; fails where platform.ca
   "docs/howto/clouds.md does") .Values.platform.kind) -}}
 {{- end -}}
 {{- if and (eq $capacity.kind "reservation") (not $capacity.reservation) -}}
-{{- fail "platform.capacity.kind is reservation: write its name under platform.capacity.reservation" -}}
+{{- fail (print "platform.capacity.kind is reservation, and platform.capacity.reservation is empty: write the name "
+  "of the reservation there") -}}
 {{- end -}}
 {{- if and (ne $capacity.kind "reservation") $capacity.reservation -}}
 {{- fail (printf (print "platform.capacity.reservation is %s, but platform.capacity.kind is %s: set the kind to "

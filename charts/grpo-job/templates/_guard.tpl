@@ -39,5 +39,6 @@ include "grpo.guardVariables" $ | fromJson      variables that make NCCL's last 
   "restarts" (int64 $guard.restarts)
   "evidenceSeconds" (int64 $guard.evidenceSeconds)
   "saveSeconds" (int64 .Values.ray.head.jobStopSeconds)
-  "stopOn" $stopOn | toJson -}}
+  "stopOn" $stopOn
+  "limits" $guard.limits | toJson -}}
 {{- end }}

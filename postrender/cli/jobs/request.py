@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import secrets
 import shlex
 import time
 from collections.abc import Iterator, Sequence
@@ -31,7 +32,8 @@ class Request:
     def of(cls, directory: str, words: Sequence[str], run: Run) -> Request:
         """Return the job that runs a command in a directory as the run's own program would run."""
         name = re.sub(r"[^\w-]+", "-", os.path.basename(os.path.abspath(directory)), flags=re.ASCII).strip("-")
-        stamp = time.strftime("%m%d-%H%M%S")
+        # Two of a team, or a loop, may submit a folder of one name in the same second, and Ray takes an id only once.
+        stamp = f"{time.strftime('%m%d-%H%M%S')}-{secrets.token_hex(2)}"
         lines = [*_exports(run), f"exec {shlex.join(words)}"]
         return cls(f"{name[:_LONGEST] or 'job'}-{stamp}", "\n".join(lines), run.runtime_env)
 

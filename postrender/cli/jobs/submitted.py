@@ -12,7 +12,7 @@ from postrender.errors import EXIT_CANNOT_RUN, EXIT_CLEAN, EXIT_FINDINGS, Cluste
 from postrender.helm import kubectl
 from postrender.helm.kubectl import Head
 from postrender.runlog import pieces
-from postrender.runlog.following import State
+from postrender.runlog.job_output import State
 
 PROGRAM: Final = "ray_jobs"
 _PENDING: Final = "PENDING"

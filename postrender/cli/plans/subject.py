@@ -26,15 +26,15 @@ from postrender.values.frameworks import configuration
 from postrender.values.set_arguments import Argument
 from postrender.yaml import reader
 
-# The plan itself says what these rules say.
-_MEMORY = "memory/"
+# The plan itself says what the rules about memory say; the others are about names, which change no size.
+_IRRELEVANT = ("memory/", "values/placeholder", "values/no-site")
 
 
 class Subject(NamedTuple):
-    """A run, the rules that its values break, and its stack; None if it is not a stack's."""
+    """A run, the rules that its values break, each with what is wrong, and its stack; None if it is not a stack's."""
 
     run: Effective
-    errors: Sequence[str]
+    errors: Sequence[tuple[str, str]]
     stack: Stack | None
 
     def is_sound(self, changed: Effective) -> bool:
@@ -53,7 +53,7 @@ class Subject(NamedTuple):
 
 def _broken(run: Effective) -> set[tuple[str, str]]:
     """Return the rules about the framework and the run that a run breaks, each with what is wrong."""
-    rules = [rule for rule in registry.rules(VALUES) if not rule.id.startswith(_MEMORY)]
+    rules = [rule for rule in registry.rules(VALUES) if not rule.id.startswith(_IRRELEVANT)]
     return {(rule.id, finding.what) for rule, finding in judge_run(run, rules) if rule.severity == ERROR}
 
 
@@ -71,9 +71,9 @@ def of_stack(
     return Subject(run, _errors(judge_values(stack.values)), stack)
 
 
-def _errors(findings: Sequence[Finding]) -> list[str]:
-    rules = {each.rule for each in findings if each.severity == ERROR}
-    return sorted(rule for rule in rules if not rule.startswith(_MEMORY))
+def _errors(findings: Sequence[Finding]) -> list[tuple[str, str]]:
+    found = {(each.rule, each.what) for each in findings if each.severity == ERROR}
+    return sorted(each for each in found if not each[0].startswith(_IRRELEVANT))
 
 
 class Own(NamedTuple):
@@ -105,4 +105,4 @@ def of_configuration(own: Own, accelerator: str | None, model_config: str | None
     if model_config:
         models.add(unjudged.name_in(run), model_config)
     # Other rules are about our charts.
-    return Subject(run, sorted({rule for rule, _ in _broken(run) if rule.startswith(f"{own.framework}/")}), None)
+    return Subject(run, sorted(each for each in _broken(run) if each[0].startswith(f"{own.framework}/")), None)

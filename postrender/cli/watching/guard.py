@@ -1,16 +1,20 @@
-"""Judge as the guard of a run does: when a sign stops it, and how long it may be silent."""
+"""Judge as the guard of a run does: what is a sign, when one stops the run, and how long it may be silent."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import NamedTuple
 
+from postrender import paths
 from postrender.errors import InputError
+from postrender.lint.messages import Explainer
 from postrender.runlog.shared import SIGNS, Limits
+from postrender.schema import Problem, read_schema
 from postrender.values import merge
 from postrender.values.merge import Values
 
-_STOP_ON = "job.guard.stopOn"
+_GUARD = ("job", "guard")
 # The guard knows in which phase a training is silent; from outside it may be the longest of these.
 _DEADLINES = ("step", "checkpoint", "validation")
 
@@ -30,22 +34,29 @@ def judgement(files: Sequence[str]) -> Judgement:
     if not files:
         return Judgement(Limits(), {})
     values = merge.load(files)
+    _refuse(values)
     guard = merge.over_defaults(values)["job"]["guard"]
-    silent = max(_number(values, f"job.guard.deadlines.{each}Seconds", guard["deadlines"]) for each in _DEADLINES)
-    limits = Limits(silent_seconds=silent, silent_factor=_number(values, "job.guard.factor", guard))
+    silent = max(guard["deadlines"][f"{each}Seconds"] for each in _DEADLINES)
+    of_time = {"silent_seconds": silent, "validation_seconds": silent, "silent_factor": guard["factor"]}
+    limits = replace(Limits.of(guard["limits"]), **of_time)
     stop_on = guard["stopOn"]
     for name in sorted(stop_on.keys() - SIGNS.keys()):
         known = ", ".join(sorted(SIGNS))
         raise InputError(
-            f"{_STOP_ON}: there is no sign {name}; there are {known}", at=values.at((*_STOP_ON.split("."), name))
+            f"job.guard.stopOn: there is no sign {name}; there are {known}", at=values.at((*_GUARD, "stopOn", name))
         )
-    return Judgement(
-        limits, {name: _number(values, f"{_STOP_ON}.{name}.steps", {"steps": 1, **stop_on[name]}) for name in stop_on}
-    )
+    return Judgement(limits, {name: stop_on[name].get("steps", 1) for name in stop_on})
 
 
-def _number(values: Values, path: str, section: Mapping[str, Any]) -> int:
-    found = section[path.rpartition(".")[2]]
-    if not isinstance(found, int) or isinstance(found, bool) or found < 1:
-        raise InputError(f"{path} is {found!r}, expected a whole number from 1", at=values.at(tuple(path.split("."))))
-    return found
+def _refuse(values: Values) -> None:
+    """Raise InputError if the chart would refuse the guard of values; nobody asks about the rest of them."""
+    schema = read_schema(paths.schema("grpo-job"))
+    for problem in schema.problems(merge.overlay(merge.defaults(), values.as_helm_merges())):
+        if _is_of_guard(problem):
+            finding = next(Explainer(schema, values).findings(problem))
+            raise InputError(finding.what, at=finding.at, fix=finding.fix)
+
+
+def _is_of_guard(problem: Problem) -> bool:
+    at = (*problem.path, problem.expected) if problem.keyword == "required" else problem.path
+    return at[:2] == _GUARD or (at == _GUARD[:1] and problem.keyword == "type")

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 from typing import Final, Protocol
 
 from postrender import masking
-from postrender.runlog import following, pieces
-from postrender.runlog.following import Source, State
+from postrender.runlog import job_output, pieces
+from postrender.runlog.job_output import Source, State
 
 # A progress bar ends its lines with a carriage return.
 _END: Final = re.compile(r"(?<=[\r\n])")
@@ -45,8 +45,8 @@ class Tail:
 
 
 def follow(source: Source, *, wait: bool) -> None:
-    """Print the output of a job, with `wait` until it has ended; raise as following.follow does."""
-    for text in masked(pieces.text(following.follow(source, wait=wait, tell=tell))):
+    """Print the output of a job, with `wait` until it has ended; raise as job_output.follow does."""
+    for text in masked(pieces.text(job_output.follow(source, wait=wait, tell=tell))):
         sys.stdout.write(text)
         sys.stdout.flush()
 

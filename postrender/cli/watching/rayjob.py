@@ -16,7 +16,7 @@ from postrender.cli.watching.head_pod import Output
 from postrender.deadline import Deadline
 from postrender.errors import ClusterError
 from postrender.manifests import entrypoint
-from postrender.runlog.following import State
+from postrender.runlog.job_output import State
 
 _ENDED: Final = ("Complete", "Failed")
 _RAN: Final = ("RUNNING", "STOPPED", "SUCCEEDED", "FAILED")

@@ -11,7 +11,7 @@ from postrender.cli.command import wrong
 from postrender.cli.watching.printing import tell
 from postrender.cli.watching.rayjob import RayJob
 from postrender.errors import Location, UnreadableError
-from postrender.runlog import events, following, pieces, ray_jobs
+from postrender.runlog import events, job_output, pieces, ray_jobs
 from postrender.runlog.events import Found
 
 _URLS = ("http://", "https://")
@@ -30,7 +30,7 @@ class Place:
         """Yield the events of the training, as `events.read` does; raise UsageError, and ClusterError, too."""
         if self.namespace or self.word.startswith(_URLS):
             source = self._source()
-            found = following.follow(source, wait=follow, tell=tell)
+            found = job_output.follow(source, wait=follow, tell=tell)
             return events.of_text(pieces.text(found), source.name, wait=follow)
         if self.cluster:
             raise wrong("--cluster is given without --namespace", fix="--namespace names that of the RayJob")
@@ -39,7 +39,7 @@ class Place:
             raise UnreadableError("there is no such file", at=Location(self.word), fix=fix)
         return events.read(self.word, follow=follow)
 
-    def _source(self) -> following.Source:
+    def _source(self) -> job_output.Source:
         if self.word.startswith(_URLS):
             return ray_jobs.RayJobs(self.word, _token(self.token_file))
         if not options.is_name(self.word):

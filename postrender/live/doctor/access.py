@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -11,7 +12,8 @@ from http.client import HTTPException
 from typing import IO, Any, Final
 
 from postrender.live.doctor.check import Result, check, failed, passed, skipped
-from postrender.live.evidence import Evidence, name_of
+from postrender.live.evidence import Evidence
+from postrender.live.objects import name_of
 
 _HUB: Final = "https://huggingface.co"
 _SECONDS: Final = 5.0
@@ -21,7 +23,7 @@ _REDIRECTIONS: Final = range(300, 400)
 _OK: Final = 200
 
 
-class _Stay(urllib.request.HTTPRedirectHandler):
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
     """Follow no redirection: the token would go to another host."""
 
     def redirect_request(
@@ -38,11 +40,11 @@ def ask(value: str, model: str) -> dict[str, Any]:
     token = os.environ.get("HF_TOKEN", "").strip()
     endpoint = os.environ.get("HF_ENDPOINT") or _HUB
     headers = {"Authorization": f"Bearer {token}"} if token else {}
-    answer = {"metadata": {"name": model}, "value": value, "token": bool(token)}
+    url = f"{endpoint.rstrip('/')}/{model}/resolve/main/{_FILE}"
+    answer = {"metadata": {"name": model}, "value": value, "token": bool(token), "url": url}
     try:
-        url = f"{endpoint.rstrip('/')}/{model}/resolve/main/{_FILE}"
         request = urllib.request.Request(url, headers=headers, method="HEAD")  # noqa: S310 (the user's own endpoint)
-        with urllib.request.build_opener(_Stay).open(request, timeout=_SECONDS) as found:
+        with urllib.request.build_opener(_NoRedirects).open(request, timeout=_SECONDS) as found:
             return {**answer, "status": found.status, "reason": ""}
     except urllib.error.HTTPError as error:
         with error:
@@ -56,7 +58,7 @@ def hugging_face(evidence: Evidence) -> Iterator[Result]:
     """Judge the answers of the hub to this machine; the pods have a token and a network of their own."""
     for answer in evidence.of("hub"):
         value, status = str(answer.get("value")), int(answer.get("status") or 0)
-        by_hand = f"curl -sI https://huggingface.co/{name_of(answer)}/resolve/main/config.json"
+        by_hand = f"curl -sI {shlex.quote(str(answer.get('url')))}"
         if status == _OK or status in _REDIRECTIONS:
             yield passed(f"{name_of(answer)} may be read from here", value, by_hand)
         elif status in (401, 403, 404):
@@ -74,6 +76,6 @@ def _refused(answer: dict[str, Any], status: int) -> tuple[str, str]:
         text = f"{name} is gated, and {'the token of HF_TOKEN has no access' if has_token else 'HF_TOKEN is not set'}"
         return text, "accept the licence on its page, with the account of the token in huggingface.secret"
     if status == 401 and has_token and not answer.get("reason"):
-        return f"{name}: the hub rejects the token of HF_TOKEN", "make a new one, and put it into the Secret too"
-    hidden = "the token of HF_TOKEN may not see it" if has_token else "it is private: HF_TOKEN is not set"
-    return f"{name} is not found", f"check its spelling, or {hidden}"
+        return f"{name}: the hub rejects the token of HF_TOKEN", "create a new one, and put it into the Secret too"
+    private = "use a token whose account may read it" if has_token else "set HF_TOKEN"
+    return f"{name} is not found", f"check the spelling; if the model is private, {private}"

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from postrender.live import scheduling
 from postrender.live.doctor.check import Result, check, failed, passed, skipped
-from postrender.live.doctor.nodes import behind
-from postrender.live.evidence import Evidence, labels_of, name_of
-from postrender.live.scheduling import Amounts
+from postrender.live.doctor.nodes import value_for_resource
+from postrender.live.evidence import Evidence
+from postrender.live.objects import labels_of, name_of, plural
+from postrender.live.status import scheduling
+from postrender.live.status.scheduling import Amounts
 from postrender.manifests.pods import mapping, sequence
 from postrender.values.quantity import quantity
 
@@ -91,15 +92,14 @@ def _count(wanted: Amounts, mine: Amounts, evidence: Evidence) -> None:
     """Add the objects of the kinds of which is known whether they are there."""
     for objects in evidence.expected.objects.values():
         for item in objects:
-            plural, group = f"{item.get('kind', '')}s".lower(), str(item.get("apiVersion")).rpartition("/")[0]
+            kinds, group = plural(str(item.get("kind", ""))), str(item.get("apiVersion")).rpartition("/")[0]
+            notes = mapping(mapping(item.get("metadata")).get("annotations"))
             # The pods of hooks come and go.
-            if plural not in evidence.objects or "helm.sh/hook" in mapping(
-                mapping(item.get("metadata")).get("annotations")
-            ):
+            if kinds not in evidence.objects or "helm.sh/hook" in notes:
                 continue
-            for key in (f"count/{plural}.{group}",) if group else (plural, f"count/{plural}"):
+            for key in (f"count/{kinds}.{group}",) if group else (kinds, f"count/{kinds}"):
                 wanted[key] = wanted.get(key, 0.0) + 1
-                mine[key] = mine.get(key, 0.0) + (evidence.find(plural, name_of(item)) is not None)
+                mine[key] = mine.get(key, 0.0) + (evidence.find(kinds, name_of(item)) is not None)
 
 
 def _quota(item: dict[str, Any], wanted: Amounts, mine: Amounts, where: str) -> Result:
@@ -116,7 +116,8 @@ def _quota(item: dict[str, Any], wanted: Amounts, mine: Amounts, where: str) -> 
             unit = key.removeprefix("requests.").removeprefix("limits.")
             short.append(f"{key}: {scheduling.offer(unit, wanted[key])} wanted, {scheduling.offer(unit, left)} left")
     if short:
-        return failed(f"quota {name} is too small: {'; '.join(short)}", "ray.workers.replicas", "raise it", command)
+        text, value = f"quota {name} is too small: {'; '.join(short)}", "ray.workers.replicas"
+        return failed(text, value, f"ask its administrator to raise it, or lower {value}", command)
     return passed(f"quota {name} has room", command=command)
 
 
@@ -132,7 +133,9 @@ def limit_range(evidence: Evidence) -> Iterator[Result]:
             for each in dict.fromkeys(_outside(limit, evidence))
         ]
         for text, value in wrong:
-            yield failed(f"LimitRange {name}: {text}", value, "change it, or ask for an amount within", command)
+            yield failed(
+                f"LimitRange {name}: {text}", value, "change the LimitRange, or request an amount within it", command
+            )
         if not wrong:
             yield passed(f"LimitRange {name} lets the pods in", command=command)
 
@@ -142,10 +145,12 @@ def _outside(limit: dict[str, Any], evidence: Evidence) -> Iterator[tuple[str, s
     for what, role, requests, limits in _sizes(str(limit.get("type")), evidence):
         for name, bound in mapping(limit.get("max")).items():
             if (asked := limits.get(name, requests.get(name, 0.0))) > (quantity(bound) or 0.0):
-                yield f"{what} has {scheduling.offer(name, asked)}, at most {bound} is allowed", behind(role, name)
+                text = f"{what} has {scheduling.offer(name, asked)}, at most {bound} is allowed"
+                yield text, value_for_resource(role, name)
         for name, bound in mapping(limit.get("min")).items():
             if (asked := requests.get(name, 0.0)) < (quantity(bound) or 0.0):
-                yield f"{what} asks for {scheduling.offer(name, asked)}, at least {bound}", behind(role, name)
+                text = f"{what} asks for {scheduling.offer(name, asked)}, at least {bound}"
+                yield text, value_for_resource(role, name)
 
 
 def _sizes(kind: str, evidence: Evidence) -> Iterator[tuple[str, str, Amounts, Amounts]]:

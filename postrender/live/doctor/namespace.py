@@ -15,13 +15,15 @@ def namespace(evidence: Evidence) -> Iterator[Result]:
     name = evidence.expected.namespace
     by_hand = f"kubectl get namespace {name}"
     if said := absent(evidence):
-        yield failed(said, fix=f"kubectl create namespace {name}, when it is gone", command=by_hand)
+        create = f"kubectl create namespace {name}"
+        is_leaving = evidence.find("namespaces", name) is not None
+        yield failed(said, fix=f"wait until it is gone, then {create}" if is_leaving else create, command=by_hand)
     else:
         yield passed(f"namespace {name} is there", command=by_hand)
 
 
 def absent(evidence: Evidence) -> str:
-    """Return why nothing can be made in the namespace: it is not there, or it goes."""
+    """Return why nothing can be created in the namespace: it is not there, or it is being deleted."""
     if "namespaces" in evidence.unread:
         return ""
     name = evidence.expected.namespace

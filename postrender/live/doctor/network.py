@@ -8,11 +8,12 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from postrender.live.doctor.check import Result, check, failed, passed, skipped
-from postrender.live.evidence import Evidence, conditions, name_of
+from postrender.live.evidence import Evidence
+from postrender.live.objects import conditions, name_of
 from postrender.manifests.pods import Pod, mapping, sequence
+from postrender.values.profiles import INTERFACES
 from postrender.values.quantity import quantity
 
-_INTERFACES: Final = "networking.gke.io/interfaces"
 # Where the installer of the RDMA plugin leaves it on a node of GKE.
 _PLUGIN: Final = "/home/kubernetes/bin/gib"
 _INSTALLER: Final = "rdma-installer"
@@ -23,7 +24,7 @@ _CHOICE: Final = re.compile(r"\|\||\?|!\s*\(")
 
 def named(pod: Pod) -> list[str]:
     """Return the networks that the annotation of a pod names, without the pod network."""
-    text = mapping(mapping(pod.template.get("metadata")).get("annotations")).get(_INTERFACES)
+    text = mapping(mapping(pod.template.get("metadata")).get("annotations")).get(INTERFACES)
     names = [str(mapping(each).get("network")) for each in sequence(json.loads(str(text)) if text else [])]
     return [name for name in names if name != "default"]
 
@@ -39,7 +40,7 @@ def networks(evidence: Evidence) -> Iterator[Result]:
         if found is None and name in made:
             yield passed(f"Network {name} is not there yet; the network layer makes it", value, by_hand)
         elif found is None:
-            yield failed(f"there is no Network {name}", value, "make it, or name one that is there", by_hand)
+            yield failed(f"there is no Network {name}", value, "create it, or name one that is there", by_hand)
         elif said := _not_ready(found, evidence):
             yield failed(f"Network {name} is not ready: {said}", value, "compare its VPC and subnet", by_hand)
         else:
@@ -77,7 +78,9 @@ def device_classes(evidence: Evidence) -> Iterator[Result]:
             fix = "let the driver run on the GPU nodes (on GKE: managed networks), or choose another network.mode"
             yield failed(text, "network.mode", fix, "kubectl get resourceslices")
         else:
-            yield passed(f"DeviceClass {name} is there", "network.mode", "kubectl get deviceclass")
+            driver = "nodes publish devices of its driver" if _drivers(found) else "its expression names no driver"
+            text = f"DeviceClass {name} is there, and {driver} (its other conditions were not judged)"
+            yield passed(text, "network.mode", "kubectl get deviceclass")
 
 
 def _classes(evidence: Evidence) -> set[str]:
@@ -172,4 +175,5 @@ def installer(evidence: Evidence) -> Iterator[Result]:
         yield passed("the installer is not there yet; the network layer makes it", value, by_hand)
     elif not found:
         text = f"no DaemonSet in kube-system has {_INSTALLER} in its name: nothing fills {_PLUGIN} on the nodes"
-        yield failed(text, value, "set it to true, or apply Google's manifest (the NOTES of network)", by_hand)
+        fix = f"set {value} to true, or apply Google's manifest (NOTES of the chart network)"
+        yield failed(text, value, fix, by_hand)

@@ -5,23 +5,28 @@ from __future__ import annotations
 from collections.abc import Container, Iterator
 from typing import Any, Final
 
-from postrender.live import scheduling
 from postrender.live.doctor import network
 from postrender.live.doctor.check import Result, check, failed, passed, skipped
-from postrender.live.evidence import Evidence, name_of
-from postrender.live.scheduling import Node
+from postrender.live.evidence import Evidence
+from postrender.live.objects import name_of
+from postrender.live.status import scheduling
+from postrender.live.status.scheduling import Node
 from postrender.manifests.pods import GPU, Pod
 
 _SHOW: Final = "kubectl describe nodes"
-_POOL: Final = "make or enlarge the node pool; an autoscaled pool may have none yet, then nothing is wrong"
+_POOL: Final = "create or enlarge the node pool; with an autoscaled pool, having no node yet is fine"
 # How a reason starts, the fix, and the value behind it below the section of the pod: a node that fails later is nearer
 # to taking the pod, so the last kind of reason that occurs is the one to act on.
 _STAGES: Final = (
-    ("have no label", "name the label that the nodes have, or make nodes with this one", "podSpec.nodeSelector"),
-    ("do not match", "change the affinity, or make nodes that match it", "podSpec.affinity"),
-    ("are not ready", "look at their conditions, or wait for the node repair", ""),
-    ("have the taint", "kubectl uncordon NODE, remove the taint, or tolerate it", "podSpec.tolerations"),
-    ("offer", "use larger machines, repair the node, or ask for less", ""),
+    (
+        scheduling.NO_LABEL,
+        "name the label that the nodes have, or create nodes with this one",
+        "podSpec.nodeSelector",
+    ),
+    (scheduling.NO_MATCH, "change the affinity, or create nodes that match it", "podSpec.affinity"),
+    (scheduling.NOT_READY, "look at their conditions, or wait for the node repair", ""),
+    (scheduling.TAINT, "kubectl uncordon NODE, remove the taint, or tolerate it", "podSpec.tolerations"),
+    (scheduling.TOO_SMALL, "use larger machines, repair the node, or request less", ""),
 )
 _SIZES: Final = {"cpu": "cpu", "memory": "memory", "ephemeral-storage": "ephemeralStorage"}
 
@@ -36,16 +41,17 @@ def nodes(evidence: Evidence) -> Iterator[Result]:
         kept = {name for _, names in obstacles for name in names}
         fit = [name_of(node.item) for node in empty if name_of(node.item) not in kept]
         value = "ray.head" if role == "head" else "ray.workers.replicas"
+        fitting = f"{role}: nodes that can take a pod: {len(fit)}"
         if pod.count is None:
-            yield skipped(f"{role}: {len(fit)} nodes take a pod, and an autoscaler decides how many there are", value)
+            yield skipped(f"{fitting}; an autoscaler decides how many there are", value)
         elif len(fit) >= pod.count:
-            yield passed(f"{role}: {len(fit)} nodes take a pod, {pod.count} wanted", value, _SHOW)
+            yield passed(f"{fitting}, wanted: {pod.count}", value, _SHOW)
         else:
-            why = "; ".join(f"{len(names)} {reason}" for reason, names in obstacles) or "the cluster has no node"
-            wanted = f"{role}: {len(fit)} of {pod.count} wanted nodes. A pod needs {scheduling.needs(spec)}"
+            text = f"{fitting}, wanted: {pod.count}. A pod needs {scheduling.needs(spec)}"
             reasons, places = [each for each, _ in obstacles], evidence.expected.places
             fix, behind = (_POOL, value) if fit or not obstacles else _nearest(role, reasons, places)
-            yield failed(f"{wanted}. Of {len(empty)} nodes: {why}", behind, fix, _SHOW)
+            why = scheduling.counted(obstacles, len(empty))
+            yield failed(f"{text}. {why}" if why else text, behind, fix, _SHOW)
 
 
 def _with_networks(pod: Pod, evidence: Evidence) -> dict[str, Any]:
@@ -63,17 +69,17 @@ def _nearest(role: str, reasons: list[str], places: Container[str]) -> tuple[str
         (at, each) for each in reasons for at, (start, *_) in enumerate(_STAGES) if each.startswith(start)
     )
     _, fix, value = _STAGES[stage]
-    named = f"accelerator.nodeSelector.{reason.removeprefix('have no label ').partition('=')[0]}"
+    named = f"accelerator.nodeSelector.{reason.removeprefix(f'{scheduling.NO_LABEL} ').partition('=')[0]}"
     if named in places:
         return fix, named
     if stage < len(_STAGES) - 1:
         return fix, f"{section}.{value}" if value else ""
     resource = reason.rpartition(" ")[2]
     plugin = f"accelerator.resources.{resource}"
-    return fix, plugin if plugin in places else behind(role, resource)
+    return fix, plugin if plugin in places else value_for_resource(role, resource)
 
 
-def behind(role: str, resource: str) -> str:
+def value_for_resource(role: str, resource: str) -> str:
     """Return the value by which a pod asks for a resource."""
     if resource in _SIZES:
         return f"{'ray.head' if role == 'head' else 'accelerator.worker'}.{_SIZES[resource]}"
@@ -93,13 +99,15 @@ def room(evidence: Evidence) -> Iterator[Result]:
     for role, pod in evidence.expected.roles():
         obstacles = scheduling.obstacles(pod.spec, among)
         free = len(among) - sum(len(names) for _, names in obstacles)
-        used = "; ".join(f"{len(names)} {reason}" for reason, names in obstacles if " left" in reason)
+        used = "; ".join(
+            f"{len(names)} {reason}" for reason, names in obstacles if reason.startswith(scheduling.IN_USE)
+        )
         if pod.count is not None and free < pod.count and used:
             yield failed(
-                f"{role}: {free} of {pod.count} wanted nodes are free: {used}",
+                f"{role}: free nodes: {free}, wanted: {pod.count}; in use: {used}",
                 "ray.workers.replicas",
                 "wait, stop what uses them, or use a queue (docs/howto/kueue.md)",
                 "kubectl get pods -A -o wide",
             )
         elif pod.count is not None and free >= pod.count:
-            yield passed(f"{role}: {free} nodes are free, {pod.count} wanted")
+            yield passed(f"{role}: free nodes: {free}, wanted: {pod.count}")

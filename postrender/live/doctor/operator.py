@@ -8,13 +8,14 @@ from typing import Final
 
 from postrender.live import definitions
 from postrender.live.doctor.check import Result, check, failed, passed, skipped
-from postrender.live.evidence import Evidence, labels_of, name_of
+from postrender.live.evidence import Evidence
+from postrender.live.objects import labels_of, name_of
 from postrender.manifests.pods import mapping, sequence
 
 # What brings the kinds of a group.
 _BRINGS: Final = {
     "ray.io": "install the KubeRay operator with its CRDs",
-    "networking.gke.io": "make the GKE cluster with --enable-multi-networking; on another platform set network.mode",
+    "networking.gke.io": "create the GKE cluster with --enable-multi-networking; on another platform set network.mode",
     "resource.k8s.io": "use Kubernetes 1.34 or newer, or another network.mode",
     "resource.nvidia.com": "install NVIDIA's DRA driver",
     "monitoring.coreos.com": "install the Prometheus operator, or set ray.metrics.scrape to none",

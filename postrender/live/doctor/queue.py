@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from postrender.live import scheduling
 from postrender.live.doctor.check import Result, check, failed, passed
-from postrender.live.evidence import Evidence, conditions, labels_of, name_of
-from postrender.live.scheduling import Amounts
+from postrender.live.evidence import Evidence
+from postrender.live.objects import conditions, labels_of, name_of
+from postrender.live.status import scheduling
+from postrender.live.status.scheduling import Amounts
 from postrender.manifests.pods import mapping, sequence
 from postrender.values.quantity import quantity
 
@@ -31,13 +32,13 @@ def queue(evidence: Evidence) -> Iterator[Result]:
         by_hand = f"kubectl describe localqueue {name} -n {evidence.expected.namespace}"
         local = evidence.find("localqueues", name)
         if local is None:
-            yield failed(f"there is no LocalQueue {name}", _VALUE, "make it, or name another one", by_hand)
+            yield failed(f"there is no LocalQueue {name}", _VALUE, "create it, or name another one", by_hand)
             continue
         above = _above(local)
         cluster = evidence.find("clusterqueues", above)
         if cluster is None:
             text = f"LocalQueue {name} leads to the ClusterQueue {above}, which does not exist"
-            yield failed(text, _VALUE, "make it, or name another LocalQueue", by_hand)
+            yield failed(text, _VALUE, "create it, or name another LocalQueue", by_hand)
             continue
         wrong = [*_controller(evidence), *_closed(local, cluster, evidence), *_too_small(cluster, evidence)]
         yield from (failed(text, _VALUE, fix, by_hand) for text, fix in wrong)
@@ -136,7 +137,9 @@ def flavors(evidence: Evidence) -> Iterator[Result]:
         for name in sorted(names):
             by_hand = f"kubectl describe resourceflavor {name}"
             if said := _flavor(name, evidence):
-                yield failed(f"ResourceFlavor {name} {said}", _VALUE, "correct the flavor, or make the nodes", by_hand)
+                yield failed(
+                    f"ResourceFlavor {name} {said}", _VALUE, "correct the flavor, or create the nodes", by_hand
+                )
             else:
                 yield passed(f"ResourceFlavor {name} has nodes", _VALUE, by_hand)
         yield from _levels(names, evidence) if names else ()
@@ -170,8 +173,17 @@ def _levels(flavor_names: set[str], evidence: Evidence) -> Iterator[Result]:
         for key in _TOPOLOGY:
             if (level := notes.get(key)) and level not in known:
                 value = f"ray.kueue.topology.{'required' if 'required' in key else 'preferred'}"
-                text = f"no Topology of the queue's flavors has the level {level}, only {', '.join(sorted(known))}"
-                yield failed(text, value, "name one of these levels", "kubectl get topologies -o yaml")
+                text, fix = _unknown_level(str(level), known)
+                yield failed(text, value, fix, "kubectl get topologies -o yaml")
+
+
+def _unknown_level(level: str, known: set[str]) -> tuple[str, str]:
+    """Return what is wrong with a level that no topology has, and what to do."""
+    if not known:
+        text = f"no flavor of the queue has a Topology, and the pods ask for its level {level}"
+        return text, "use a queue whose flavor has a Topology, or leave the level out"
+    text = f"no Topology of the queue's flavors has the level {level}, only {', '.join(sorted(known))}"
+    return text, "name one of these levels"
 
 
 @check("queue-priority", "Kueue's priority class is there", "workloadpriorityclasses")
@@ -182,4 +194,4 @@ def queue_priority(evidence: Evidence) -> Iterator[Result]:
         if evidence.find("workloadpriorityclasses", name):
             yield passed(f"WorkloadPriorityClass {name} is there", value, by_hand)
         else:
-            yield failed(f"there is no WorkloadPriorityClass {name}", value, "make it, or name another one", by_hand)
+            yield failed(f"there is no WorkloadPriorityClass {name}", value, "create it, or name another one", by_hand)

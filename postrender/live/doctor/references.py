@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from postrender.live.doctor.check import Result, check, failed, passed, skipped
-from postrender.live.evidence import Evidence, name_of
+from postrender.live.evidence import Evidence
+from postrender.live.objects import name_of
 from postrender.manifests.pods import mapping, sequence
 
 # The values behind variables that the charts set; every other one stands under ray.env.
@@ -90,8 +91,10 @@ def _has_key(kind: str, plural: str, name: str, key: str, value: str, evidence: 
     if key and keys is None:
         return skipped(f"{kind} {name} is there; which keys it has is not noted", command=by_hand)
     if key and key not in sequence(keys):
-        text = f"{kind} {name} has no key {key}, only {', '.join(map(str, sequence(keys))) or 'none'}"
-        return failed(text, _leaf(value, "key"), "name the key that it has, or add the key", by_hand)
+        listed = ", ".join(map(str, sequence(keys)))
+        text = f"{kind} {name} has no key {key}" + (f", only {listed}" if listed else ": it has no keys")
+        fix = "name the key that it has, or add the key" if listed else "add the key"
+        return failed(text, _leaf(value, "key"), fix, by_hand)
     return passed(f"{kind} {name} is there{wanted}", command=by_hand)
 
 
@@ -142,7 +145,8 @@ def priority(evidence: Evidence) -> Iterator[Result]:
     named = {str(spec["priorityClassName"]): each for each, spec in _specs(evidence) if spec.get("priorityClassName")}
     for name, section in sorted(named.items()):
         value, by_hand = f"{section}.podSpec.priorityClassName", "kubectl get priorityclass"
+        fix = f"use one that `{by_hand}` lists, or create it"
         if evidence.find("priorityclasses", name):
             yield passed(f"priority class {name} is there", value, by_hand)
         else:
-            yield failed(f"there is no priority class {name}", value, f"name one of {by_hand}, or make it", by_hand)
+            yield failed(f"there is no priority class {name}", value, fix, by_hand)

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from postrender.live.doctor.check import Result, check, failed, passed
-from postrender.live.evidence import Evidence, name_of
+from postrender.live.evidence import Evidence
+from postrender.live.objects import name_of
 from postrender.manifests.pods import mapping, sequence
 
 _SHARED: Final = ("ReadWriteMany", "ReadOnlyMany")
@@ -45,7 +46,7 @@ def _bound(claim: dict[str, Any], pods: int, value: str, by_hand: str) -> Result
     phase = status.get("phase")
     modes = [str(each) for each in sequence(status.get("accessModes"))]
     if "deletionTimestamp" in mapping(claim.get("metadata")):
-        fix = "wait until it is gone, and make it again; its data may be lost"
+        fix = "wait until it is gone, and create it again; its data may be lost"
         return failed(f"claim {name} is being deleted", value, fix, by_hand)
     if phase != "Bound":
         return failed(f"claim {name} is {phase or 'without a state'}", value, "its events say why", by_hand)
@@ -58,14 +59,15 @@ def _bound(claim: dict[str, Any], pods: int, value: str, by_hand: str) -> Result
 def _not_there(name: str, value: str, by_hand: str, evidence: Evidence) -> Result:
     made = next((each for each in evidence.expected.of_kind("PersistentVolumeClaim") if name_of(each) == name), None)
     if made is None:
-        return failed(f"there is no claim {name}", value, "make it, or name one that is there", by_hand)
+        return failed(f"there is no claim {name}", value, "create it, or name one that is there", by_hand)
     classes = {name_of(each) for each in evidence.of("storageclasses")}
     makes = {name_of(each) for each in evidence.expected.of_kind("StorageClass")}
     wanted = mapping(made.get("spec")).get("storageClassName")
     if wanted and wanted not in classes | makes:
         there = f"there are only {', '.join(sorted(classes))}" if classes else "there is none"
         text = f"claim {name} will want the storage class {wanted}, but {there}"
-        return failed(text, f"{value}.storageClassName", "name one of these, or make it", "kubectl get storageclass")
+        fix = "name one of these, or create it" if classes else "create it"
+        return failed(text, f"{value}.storageClassName", fix, "kubectl get storageclass")
     return passed(f"claim {name} is not there yet; the storage layer makes it", value, by_hand)
 
 

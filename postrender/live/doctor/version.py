@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postrender.live.doctor.check import Result, check, failed, passed, skipped
-from postrender.live.evidence import Evidence, labels_of, name_of
+from postrender.live.evidence import Evidence
+from postrender.live.objects import labels_of, name_of
 from postrender.manifests.pods import mapping
 from postrender.values import gke_versions
 from postrender.values.gke_versions import Need

@@ -25,6 +25,8 @@ ELSEWHERE: Final = "helps on other nodes"
 WAITS: Final = "does not help: it goes on by itself when there is room"
 
 # How near to the root a cause is: the smallest number is ranked first.
+# A run that lost its place also waits for another one, which is a root where nothing came before it.
+ORIGIN: Final = -1
 ROOT: Final = 0
 ERROR: Final = 1
 SYMPTOM: Final = 2

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from postrender import masking
-from postrender.live import status
 from postrender.live.evidence import Evidence
-from postrender.live.why import reading, said
+from postrender.live.status import summary
+from postrender.live.why import cluster_lines, log_reader
 from postrender.live.why.cause import CONSEQUENCE
 from postrender.live.why.ranking import Clues, Found
 
@@ -24,10 +24,13 @@ _ELSEWHERE: Final = (
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """The ranked causes; `about` says what was looked at, `unread` what could not be."""
+    """The ranked causes; `about` says what was looked at, `unread` what could not be.
+
+    `is_healthy` is None where it is not known: a log without a cause does not say that the run goes on.
+    """
 
     about: str
-    is_healthy: bool
+    is_healthy: bool | None
     found: tuple[Found, ...]
     unread: dict[str, str] = field(default_factory=dict)
     evidence: Evidence | None = None
@@ -61,7 +64,7 @@ class Diagnosis:
         for row in self.as_json()["causes"]:
             yield from _lines(row)
         if not self.found:
-            yield "nothing is wrong" if self.is_healthy else "unknown: nothing known was found"
+            yield "nothing is wrong" if self.is_healthy else "no known cause was found"
         if not self.found and not self.is_healthy:
             yield f"     do: {_ELSEWHERE}"
         if self.unread:
@@ -86,26 +89,27 @@ def _lines(row: dict[str, Any]) -> Iterator[str]:
 
 def of_evidence(evidence: Evidence) -> Diagnosis:
     """Say why the run of a stack does not go on; a run that goes on has no cause."""
-    state = status.sum_up(evidence)
+    state = summary.sum_up(evidence)
     about = f"run {state.run or '(none)'} of stack {state.stack} in namespace {state.namespace}: {state.job}"
     if state.record:
         parts = [f"{key} {state.record[key]}" for key in ("attempt", "phase", "step") if state.record.get(key)]
         about += f"; the guard last saw {', '.join(parts)}"
-    lines = list(said.lines(evidence))
+    lines = list(cluster_lines.lines(evidence))
     clues = Clues()
     if not state.is_healthy:
         clues.take(lines)
-        for _, log in said.logs(evidence):
+        for _, log in cluster_lines.logs(evidence):
             clues.take(log)
-    found = clues.ranked(ran=said.has_ended(evidence))
+    found = clues.ranked(ran=cluster_lines.has_ended(evidence))
     return Diagnosis(about, state.is_healthy, tuple(found), evidence.unread, evidence)
 
 
 def of_log(chunks: Iterable[bytes], name: str) -> Diagnosis:
     """Say what a log shows; a log without a cause is not called healthy."""
     clues, unread = Clues(), list[str]()
-    clues.take(reading.read(chunks, name, say=unread.append))
+    clues.take(log_reader.read(chunks, name, say=unread.append))
     found = clues.ranked()
     if found and all(each.cause.place == CONSEQUENCE for each in found):
         unread.append("the log shows only consequences: the cause stands in another log, of a worker or of a node")
-    return Diagnosis(f"log {name}", False, tuple(found), {name: "; ".join(unread)} if unread else {})
+    is_healthy = False if found else None
+    return Diagnosis(f"log {name}", is_healthy, tuple(found), {name: "; ".join(unread)} if unread else {})

@@ -16,9 +16,9 @@ JOB: Final = "job"
 OPERATOR: Final = "operator"
 
 # An error of Python with its name first, which ends a traceback.
-ERROR: Final = re.compile(
-    r"^(?-i:(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Timeout|Failure|"
-    r"NotFound)(?:\([\w.]+\))?(?::|$))"
+PYTHON_ERROR: Final = re.compile(
+    r"^(?-i:(?:[A-Za-z_]\w*\.)*(?:[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Timeout|Failure|"
+    r"NotFound)(?:\([\w.]+\))?|Exception)(?::|$))"
 )
 
 
@@ -38,6 +38,7 @@ class Line:
     `order` is the number of a line in its log, `time` when an object says it; `process` is the one whose output Ray
     repeats. `role` is that of a pod. `frames` are the places of the traceback that ends with this line, `asserted` is
     the source of the last one where an assertion without words failed: it is shown, and no cause is sought in it.
+    `waits` says that it is about a pod that waits now.
     """
 
     text: str
@@ -49,6 +50,7 @@ class Line:
     role: str = ""
     frames: tuple[Frame, ...] = ()
     asserted: str = ""
+    waits: bool = False
 
     @property
     def place(self) -> str:

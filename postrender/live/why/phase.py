@@ -46,7 +46,7 @@ def memory(lines: Sequence[Line], evidence: Evidence | None) -> str:
     if evidence is None:
         return ""
     phase, place = of_run(evidence, lines[0])
-    when = f"the run was in the phase {phase} ({place}); " if phase else "nothing says in which phase the run was; "
+    when = f"the run was in the phase {phase} ({place}); " if phase else "the phase of the run is not known; "
     if any(line.role == "head" for line in lines[:1]):
         return f"{when}grpo plan does not count the memory of the head"
     return when + _planned(evidence.expected.host, phase)
@@ -63,4 +63,4 @@ def _planned(host: dict[str, Any], phase: str) -> str:
     if phase not in host["during"]:
         return f"grpo plan does not judge this phase; for the others it counts {total}"
     own = ", ".join(f"{name} {size}" for name, size in host["during"][phase].items())
-    return f"grpo plan counts {total}, in this phase {own or 'nothing that others do not have'}"
+    return f"grpo plan counts {total}; this phase adds {own or 'nothing'}"

@@ -9,8 +9,8 @@ from typing import Final
 from postrender import masking
 from postrender.live.evidence import Evidence
 from postrender.live.why import registry
-from postrender.live.why.cause import Cause
-from postrender.live.why.line import LOG, OPERATOR, WAIT, Line
+from postrender.live.why.cause import ERROR, ORIGIN, Cause
+from postrender.live.why.line import LOG, OPERATOR, Line
 from postrender.rules import messages
 from postrender.rules.values.define import whole
 
@@ -74,19 +74,22 @@ class Clues:
 
         Roots come before errors of Python that no cause explains, these before symptoms (a collective that timed out),
         and symptoms before consequences (an actor that died). Among equals comes first what the cluster says, by its
-        time, then the lines of logs, by their number. What a run that has started (`ran`) waits for now comes after
-        its log, because it is not why the run ended; so does what the operator said of it, because it reached the head.
+        time, then the lines of logs, by their number. After a run has started and ended (`ran`), what its pods wait for
+        now is not why it ended, but may show what was lost: it comes after errors and before symptoms. What the
+        operator logged comes last. A run that lost its place also waits, for another one: that is still the origin.
         """
 
         def rank(found: Found) -> tuple[bool, int, int, str, int]:
-            line = min(found.lines, key=lambda each: _order(each, ran=ran))
-            return (ran and line.kind == OPERATOR, found.cause.place, *_order(line, ran=ran))
+            line, place = min(found.lines, key=lambda each: _order(each, ran=ran)), found.cause.place
+            if ran and place > ORIGIN and all(each.waits for each in found.lines):
+                place = max(place, ERROR)
+            return (ran and line.kind == OPERATOR, place, *_order(line, ran=ran))
 
         return sorted(self.found.values(), key=rank)
 
 
 def _order(line: Line, *, ran: bool) -> tuple[int, str, int]:
-    late = 2 if line.kind == OPERATOR or (ran and line.kind == WAIT) else 1 if line.kind == LOG else 0
+    late = 2 if line.kind == OPERATOR or (ran and line.waits) else 1 if line.kind == LOG else 0
     return late, line.time, line.order
 
 

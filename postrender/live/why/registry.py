@@ -43,13 +43,16 @@ def _signs() -> dict[str, list[tuple[Cause, Sign]]]:
 
 
 def cause_of(line: Line) -> Cause | None:
-    """Return the cause that a line shows: the one whose sign asks for the most."""
+    """Return the cause that a line shows: the one whose sign asks for the most; of two such, the nearer to the root."""
     lower = line.text.lower()
     near = {key for found in _finder().finditer(lower) for key in _within(found[1])}
     weights = [
-        (sign.weight, cause.id, cause) for key in near for cause, sign in _signs()[key] if sign.matches(line, lower)
+        (sign.weight, -cause.place, cause.id, cause)
+        for key in near
+        for cause, sign in _signs()[key]
+        if sign.matches(line, lower)
     ]
-    return max(weights, key=lambda each: each[:2])[2] if weights else None
+    return max(weights, key=lambda each: each[:3])[3] if weights else None
 
 
 @cache

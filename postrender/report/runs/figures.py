@@ -7,15 +7,24 @@ from math import isfinite
 from statistics import fmean, median
 from typing import Final, NamedTuple
 
-from postrender.report.runs.measures import MEASURES, SECONDS, Measure
+from postrender.report.runs.measures import MEASURES, SECONDS
 from postrender.report.runs.run import Run
 
-# How many steps at the start and at the end a mean is of.
-ENDS: Final = 10
+# A mean is of so many steps, at the start or at the end.
+MEAN_STEPS: Final = 10
 _BY_NAME: Final = {measure.name: measure for measure in (*MEASURES, SECONDS)}
 _ABSENT: Final = "not in the log"
-# What is told of a measure: the mean of the first and the last steps, or one number of all of them.
-_ENDS: Final = ("reward", "length", "truncated", "kl", "generation_kl", "importance_ratio", "entropy", "grad_norm")
+# Measures whose mean of the first and of the last steps is shown.
+_AT_BOTH_ENDS: Final = (
+    "reward",
+    "length",
+    "truncated",
+    "kl",
+    "generation_kl",
+    "importance_ratio",
+    "entropy",
+    "grad_norm",
+)
 
 
 class Figure(NamedTuple):
@@ -37,7 +46,10 @@ class Figure(NamedTuple):
         if first is None or value is None:
             return ""
         change = value - first
-        signed = self.form.format(change) if change < 0 else f"+{self.form.format(change)}"
+        size = self.form.format(abs(change))
+        if not any(digit in size for digit in "123456789") and isfinite(change):
+            return size
+        signed = f"-{size}" if change < 0 else f"+{size}"
         return f"{signed} ({change / abs(first):+.0%})" if first and isfinite(change) else signed
 
 
@@ -56,15 +68,15 @@ def missing(run: Run) -> list[str]:
 
 def notes(runs: Sequence[Run]) -> list[str]:
     """Return what a reader must know to compare the figures."""
-    short = [run.name for run in runs if len(run.steps) < 2 * ENDS]
-    told = [f"{name} has fewer than {2 * ENDS} steps: its first and last {ENDS} overlap" for name in short]
+    short = [run.name for run in runs if len(run.steps) < 2 * MEAN_STEPS]
+    told = [f"{name} has fewer than {2 * MEAN_STEPS} steps: its first and last {MEAN_STEPS} overlap" for name in short]
     gaps = ((run, run.steps[-1].number - run.steps[0].number + 1 - len(run.steps)) for run in runs)
     told += [
         f"{run.name} does not have {count} of the steps between its first and its last" for run, count in gaps if count
     ]
     lasts = {run.steps[-1].number for run in runs}
     if len(lasts) > 1:
-        told.append(f"the runs end at different steps, so their last {ENDS} steps are not the same ones")
+        told.append(f"the runs end at different steps, so their last {MEAN_STEPS} steps are not the same ones")
     return told
 
 
@@ -74,23 +86,20 @@ def _all(runs: Sequence[Run]) -> Iterator[Figure]:
     yield Figure("lastStep", "Last step", [run.steps[-1].number for run in runs], "{:.0f}")
     yield Figure("seconds", "Time of all steps (s)", [_sum(run.values("seconds")) for run in runs], "{:.0f}")
     yield Figure("stepSeconds", "Time of a step, median (s)", [_median(run, "seconds") for run in runs], SECONDS.form)
-    for name in _ENDS:
+    for name in _AT_BOTH_ENDS:
         measure = _BY_NAME[name]
-        for which, cut in (("first", slice(None, ENDS)), ("last", slice(-ENDS, None))):
-            title = f"{measure.label}, mean of the {which} {ENDS}"
+        for which, cut in (("first", slice(None, MEAN_STEPS)), ("last", slice(-MEAN_STEPS, None))):
+            title = f"{measure.label}, mean of the {which} {MEAN_STEPS}"
             values = [_mean(run.values(name)[cut]) for run in runs]
             yield Figure(f"{_camel(name)}{which.title()}Mean", title, values, measure.form)
     validated = [[each.reward for each in run.validations if each.reward is not None] for run in runs]
     form = _BY_NAME["reward"].form
     yield Figure("validationFirst", "Validation, first", [each[0] if each else None for each in validated], form)
     yield Figure("validationLast", "Validation, last", [each[-1] if each else None for each in validated], form)
-    yield _one("tokensPerSecondPerGpu", "median", [_median(run, "tokens_per_second_per_gpu") for run in runs])
+    speed = _BY_NAME["tokens_per_second_per_gpu"]
+    speeds = [_median(run, speed.name) for run in runs]
+    yield Figure("tokensPerSecondPerGpu", f"{speed.title}, median ({speed.unit})", speeds, speed.form)
     yield Figure("memoryGib", "Memory of a GPU, highest (GiB)", [_highest(run) for run in runs], "{:.1f}")
-
-
-def _one(key: str, what: str, values: Sequence[float | None]) -> Figure:
-    measure: Measure = _BY_NAME["tokens_per_second_per_gpu"]
-    return Figure(key, f"{measure.title}, {what} ({measure.unit})", values, measure.form)
 
 
 def _sum(values: Sequence[float]) -> float | None:

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 import altair as alt
 import vl_convert
 
-from postrender.report.runs import phases
+from postrender.report.runs import phases, points
 from postrender.report.runs.measures import MEASURES, SECONDS, Measure
 from postrender.report.runs.run import Run
 
@@ -30,6 +30,8 @@ _DASHES: Final = [[1, 0], [6, 3], [2, 2], [8, 2, 2, 2]][:MOST_RUNS]
 _PHASE_COLOURS: Final = [f"var(--phase-{number})" for number in range(1, phases.SHOWN + 1)]
 _REST_COLOUR: Final = "var(--phase-rest)"
 _STEP_AXIS: Final = alt.Axis(title="step", tickMinStep=1, format="d", grid=False)
+# 4e-8 instead of 0.00000004.
+_LABEL: Final = "length(datum.label) > 7 && abs(datum.value) < 0.001 ? format(datum.value, '~g') : datum.label"
 _HEIGHT: Final = 200
 
 Rows = list[dict[str, Any]]
@@ -53,15 +55,17 @@ def program() -> str:
 
 def graphs(runs: Sequence[Run]) -> list[Graph]:
     """Return a graph of each measure that a run has, and for each run one of the time of its steps."""
-    drawn = [_of_measure(measure, runs) for measure in MEASURES if any(run.values(measure.name) for run in runs)]
-    times = list(_of_times(runs))
-    return [*drawn[:1], *times, *drawn[1:]]
+    size = points.size(runs)
+    drawn = [points.thin(run, size) for run in runs]
+    measures = [measure for measure in MEASURES if any(run.values(measure.name) for run in runs)]
+    found = [_of_measure(measure, runs, drawn, size) for measure in measures]
+    return [*found[:1], *_of_times(runs, drawn, size), *found[1:]]
 
 
-def _of_measure(measure: Measure, runs: Sequence[Run]) -> Graph:
+def _of_measure(measure: Measure, runs: Sequence[Run], drawn: Sequence[Run], size: int) -> Graph:
     rows: Rows = [
         {"step": step.number, "value": _finite(getattr(step, measure.name)), "run": run.name}
-        for run in runs
+        for run in drawn
         for step in run.steps
         if getattr(step, measure.name) is not None
     ]
@@ -70,7 +74,8 @@ def _of_measure(measure: Measure, runs: Sequence[Run]) -> Graph:
     validations = _validations(measure, runs)
     told = [_told(measure, run) for run in runs]
     notes = ["the axis is logarithmic"] if logarithmic else []
-    notes += [f"thick: mean of the last {WINDOW} steps"] if _many(runs) else []
+    notes += _point_notes(size)
+    notes += [f"thick: mean of the last {WINDOW} {'steps' if size == 1 else 'points'}"] if _many(runs) else []
     notes += ["diamonds: validation"] if validations else []
     notes += ["gaps: the value is not a number"] if len(values) < len(rows) else []
     layers = [*_lines(measure, rows, runs, logarithmic=logarithmic), *_diamonds(validations, runs), *_marks(runs)]
@@ -80,14 +85,16 @@ def _of_measure(measure: Measure, runs: Sequence[Run]) -> Graph:
 def _lines(measure: Measure, rows: Rows, runs: Sequence[Run], *, logarithmic: bool) -> Iterator[alt.Chart]:
     """Yield the line of each run, and with many steps a thick one of the mean of the last steps."""
     scale = alt.Scale(type="log") if logarithmic else alt.Scale(zero=False)
-    value = alt.Y("value:Q", title=None, scale=scale)
+    share = measure.form.endswith("%}")
+    axis = alt.Axis(format=".3~%") if share else alt.Axis(labelExpr=_LABEL)
+    value = alt.Y("value:Q", title=None, scale=scale, axis=axis)
     base = alt.Chart(alt.InlineData(values=rows))
     smoothed = _many(runs)
-    shared = {"x": alt.X("step:Q", axis=_STEP_AXIS, scale=alt.Scale(nice=False)), "color": _run_colour(runs)}
+    shared = {"x": alt.X("step:Q", axis=_STEP_AXIS, scale=_steps(runs)), "color": _run_colour(runs)}
     tooltip = [
         alt.Tooltip("run:N"),
         alt.Tooltip("step:Q"),
-        alt.Tooltip("value:Q", title=measure.title, format=".4~g"),
+        alt.Tooltip("value:Q", title=measure.title, format=".4~%" if share else ".4~g"),
     ]
     dot = alt.OverlayMarkDef(size=60 if smoothed else 25, opacity=0 if smoothed else 1)
     line = base.mark_line(point=dot, strokeWidth=1 if smoothed else 2, opacity=0.45 if smoothed else 1)
@@ -96,7 +103,7 @@ def _lines(measure: Measure, rows: Rows, runs: Sequence[Run], *, logarithmic: bo
         window = base.transform_window(
             mean="mean(value)", frame=[1 - WINDOW, 0], groupby=["run"], sort=[alt.SortField("step")]
         )
-        mean = alt.Y("mean:Q", title=None, scale=scale)
+        mean = alt.Y("mean:Q", title=None, scale=scale, axis=axis)
         yield window.mark_line(strokeWidth=2.5).encode(**shared, y=mean, strokeDash=_run_dash(runs))
 
 
@@ -106,10 +113,7 @@ def _validations(measure: Measure, runs: Sequence[Run]) -> Rows:
         {"step": each.number, "value": value, "run": run.name}
         for run in runs
         for each in run.validations
-        if each.number is not None
-        and (value := getattr(each, measure.name, None)) is not None
-        and measure is not SECONDS
-        and isfinite(value)
+        if each.number is not None and (value := getattr(each, measure.name, None)) is not None and isfinite(value)
     ]
 
 
@@ -137,32 +141,40 @@ def _marks(runs: Sequence[Run]) -> Iterator[alt.Chart]:
             yield mark.encode(x="step:Q", tooltip=["finding:N", "step:Q", "run:N"])
 
 
-def _of_times(runs: Sequence[Run]) -> Iterator[Graph]:
+def _of_times(runs: Sequence[Run], drawn: Sequence[Run], size: int) -> Iterator[Graph]:
     """Yield a graph of the time of each run's steps, all with the same axes."""
     names = phases.longest(runs)
-    timed = [run for run in runs if any(step.seconds is not None for step in run.steps)]
-    highest = max((_highest_time(run, names) for run in timed), default=1.0)
-    steps = [step.number for run in runs for step in run.steps]
-    for run in timed:
-        rows = [{"step": part.step, "phase": part.phase, "seconds": part.seconds} for part in phases.parts(run, names)]
+    timed = [pair for pair in zip(runs, drawn, strict=True) if pair[0].values("seconds")]
+    highest = max((_highest_time(each, names) for _, each in timed), default=1.0)
+    for run, each in timed:
+        parts = phases.parts(each, names)
+        rows: Rows = [{"step": part.step, "phase": part.phase, "seconds": part.seconds} for part in parts]
         rows = rows or [
             {"step": step.number, "phase": phases.REST, "seconds": step.seconds}
-            for step in run.steps
+            for step in each.steps
             if step.seconds is not None
         ]
+        last = run.steps[-1].number
+        for row in rows:
+            # A bar reaches half a step to each side, and over all steps of its point.
+            row["start"], row["end"] = row["step"] - 0.5, min(-(-row["step"] // size) * size, last) + 0.5
         title = f"{SECONDS.label} by phase" + (f": {run.name}" if len(runs) > 1 else "")
-        note = "phases overlap: they add up to more than the step" if phases.overlap(run, names) else ""
-        drawn = _stack(rows, [*names, phases.REST], highest, (min(steps), max(steps)))
-        yield Graph(title, _told_times(run, names), note, drawn)
+        notes = _point_notes(size)
+        notes += ["phases overlap: they add up to more than the step"] if phases.overlap(run, names) else []
+        stack = _stack(rows, [*names, phases.REST], highest, _steps(runs))
+        yield Graph(title, _told_times(run, names), ", ".join(notes), stack)
 
 
-def _stack(rows: Rows, names: Sequence[str], highest: float, steps: tuple[int, int]) -> Mapping[str, Any]:
+def _point_notes(size: int) -> list[str]:
+    return [f"a point is the mean of {size} steps"] if size > 1 else []
+
+
+def _stack(rows: Rows, names: Sequence[str], highest: float, steps: alt.Scale) -> Mapping[str, Any]:
     shown = [name for name in names if any(row["phase"] == name for row in rows)]
     colours = {name: colour for name, colour in zip(names, _PHASE_COLOURS, strict=False) if name != phases.REST}
     order = {name: index for index, name in enumerate(shown)}
     for row in rows:
-        row["order"], row["end"] = order[row["phase"]], row["step"] + 0.5
-        row["start"] = row["step"] - 0.5
+        row["order"] = order[row["phase"]]
     phase = alt.Color(
         "phase:N",
         title=None,
@@ -170,11 +182,10 @@ def _stack(rows: Rows, names: Sequence[str], highest: float, steps: tuple[int, i
         scale=alt.Scale(domain=shown, range=[colours.get(name, _REST_COLOUR) for name in shown]),
         legend=alt.Legend(orient="bottom", columns=2, labelLimit=260, symbolType="square"),
     )
-    scale = alt.Scale(domain=[steps[0] - 0.5, steps[1] + 0.5], nice=False)
     bars = alt.Chart(alt.InlineData(values=rows)).mark_bar(binSpacing=0)
     return _specification(
         bars.encode(
-            x=alt.X("start:Q", bin="binned", axis=_STEP_AXIS, scale=scale),
+            x=alt.X("start:Q", bin="binned", axis=_STEP_AXIS, scale=steps),
             x2="end:Q",
             y=alt.Y("seconds:Q", title=None, stack="zero", scale=alt.Scale(domain=[0, highest])),
             color=phase,
@@ -209,10 +220,10 @@ def _told_times(run: Run, names: Sequence[str]) -> str:
 
 def _told(measure: Measure, run: Run) -> str:
     """Return in words what the line of a run shows."""
-    points = [(step.number, value) for step in run.steps if (value := getattr(step, measure.name)) is not None]
-    finite = [point for point in points if isfinite(point[1])]
+    known = [(step.number, value) for step in run.steps if (value := getattr(step, measure.name)) is not None]
+    finite = [point for point in known if isfinite(point[1])]
     if not finite:
-        return f"{run.name}: not in the log" if not points else f"{run.name}: not a number in all {len(points)} steps"
+        return f"{run.name}: not in the log" if not known else f"{run.name}: not a number in all {len(known)} steps"
     low, high = min(finite, key=lambda point: point[1]), max(finite, key=lambda point: point[1])
     ends = [f"{measure.text(value)} at step {step}" for step, value in (finite[0], finite[-1])]
     lowest, highest = (f"{measure.text(value)} at step {step}" for step, value in (low, high))
@@ -230,6 +241,14 @@ def line_style(index: int) -> tuple[str, str]:
 
 def _finite(value: float) -> float | None:
     return value if isfinite(value) else None
+
+
+def _steps(runs: Sequence[Run]) -> alt.Scale:
+    """Return the scale of the steps, which all graphs of a page share."""
+    # A step's bar reaches half a step to each side.
+    numbers = [step.number for run in runs for step in run.steps]
+    numbers += [each.number for run in runs for each in run.validations if each.number is not None]
+    return alt.Scale(domain=[min(numbers) - 0.5, max(numbers) + 0.5], nice=False)
 
 
 def _run_colour(runs: Sequence[Run]) -> alt.Color:

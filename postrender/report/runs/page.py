@@ -11,16 +11,17 @@ from math import isfinite
 from typing import Final
 
 from jinja2 import Environment, PackageLoader
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from postrender.finding import SEVERITIES, Finding
-from postrender.report.runs import figures, graphs
+from postrender.report.runs import figures, graphs, points
 from postrender.report.runs.measures import MEASURES, SECONDS, Measure
 from postrender.report.runs.run import Run, shown
 from postrender.runlog.shared import Step
 
-# Characters of a text of a sample.
+# Characters of a text of a sample, and of a word that a narrow table does not break.
 _LONGEST: Final = 4000
+_WORD: Final = 20
 
 
 def write(runs: Sequence[Run]) -> str:
@@ -34,13 +35,17 @@ def write(runs: Sequence[Run]) -> str:
         "columns": _columns,
         "cell": _cell,
         "cut": _cut,
+        "words": _words,
     }
+    size = points.size(runs)
     return environment.get_template("page.html").render(
         title="GRPO training: " + " and ".join(run.name for run in runs),
         runs=runs,
         figures=figures.figures(runs),
         notes=figures.notes(runs),
         graphs=graphs.graphs(runs),
+        size=size,
+        tables=[points.thin(run, size) for run in runs],
         marked=any(run.signs for run in runs),
         program=_script(graphs.program()),
         swatch=_swatch,
@@ -75,6 +80,12 @@ def _columns(run: Run) -> list[Measure]:
 def _cell(measure: Measure, step: Step) -> str:
     value = getattr(step, measure.name)
     return "" if value is None else measure.text(value) if isfinite(value) else str(value)
+
+
+def _words(text: str) -> Markup:
+    """Return a text whose short words are not broken, as a browser does at the hyphen of a number."""
+    whole = Markup('<span class="word">{}</span>')
+    return Markup(" ").join(whole.format(word) if len(word) <= _WORD else escape(word) for word in text.split())
 
 
 def _cut(text: str) -> str:

@@ -16,7 +16,7 @@ RULES: Final = (
     ),
     rule(
         "reward-collapse",
-        title="the reward of the last ten steps is at least half of the best ten steps before",
+        title="the reward of the last ten steps (twenty if it is noisy) is at least half of the best ten steps before",
         why="the policy has left what it had learned, and rarely comes back by itself",
         fix="resume from a checkpoint before it, with a lower learning rate or a larger KL penalty",
         source=OUR_DEFAULT,

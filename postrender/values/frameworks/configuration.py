@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from typing import TYPE_CHECKING, Any, Final
 
@@ -37,7 +38,8 @@ def run_of(
 
     `nodes` replaces the number that the configuration has. NeMo RL's configuration has its own `defaults`; verl's is
     composed over its default configuration, as Hydra does.
-    Raises InputError for a file that cannot be read, and UsageError for an override that cannot be applied.
+    Raises InputError for a file that cannot be read, and for numbers of nodes or GPUs below 1; UsageError for an
+    override that cannot be applied.
     """
     is_nemo_rl = framework == "nemo-rl"
     base = catalogue.load(framework, version).base
@@ -49,7 +51,7 @@ def run_of(
         config = _overridden(config, text)
     whole = overlaid(default, config)
     gpus = _number(config, _GPUS[framework]) or accelerator["gpusPerNode"]
-    count = gpus * (_number(whole, _NODES[framework]) or 1)
+    count = gpus * (nodes or _number(whole, _NODES[framework]) or 1)
     # A machine may have fewer GPUs than the configuration says; the run then needs more of them.
     gpus = min(gpus, accelerator["gpusPerNode"])
     tree = {
@@ -61,12 +63,18 @@ def run_of(
 
 
 def _number(tree: Mapping[str, Any], path: Sequence[str]) -> int:
-    """Return a number above zero at a path, or 0."""
+    """Return a number above zero at a path, 0 where none is set or only the job knows it; raise InputError."""
     try:
         value = merge.value_at(tree, path)
     except KeyError:
         return 0
-    return value if isinstance(value, int) and value > 0 else 0
+    # Three question marks are OmegaConf's value that is still to be set.
+    if value in (None, "???") or (isinstance(value, str) and "${" in value):
+        return 0
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        name = ".".join(path)
+        raise InputError(f"{name} is {json.dumps(value)}, expected a number from 1", fix=f"set {name} to its number")
+    return value
 
 
 def _read(file: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What a stack needs and its charts do not bring, on the fake control plane."""
+"""What a stack needs and its charts do not bring: operator, installer and driver, and what GKE's controllers write."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def operator() -> Manifest:
     return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": about, "spec": spec}
 
 
-def installer() -> Manifest:
-    """Describe the DaemonSet of Google's manifest."""
+def installer(image: str = "installer") -> Manifest:
+    """Describe a DaemonSet that stands for the one of Google's manifest; its program must not end."""
     labels = {"name": INSTALLER}
     spec = {
         "nodeSelector": {"cloud.google.com/gke-accelerator": "nvidia-b200"},
         "tolerations": [{"operator": "Exists"}],
-        "containers": [{"name": "installer", "image": "installer"}],
+        "containers": [{"name": "installer", "image": image}],
     }
     template = {"metadata": {"labels": labels}, "spec": spec}
     about = {"name": INSTALLER, "namespace": "kube-system"}
@@ -50,13 +50,23 @@ def driver() -> Manifest:
     return {"apiVersion": "storage.k8s.io/v1", "kind": "CSIDriver", "metadata": about, "spec": {}}
 
 
+def make_networks_ready(kube: Kube) -> None:
+    """Say of every network that it is ready, as GKE's controller does."""
+    for each in kube.list(NETWORKS):
+        change(kube, NETWORKS, each["metadata"]["name"], {"status": {"conditions": [READY]}}, status=True)
+
+
+def ready_installers(kube: Kube) -> int:
+    """Return on how many nodes the installer is ready."""
+    return int(kube.get("daemonset", INSTALLER, "kube-system").get("status", {}).get("numberReady", 0))
+
+
 def is_good(kube: Kube, stack: Stack) -> bool:
     """Tell whether the controllers have done their part."""
     claims = kube.list("persistentvolumeclaims", stack.namespace)
     available = kube.get("deployment", "kuberay-operator", OPERATOR).get("status", {}).get("availableReplicas")
-    ready = kube.get("daemonset", INSTALLER, "kube-system").get("status", {}).get("numberReady")
     bound = [claim["status"].get("phase") == "Bound" for claim in claims]
-    return bool(available and ready and bound and all(bound))
+    return bool(available and ready_installers(kube) and bound and all(bound))
 
 
 @contextmanager
@@ -78,8 +88,7 @@ def prepared(kube: Kube, stack: Stack, queue: Iterable[Manifest]) -> Iterator[No
     # Faults are planted by another field manager, with which the next test's apply would be in conflict.
     made += queued
     stack.install("network", "storage")
-    for each in kube.list(NETWORKS):
-        change(kube, NETWORKS, each["metadata"]["name"], {"status": {"conditions": [READY]}}, status=True)
+    make_networks_ready(kube)
     until(lambda: is_good(kube, stack), "operator, installer and claims")
     try:
         yield

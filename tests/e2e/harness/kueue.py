@@ -47,7 +47,7 @@ class Kueue:
         configuration = self.work / "configuration.yaml"
         configuration.write_text(yaml.safe_dump(config(certificates)))
         script = START.format(certificates=self.work / "etc", work=overlay)
-        kueue = [self.plane.tools.bin / "kueue", f"--config={configuration}"]
+        kueue: list[str | Path] = [self.plane.tools.bin / "kueue", f"--config={configuration}"]
         command = ["/usr/bin/unshare", "--mount", "/bin/sh", "-ec", script, "sh", *kueue]
         self.program = self.plane.programs.start("kueue", command, KUBECONFIG=str(self.plane.kubeconfig))
         self.plane.server.wait("Kueue ready", lambda: answers(READY))

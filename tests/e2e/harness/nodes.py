@@ -1,4 +1,4 @@
-"""Fake nodes made from the accelerator profiles, and one kind of node without GPUs for heads."""
+"""Fake nodes of the profiles' machines, which offer what the vendors say, and nodes without GPUs for heads."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ from typing import Any
 
 import yaml
 
+from harness import allocatable
 from harness.kube import Manifest
 
-# What daemon sets and sidecars would have: the nodes offer a little more than one worker asks for.
+# Of what no source says how much a machine offers, a node has a little more than one worker asks for.
 MARGIN_CORES = 6
 TAINT = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
+# GKE's, of its machines with Arm processors.
+ARM = {"key": "kubernetes.io/arch", "value": "arm64", "effect": "NoSchedule"}
 
 
 @dataclass(frozen=True)
@@ -31,8 +34,42 @@ class Profile:
 
     @property
     def networks(self) -> list[str]:
-        """The names of the networks that a node of this machine has beside the pod network."""
+        """The names of the networks that a worker has beside the pod network."""
         return [interface["network"] for interface in self.values["interfaces"].values()]
+
+    @property
+    def is_google(self) -> bool:
+        """Whether GKE sells the machine."""
+        return "cloud.google.com/gke-accelerator" in self.values["nodeSelector"]
+
+    @property
+    def taints(self) -> list[dict[str, str]]:
+        """The taints of a node of this machine."""
+        return [TAINT, ARM] if self.is_google and self.values.get("architecture") == "arm64" else [TAINT]
+
+    @property
+    def wanted(self) -> dict[str, str]:
+        """What a worker asks for."""
+        worker = self.values["worker"]
+        return {
+            "cpu": worker["cpu"],
+            "memory": worker["memory"],
+            "ephemeral-storage": worker["ephemeralStorage"],
+            "nvidia.com/gpu": str(self.values["gpusPerNode"]),
+            **{f"networking.gke.io.networks/{network}": "1" for network in self.networks},
+            **self.values.get("resources", {}),
+        }
+
+    @property
+    def unsourced(self) -> set[str]:
+        """The resources of a worker of which no source says how much the machine offers."""
+        return {name for name, amount in self.wanted.items() if amount != "0"} - set(allocatable.offered(self.name))
+
+    @property
+    def offered(self) -> dict[str, str]:
+        """What a node offers: what its vendor says, and otherwise a little more than one worker asks for."""
+        wanted = {name: with_margin(name, self.wanted[name]) for name in self.unsourced}
+        return {"pods": allocatable.PODS, **wanted, **allocatable.offered(self.name)}
 
 
 def read_profiles(folder: Path) -> dict[str, Profile]:
@@ -42,17 +79,7 @@ def read_profiles(folder: Path) -> dict[str, Profile]:
 
 
 def gpu_node(profile: Profile, number: int) -> Manifest:
-    """Describe one machine: its GPUs, networks, label and taint, and room for exactly one worker."""
-    worker = profile.values["worker"]
-    resources = {
-        "cpu": str(int(worker["cpu"]) + MARGIN_CORES),
-        "memory": with_margin(worker["memory"]),
-        "ephemeral-storage": with_margin(worker["ephemeralStorage"]),
-        "pods": "110",
-        "nvidia.com/gpu": str(profile.values["gpusPerNode"]),
-        **{f"networking.gke.io.networks/{network}": "1" for network in profile.networks},
-        **profile.values.get("resources", {}),
-    }
+    """Describe one machine: what it offers, its labels and its taints."""
     labels = {
         "cloud.google.com/gke-gpu-driver-version": "latest",
         "node.kubernetes.io/instance-type": profile.values["machineType"],
@@ -61,7 +88,7 @@ def gpu_node(profile: Profile, number: int) -> Manifest:
         "cloud.google.com/gce-topology-host": f"{profile.name}-host-{number}",
         **profile.labels,
     }
-    return node(f"{profile.name}-{number}", labels, resources, taints=[TAINT])
+    return node(f"{profile.name}-{number}", labels, profile.offered, taints=profile.taints)
 
 
 def cpu_node(number: int) -> Manifest:
@@ -86,7 +113,8 @@ def node(name: str, labels: dict[str, str], resources: dict[str, str], taints: l
     }
 
 
-def with_margin(quantity: str) -> str:
-    """Add a twentieth to a quantity in Gi."""
-    assert quantity.endswith("Gi"), f"expected a quantity in Gi, got {quantity}"
-    return f"{int(int(quantity.removesuffix('Gi')) * 1.05)}Gi"
+def with_margin(resource: str, quantity: str) -> str:
+    """Add some cores to processors, and a twentieth to a quantity in Gi; a count of devices is what it is."""
+    if resource == "cpu":
+        return str(int(quantity) + MARGIN_CORES)
+    return f"{int(int(quantity.removesuffix('Gi')) * 1.05)}Gi" if quantity.endswith("Gi") else quantity

@@ -55,7 +55,7 @@ class Program:
 
 
 class Programs:
-    """The programs of one control plane; a context manager that stops the last started first."""
+    """Long-running programs of one test cluster; `stop` ends the last one first."""
 
     def __init__(self, logs: Path) -> None:
         self.logs = logs

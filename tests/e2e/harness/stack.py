@@ -97,9 +97,25 @@ class Stack:
         return f"{self.job}{self.task}" if layer == "grpo-job" else f"{self.name}-{layer}"
 
     def install(self, *layers: str) -> None:
-        """Install layers in the order given."""
+        """Install layers in the order given; claims of volumes that are there are bound before the next layer."""
         for layer in layers:
             self.helm.install(self.release(layer), self.chart(layer), self.namespace, self.options())
+            if layer == "storage":
+                self.until_bound()
+
+    def until_bound(self) -> None:
+        """Wait until the claims that name a volume are bound.
+
+        The scheduler does not always try a pod with device claims again when the volumes of its claims are bound while
+        it looks at it: the pod then waits for five minutes.
+        """
+
+        def waiting() -> list[str]:
+            claims = self.kube.list("persistentvolumeclaims", self.namespace)
+            named = [claim for claim in claims if claim["spec"].get("volumeName")]
+            return [claim["metadata"]["name"] for claim in named if claim["status"].get("phase") != "Bound"]
+
+        until(lambda: not waiting(), "bound claims", seen=waiting)
 
     def upgrade(self, layer: str, *options: str, safe: bool = True) -> None:
         """Upgrade one layer to the values of this stack."""

@@ -31,7 +31,7 @@ class Trainer:
 
         seconds: how long it trains; hold: it trains until `finish`; exit: its code (a list gives one for each start);
         save_seconds: how long it goes on writing after SIGTERM; steps: it saves so many checkpoints; die_at: the first
-        one of the run dies after this step.
+        one of the run dies after this step; stall_at: it hangs in this step.
         """
         for name in ("calls.jsonl", "beats.jsonl", "starts.jsonl", "finish"):
             (self.state / name).unlink(missing_ok=True)

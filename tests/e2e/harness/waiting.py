@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 Result = TypeVar("Result")
 
 
 def until(
-    probe: Callable[[], Result | None],
+    probe: Callable[[], Result | Literal[False] | None],
     expected: str,
     seconds: float = 30,
     every: float = 0.2,

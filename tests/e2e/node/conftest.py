@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import suite
+from harness import goodcluster, suite
 from harness.apiserver import Tools
 from harness.helm import Helm
 from harness.image import ENVIRONMENT
@@ -22,14 +22,16 @@ from harness.realnode.gpus import pretend
 from harness.realnode.images import Image, platform
 from harness.realnode.machine import CONTROL_PLANE
 from harness.realnode.provisioner import CLASS, provisioning
+from harness.realnode.runtime import PAUSE
 from harness.stack import TOKEN, Stack, merge
 from harness.trainer import Trainer
+from harness.waiting import until
 
-# The hub of the tests of fetching.
-sys.path += [str(suite.REPOSITORY / "tests/jobs")]
+# The hub of the tests of fetching, and the planted failures.
+sys.path += [str(suite.REPOSITORY / part) for part in ("tests/jobs", "tests/e2e/planted")]
 from hub import Hub, serve
 
-pytest_plugins = ["harness.fixtures"]
+pytest_plugins = ["harness.fixtures", "harness.progress", "choice"]
 
 REPOSITORY = suite.REPOSITORY
 HERE = REPOSITORY / "tests/e2e"
@@ -86,7 +88,28 @@ def images() -> list[Image]:
     base, trainer = CACHE / "base", trainer_layer()
     environment = {**ENVIRONMENT, "STANDIN_STATE": STATE}
     training = [Image(name, [base, CACHE / ray, trainer], environment) for name, ray in TRAINING.items()]
-    return [*platform(base, TOOLS.bin / "ray-operator"), *training]
+    planted = Image(
+        "docker.io/planted/trainer:1",
+        [base, CACHE / RAYS["v0.7.0"], planted_layer()],
+        {**ENVIRONMENT, "PYTHONPATH": "/opt/nemo-rl"},
+    )
+    return [*platform(base, TOOLS.bin / "ray-operator"), *training, planted]
+
+
+def planted_layer() -> Path:
+    """Lay the trainer of the planted failures out as an image has the code of both frameworks."""
+    source, layer = HERE / "planted/image", CACHE / "planted"
+    for path in source.rglob("*.*"):
+        if path.suffix in (".py", ".yaml"):
+            write_if_changed(layer / "opt/nemo-rl" / path.relative_to(source), path.read_text())
+    return layer
+
+
+def write_if_changed(path: Path, text: str) -> None:
+    """Write a file of an image only if its text differs: a newer file would mean a new image."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not path.exists() or path.read_text() != text:
+        path.write_text(text)
 
 
 def trainer_layer() -> Path:
@@ -94,11 +117,8 @@ def trainer_layer() -> Path:
     examples = CACHE / "trainer/opt/nemo-rl/examples"
     files = {"configs/grpo_math_1B.yaml": "{}\n"}
     files |= dict.fromkeys(("run_grpo.py", "run_grpo_math.py"), (HERE / "standins/run_grpo.py").read_text())
-    (examples / "configs").mkdir(parents=True, exist_ok=True)
     for name, text in files.items():
-        # A newer file would mean a new image.
-        if not (examples / name).exists() or (examples / name).read_text() != text:
-            (examples / name).write_text(text)
+        write_if_changed(examples / name, text)
     return CACHE / "trainer"
 
 
@@ -169,3 +189,14 @@ def shared(new_stack: NewStack, hub: Hub) -> Iterator[Installed]:
     endpoint = {"HF_ENDPOINT": {"value": hub.url}}
     with installed(new_stack("b200", "helm4", ray=merge(RAY, {"env": endpoint}))) as found:
         yield found
+
+
+@pytest.fixture
+def as_on_gke(shared: Installed, kube: Kube) -> Iterator[None]:
+    """What GKE has beside the nodes: controllers that say that networks are ready, and the installer of the plugin."""
+    daemon = goodcluster.installer(PAUSE)
+    kube.create([daemon])
+    goodcluster.make_networks_ready(kube)
+    until(lambda: goodcluster.ready_installers(kube) == len(GPU_NODES), "the installer on the nodes", 60)
+    yield
+    kube.delete("daemonset", daemon["metadata"]["name"], daemon["metadata"]["namespace"])

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 
 import pytest
+from hub import Hub
 
-from conftest import Hub, Installed
+from conftest import Installed
 from harness.helm import Helm, HelmError
 from harness.kube import Kube
 from harness.stack import TOKEN, Stack

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 
@@ -15,6 +16,8 @@ from harness.trainer import Trainer
 from harness.waiting import until
 
 SAVE = 6.0
+# The least that the schema allows; nothing here takes as long.
+SHORT = {f"{phase}Seconds": 60 for phase in ("loading", "firstStep", "step", "checkpoint", "validation")}
 
 
 @pytest.fixture
@@ -40,6 +43,27 @@ def test_a_failed_run_gets_a_new_cluster_and_runs_the_newer_programs(run: Stack,
     starts = [(start["attempt"], start["programs"].split(",")[0]) for start in run.starts()]
     assert starts == [(1, "grpo-job 0.1.0"), (1, "grpo-job 0.1.1")]
     until(lambda: not kube.list("rayclusters", run.namespace), "the job's cluster gone")
+
+
+def test_a_run_that_the_guard_gives_up_leaves_its_evidence_and_no_cluster(run: Stack, kube: Kube) -> None:
+    """The operator is not asked for another cluster: nothing holds GPUs any more."""
+    guard = {"deadlines": SHORT, "evidenceSeconds": 60, "restarts": 0}
+    stalls = run.with_values(job={"retries": 0, "guard": guard})
+    trainer = Trainer(stalls.on_volume(STATE))
+    trainer.behave(steps=4, stall_at=3)
+    stalls.install("grpo-job")
+    until(trainer.starts, "the trainer", 360, seen=stalls.job_status)
+    status = stalls.until_job("FAILED", 300)
+    assert "gave up after 0 of 0 restarts (job.guard.restarts) without a new checkpoint" in status["message"]
+    until(lambda: not kube.list("rayclusters", stalls.namespace), "the job's cluster gone", 60)
+    assert stalls.pods() == []
+    folder = stalls.on_volume(f"/data/runs/{stalls.job}")
+    said = json.loads((folder / "status.json").read_text())
+    assert (said["state"], said["step"]) == ("ended", 2)
+    (evidence,) = (folder / "attempts/1/evidence").iterdir()
+    assert "phase step after step 2" in (evidence / "reason.txt").read_text()
+    assert (evidence / "complete.txt").exists()
+    assert trainer.starts() == [0]
 
 
 def test_a_run_that_is_uninstalled_saves(run: Stack) -> None:

@@ -27,9 +27,11 @@ def stack(new_stack: NewStack) -> Stack:
 def disk(stack: Stack, cluster: RealCluster, work: Path) -> Iterator[Disk]:
     """The disk of the stack's volume."""
     disk = Disk(work / "disk.img", stack.on_volume("/data"), [node.machine for node in cluster.nodes.values()])
-    disk.mount()
-    yield disk
-    disk.remove()
+    try:
+        disk.mount()
+        yield disk
+    finally:
+        disk.remove()
 
 
 @pytest.fixture

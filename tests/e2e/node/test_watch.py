@@ -38,7 +38,7 @@ def watcher(shared: Installed, kube: Kube, tmp_path: Path) -> Path:
     subject = {"kind": "User", "name": "watcher", "apiGroup": group}
     reference = {"kind": "Role", "name": "watcher", "apiGroup": group}
     role: Manifest = {**about, "kind": "Role", "rules": RULES}
-    kube.apply([role, {**about, "kind": "RoleBinding", "roleRef": reference, "subjects": [subject]}], stack(shared))
+    kube.apply([role, {**about, "kind": "RoleBinding", "roleRef": reference, "subjects": [subject]}], namespace(shared))
     config = yaml.safe_load(kube.kubeconfig.read_text())
     for user in config["users"]:
         user["user"]["as"] = "watcher"
@@ -47,7 +47,7 @@ def watcher(shared: Installed, kube: Kube, tmp_path: Path) -> Path:
     return path
 
 
-def stack(shared: Installed) -> str:
+def namespace(shared: Installed) -> str:
     return shared.stack.namespace
 
 
@@ -66,7 +66,7 @@ def watch(*words: str, **environment: str) -> Iterator[subprocess.Popen[str]]:
 @pytest.fixture
 def dashboard(shared: Installed, kube: Kube) -> Iterator[str]:
     """The URL of Ray's dashboard, forwarded by kubectl."""
-    words = ["port-forward", "--namespace", stack(shared), f"service/{shared.stack.cluster}-head-svc", ":8265"]
+    words = ["port-forward", "--namespace", namespace(shared), f"service/{shared.stack.cluster}-head-svc", ":8265"]
     command = [str(kube.program), "--kubeconfig", str(kube.kubeconfig), *words]
     with subprocess.Popen(command, text=True, stdout=subprocess.PIPE) as process:
         assert process.stdout
@@ -75,7 +75,7 @@ def dashboard(shared: Installed, kube: Kube) -> Iterator[str]:
 
 
 def token(shared: Installed, kube: Kube) -> str:
-    data = kube.get("secret", shared.stack.cluster, stack(shared))["data"]
+    data = kube.get("secret", shared.stack.cluster, namespace(shared))["data"]
     return base64.b64decode(data["auth_token"]).decode()
 
 
@@ -93,7 +93,7 @@ def test_a_run_is_watched_while_it_goes(shared: Installed, kube: Kube, watcher: 
     run: Stack = shared.with_run("watched")
     run.install("grpo-job")
     secret = token(shared, kube)
-    with watch(run.run, "--namespace", stack(shared), KUBECONFIG=str(watcher)) as by_kubectl:
+    with watch(run.run, "--namespace", namespace(shared), KUBECONFIG=str(watcher)) as by_kubectl:
         shows(by_kubectl, STEPS)
         assert run.job_status()["jobStatus"] == "RUNNING"
         with watch(dashboard, RAY_AUTH_TOKEN=secret) as by_ray:
@@ -120,9 +120,9 @@ def test_a_run_is_watched_while_it_goes(shared: Installed, kube: Kube, watcher: 
 
 
 def test_what_a_user_may_not_do_is_said(shared: Installed, kube: Kube, watcher: Path) -> None:
-    kube.run("delete", "rolebinding", "watcher", "--namespace", stack(shared))
+    kube.run("delete", "rolebinding", "watcher", "--namespace", namespace(shared))
     began = time.monotonic()
-    with watch("any-1", "--namespace", stack(shared), KUBECONFIG=str(watcher)) as process:
+    with watch("any-1", "--namespace", namespace(shared), KUBECONFIG=str(watcher)) as process:
         out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (3, "")
     assert 'is forbidden: User "watcher" cannot get resource "rayjobs"' in err

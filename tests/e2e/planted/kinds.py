@@ -48,6 +48,11 @@ class Kind:
         return bool(self.last) and not self.again
 
     @property
+    def is_whole(self) -> bool:
+        """Whether each folder of evidence must be complete: a step that ends interrupts its own."""
+        return bool(self.evidence) and self.finding != "slow"
+
+    @property
     def outcome(self) -> str:
         """Say what comes of it, in a word; CI runs the first kind of each."""
         if self.again:
@@ -100,8 +105,8 @@ def measures(steps: int = ENDLESS, **values: Any) -> Callable[[Random, str], Rec
 
 def blow_up(rng: Random, framework: str) -> Record:
     """Let answers be ten times longer, or the policy leave the reference where the framework prints that."""
-    bad = {"kl": 3.5} if framework == "verl" else {"length": 2500.5}
-    return measures(**bad)(rng, framework)
+    bad = measures(kl=3.5) if framework == "verl" else measures(length=2500.5)
+    return bad(rng, framework)
 
 
 def twice(rng: Random, _: str) -> Record:
@@ -128,42 +133,42 @@ def stop_on(*signs: str) -> Record:
 KINDS = [
     Kind(
         "stall-generation",
-        "a Ray worker stands still in a step",
+        "a Ray worker hangs in a step",
         at_step("worker"),
         phase="step",
         stack="stand_still",
     ),
     Kind(
         "stall-loading",
-        "the driver or a worker stands still before the first step",
+        "the driver or a worker hangs before the first step",
         at_start(("driver", "worker"), "loading", 0),
         phase="loading",
         stack="stand_still",
     ),
     Kind(
         "stall-first-step",
-        "a Ray worker stands still in the first step",
+        "a Ray worker hangs in the first step",
         at_start(("worker",), "step", 1),
         phase="first step",
         stack="stand_still",
     ),
     Kind(
         "stall-driver",
-        "the driver stands still in a step",
+        "the driver hangs in a step",
         at_step("driver"),
         phase="step",
         stack="stand_still",
     ),
     Kind(
         "stall-checkpoint",
-        "the save of a checkpoint stands still",
+        "the save of a checkpoint hangs",
         at_phase("checkpoint", "saves", "driver"),
         phase="checkpoint",
         stack="stand_still",
     ),
     Kind(
         "stall-validation",
-        "a Ray worker stands still in a validation",
+        "a Ray worker hangs in a validation",
         at_phase("validation", "validates", "worker"),
         phase="validation",
         stack="stand_still",
@@ -193,7 +198,7 @@ KINDS = [
     ),
     Kind(
         "clock-jump-and-stall",
-        "the clock of the day jumps by a day while a trainer stands still",
+        "the clock of the day jumps by a day while a trainer hangs",
         clock_and_stall,
         phase="step",
         stack="stand_still",
@@ -221,19 +226,16 @@ KINDS = [
         "worker-killed",
         "a Ray worker gets SIGKILL",
         at_step("worker", "kill"),
-        evidence=None,
     ),
     Kind(
         "driver-killed",
         "the driver gets SIGKILL",
         at_step("driver", "kill-driver"),
-        evidence=None,
     ),
     Kind(
         "raylet-killed",
         "the raylet of the GPU node gets SIGKILL, and the node comes back",
         at_step("driver", "wait", seconds=60.0),
-        evidence=None,
         act="kill-raylet",
     ),
     Kind(
@@ -331,18 +333,34 @@ KINDS = [
         again=True,
     ),
     Kind(
+        "launcher-killed-saving",
+        "the launcher gets SIGKILL while a checkpoint is saved",
+        at_phase("checkpoint", "saves", "driver", "wait", seconds=60.0),
+        evidence=None,
+        act="kill-launcher",
+        again=True,
+    ),
+    Kind(
         "volume-hangs-briefly",
-        "the volume answers nothing (`fsfreeze`) for less than two thirds of `job.lapseSeconds`, during a save",
-        at_phase("checkpoint", "saves", "driver", "wait", seconds=30.0),
+        "the volume answers nothing (`fsfreeze`) for less than two thirds of `job.lapseSeconds`",
+        at_step("driver", "wait", seconds=30.0),
         starts=1,
         evidence=0,
         act="freeze-briefly",
     ),
     Kind(
         "volume-hangs",
-        "the volume answers nothing (`fsfreeze`) for longer than that, and comes back",
-        at_phase("checkpoint", "saves", "driver", "wait", seconds=60.0),
+        "the volume answers nothing for longer than that, and comes back",
+        at_step("driver", "wait", seconds=60.0),
         evidence=None,
+        act="freeze",
+    ),
+    Kind(
+        "volume-hangs-in-a-save",
+        "the volume answers nothing for as long, during a save",
+        at_phase("checkpoint", "saves", "driver", "wait", seconds=60.0),
+        starts=1,
+        evidence=0,
         act="freeze",
     ),
     Kind(
@@ -358,6 +376,10 @@ KINDS = [
 ]
 
 
+# Those that a trainer plants itself, also in a pod.
+FROM_INSIDE = [kind for kind in KINDS if not kind.act]
+
+
 def planned(kind: Kind, seed: int) -> tuple[str, Record]:
     """Return the framework and the orders of a kind and a seed; the same ones each time."""
     framework = kind.frameworks[(seed - 1) % len(kind.frameworks)]
@@ -365,7 +387,7 @@ def planned(kind: Kind, seed: int) -> tuple[str, Record]:
     return framework, {"framework": framework, **kind.orders(rng, framework)}
 
 
-def first_of_each_outcome() -> list[Kind]:
-    """Return what CI runs: of each outcome the first kind of the list."""
-    first = {kind.outcome: kind for kind in reversed(KINDS)}
-    return [kind for kind in KINDS if kind in first.values()]
+def first_of_each_outcome(places: list[Kind]) -> list[Kind]:
+    """Return what CI runs: of each outcome the first kind of a list."""
+    first = {kind.outcome: kind for kind in reversed(places)}
+    return [kind for kind in places if kind in first.values()]

@@ -12,13 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import kinds
-from harness import leftovers
 from harness.local_ray import ENDED
 from harness.realnode.disk import Disk
 from harness.stack import merge
 from harness.waiting import until
 from kinds import Kind, Record
-from ray_site import DATA, DAY, PAUSE, STATE, Site, frozen, pause, volume
+from ray_site import BEAT, DAY, PAUSE, Site, frozen, pause, volume
 
 PATIENCE = 300.0
 VOLUME = ("freeze-briefly", "freeze", "fill")
@@ -60,11 +59,11 @@ class Plant:
         self.framework, self.orders = kinds.planned(kind, seed)
         self.run = f"{kind.name}-{seed}"
         self.values = merge({"job": {"name": self.run}}, kind.settings)
-        self.folder = DATA / "runs" / self.run
+        self.folder = self.site.data / "runs" / self.run
 
     def grow(self) -> Result:
         """Run it to its end and return what it has left."""
-        (STATE / f"{self.run}.json").write_text(json.dumps(self.orders))
+        (self.site.state / f"{self.run}.json").write_text(json.dumps(self.orders))
         with contextlib.ExitStack() as stack:
             disk = stack.enter_context(volume(self.site.work)) if self.kind.act in VOLUME else None
             names, ends = [self.run], [self.first(disk)]
@@ -82,7 +81,7 @@ class Plant:
             self.act(disk)
         end = self.end_of(self.run)
         if self.kind.act == "fill":
-            (DATA / "filler").unlink()
+            (self.site.data / "filler").unlink()
         return end
 
     def submit_and_wait(self, name: str) -> float:
@@ -98,7 +97,7 @@ class Plant:
         return time.monotonic()
 
     def events(self) -> list[Record]:
-        file = STATE / f"{self.run}.jsonl"
+        file = self.site.state / f"{self.run}.jsonl"
         return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
 
     def faults(self) -> list[Record]:
@@ -117,15 +116,19 @@ class Plant:
         elif act == "kill-raylet":
             self.site.kill_raylet()
         elif act == "kill-launcher":
+            # Its last heartbeat says by then whether it saves.
+            time.sleep(2 * BEAT)
             os.kill(self.launcher(), signal.SIGKILL)
         elif act == "fill":
-            fill(DATA / "filler")
+            fill(self.site.data / "filler")
         elif act in ("freeze", "freeze-briefly"):
             assert disk
+            # A save begins small; the heartbeat at its start asks for more time.
+            time.sleep(2 * BEAT)
             with frozen(disk.place):
-                (STATE / f"{self.run}.go").touch()
+                (self.site.state / f"{self.run}.go").touch()
                 time.sleep(LONG if act == "freeze" else BRIEFLY)
-        (STATE / f"{self.run}.go").touch()
+        (self.site.state / f"{self.run}.go").touch()
 
     def launcher(self) -> int:
         """Return the process that owns the run."""
@@ -136,9 +139,11 @@ class Plant:
 
         def remains() -> list[str]:
             found = [f"process {line}" for name in names for line in self.site.processes(name).values()]
-            pids = {one["pid"] for one in self.events()}
-            found += [f"process {pid} of the training" for pid in pids if runs(pid)]
-            return found + [f"actor {one['class_name']}" for one in self.site.ray.actors()]
+            return (
+                found
+                + self.site.alive(self.events())
+                + [f"actor {one['class_name']}" for one in self.site.ray.actors()]
+            )
 
         with contextlib.suppress(AssertionError):
             until(lambda: not remains() and self.site.all_is_free(), "nothing left", 30, every=1)
@@ -163,12 +168,6 @@ class Plant:
             [texts(folder) for folder in folders],
             left,
         )
-
-
-def runs(pid: int) -> bool:
-    """Return whether a process lives; one that has ended is collected at the end of the session."""
-    fields = leftovers.stat_fields(Path(f"/proc/{pid}"))
-    return fields is not None and fields[0] != "Z"
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from harness.stack import Values
 from harness.waiting import until
 
 HERE = Path(__file__).parent
-RESULTS = suite.REPOSITORY / "build/planted"
+RESULTS, IN_PODS = suite.REPOSITORY / "build/planted", suite.REPOSITORY / "build/planted-pods"
 VENV, CODE, DATA, STATE = (Path(name) for name in ("/opt/nemo_rl_venv", "/opt/nemo-rl", "/data", "/opt/planted"))
 BASE = ("values/accelerators/h200.yaml", "values/examples/one-gpu.yaml")
 MIDDLE = {"nemo-rl": "values/recipes/smoke.yaml", "verl": "tests/e2e/planted/values-verl.yaml"}
@@ -58,7 +58,7 @@ class Site:
     """One cluster for all plants of a session, one after the other."""
 
     def __init__(self, work: Path) -> None:
-        self.work = work
+        self.work, self.data, self.state = work, DATA, STATE
         self.programs = Programs(work / "logs")
         cluster = next(one for one in render("raycluster", "nemo-rl") if one["kind"] == "RayCluster")
         (container, *_) = cluster["spec"]["headGroupSpec"]["template"]["spec"]["containers"]
@@ -102,7 +102,7 @@ class Site:
     def all_is_free(self) -> bool:
         """Return whether nobody uses a GPU or a processor of the cluster."""
         found = self.free()
-        return found["GPU"] == [GPUS, GPUS] and found["CPU"] == [CPUS, CPUS]
+        return all(free == there for free, there in found.values())
 
     def submit(self, framework: str, name: str, values: Values, variables: dict[str, str]) -> None:
         """Submit the rendered RayJob to Ray's Jobs API under a name."""
@@ -145,6 +145,11 @@ class Site:
                     found[int(folder.name)] = leftovers.command_line(int(folder.name))
         return found
 
+    def alive(self, events: list[dict[str, Any]]) -> list[str]:
+        """Return the processes that have noted an event and still run; one that has ended is collected later."""
+        pids = {one["pid"] for one in events}
+        return [f"process {pid} of the training" for pid in pids if runs(pid)]
+
     def kill_raylet(self) -> None:
         """Kill the raylet of the GPU node, and start the node again as its kubelet does."""
         below = leftovers.descendants(self.worker)
@@ -154,6 +159,12 @@ class Site:
         (program,) = [one for one in self.programs.running if one.process.pid == self.worker]
         self.programs.end(program)
         self.start_worker()
+
+
+def runs(pid: int) -> bool:
+    """Return whether a process lives; one that has ended is collected at the end of the session."""
+    fields = leftovers.stat_fields(Path(f"/proc/{pid}"))
+    return fields is not None and fields[0] != "Z"
 
 
 def quietly(probe: Callable[[], bool]) -> bool:

@@ -21,7 +21,7 @@ from steps import Step
 MORE = 180.0
 # The moments of status.json are those of its writer, once in some seconds.
 TOLERANCE = 6.0
-REASON = re.compile(r"has shown nothing for (\d+) s, and its deadline is (\d+) s")
+REASON = re.compile(r"has shown nothing(?: new)? for (\d+) s, and its deadline is (\d+) s")
 SHOWS = re.compile(r"stalled: phase (.+?)(?: after step \d+)? has shown")
 
 
@@ -151,7 +151,7 @@ def counted_once(result: Result) -> None:
     for step in steps:
         history.add(step)
     numbers = [step.number for step in history.steps]
-    assert numbers == list(range(1, len(numbers) + 1))[-len(numbers) or 1 :] or len(numbers) >= 200, numbers
+    assert numbers == list(range(1, len(numbers) + 1)) or len(numbers) >= 200, numbers
     if not result.kind.fails and not result.orders.get("chatter"):
         assert numbers == list(range(1, result.orders["steps"] + 1)), numbers
 
@@ -174,7 +174,7 @@ def hours(result: Result, found: list[Loss]) -> None:
 
 
 def evident(result: Result) -> None:
-    """Judge the evidence: complete, readable, and with the function that stands still."""
+    """Judge the evidence: complete, readable, and with the function that hangs."""
     kind = result.kind
     if kind.evidence is None:
         return
@@ -182,20 +182,23 @@ def evident(result: Result) -> None:
     for texts in result.evidence:
         assert texts["reason.txt"].strip() in result.logs[0], texts["reason.txt"]
         assert texts["output.txt"].strip()
-        if kind.finding == "slow":
-            continue
-        whole(texts, kind.stack)
+        if kind.is_whole:
+            whole(texts, kind.stack)
 
 
 def whole(texts: dict[str, str], function: str) -> None:
     """Judge a folder whose collection was not interrupted."""
     assert "complete.txt" in texts, sorted(texts)
     assert re.search(r"\d+\.\d+/2\.0 GPU", texts["ray-status.txt"]), texts["ray-status.txt"]
-    # A trainer that stands still before it has workers has no actors: Ray's own of the job is there.
+    # A trainer that hangs before it has workers has no actors: Ray's own of the job is there.
     assert "JobSupervisor" in texts["ray-actors.txt"], texts["ray-actors.txt"]
     assert "TASK" in texts["ray-tasks.txt"].upper(), texts["ray-tasks.txt"]
     assert any(name.endswith("/processes.txt") and "ray::" in text for name, text in texts.items()), sorted(texts)
-    assert any(name.endswith("/nvidia-smi.txt") for name in texts)
+    for each in ("ray-nodes.txt", "ray-deaths.txt", "worker-logs.txt", "memory.txt", "nvidia-smi.txt"):
+        assert any(name.rpartition("/")[2] == each and text.strip() for name, text in texts.items()), (
+            each,
+            sorted(texts),
+        )
     stacks = {name: text for name, text in texts.items() if "/stacks-" in name}
     assert stacks
     assert not function or any(f"{function} (" in text for text in stacks.values()), stacks

@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from postrender.cli import main as cli
-from postrender.live import bundle
+from postrender.live import bundle, submission
 from postrender.live.evidence import Evidence
 from postrender.live.why import diagnosis, registry
+from postrender.live.why.cause import HARDWARE, UNKNOWN
+from tests.conftest import ROOT
 from tests.live import bundles
 
 HEAD, WORKER = 0, 1
@@ -214,8 +216,11 @@ PLANTS: list[tuple[str, Change]] = [
     ("image-pull", waits(HEAD, "ErrImagePull", "failed to authorize: 403 Forbidden")),
     ("secret-missing", waits(WORKER, "CreateContainerConfigError", 'secret "hf" not found')),
     ("secret-missing", waits(WORKER, "CreateContainerConfigError", "couldn't find key token in Secret rl/hf")),
-    ("container-not-made", waits(WORKER, "RunContainerError", "failed to create containerd task: nvidia hook failed")),
-    ("container-not-made", waits(WORKER, "CreateContainerError", "failed to reserve container name")),
+    (
+        "container-not-created",
+        waits(WORKER, "RunContainerError", "failed to create containerd task: nvidia hook failed"),
+    ),
+    ("container-not-created", waits(WORKER, "CreateContainerError", "failed to reserve container name")),
     ("node-check", waits(WORKER, "CrashLoopBackOff", "back-off 5m0s", "check-node", "initContainerStatuses")),
     ("node-check", ended(WORKER, 1, "Error", "check-node", "initContainerStatuses")),
     ("container-crashes", waits(HEAD, "CrashLoopBackOff", "back-off 5m0s restarting failed container")),
@@ -229,6 +234,15 @@ PLANTS: list[tuple[str, Change]] = [
     ("kueue-waits", queued),
     ("claim-not-bound", claim("Pending", 'storageclass.storage.k8s.io "zork" not found')),
     ("claim-not-bound", claim("Lost", "volume is gone")),
+    (
+        "claim-not-bound",
+        event(
+            "Pod",
+            "s-ray-gpu-2",
+            "FailedScheduling",
+            '0/9 nodes are available: persistentvolumeclaim "s-data" bound to non-existent persistentvolume "p". not',
+        ),
+    ),
     ("mount-fails", unmounted("FailedMount", "MountVolume.SetUp failed for volume data: status 403")),
     ("mount-fails", unmounted("FailedAttachVolume", "Multi-Attach error for volume pvc-1")),
     ("network-missing", unmounted("FailedCreatePodSandBox", "networks.networking.gke.io rdma-0 not found")),
@@ -287,8 +301,8 @@ PLANTS: list[tuple[str, Change]] = [
             'pods "a" is forbidden: maximum memory usage per Container is 8Gi, but limit is 64Gi',
         ),
     ),
-    ("pods-not-made", event("RayCluster", "s-ray", "FailedToCreateHeadPod", "etcdserver: request timed out")),
-    ("pods-not-made", event("RayCluster", "s-ray", "FailedToCreateWorkerPod", "unknown reason")),
+    ("pods-not-created", event("RayCluster", "s-ray", "FailedToCreateHeadPod", "etcdserver: request timed out")),
+    ("pods-not-created", event("RayCluster", "s-ray", "FailedToCreateWorkerPod", "unknown reason")),
     (
         "object-refused",
         event("RayCluster", "s-ray", "InvalidRayClusterSpec", "headGroupSpec should have at least one container"),
@@ -303,8 +317,8 @@ PLANTS: list[tuple[str, Change]] = [
             'error "Failed to get job info" run-1: Get "http://s-ray-head.rl:8265/api/jobs/run-1": dial: i/o timeout'
         ),
     ),
-    ("operator-away", unseen),
-    ("operator-away", lambda evidence: evidence.objects["rayclusters"][0].pop("status")),
+    ("operator-not-working", unseen),
+    ("operator-not-working", lambda evidence: evidence.objects["rayclusters"][0].pop("status")),
     ("deadline", of_job("DeadlineExceeded", "The RayJob has passed the activeDeadlineSeconds.")),
     ("deadline", of_job("DeadlineExceeded", "", "RUNNING")),
     (
@@ -349,6 +363,80 @@ def test_the_planted_cause_is_first(cause: str, change: Change) -> None:
     ]
 
 
+_SICK = "Allocate failed due to no healthy devices present; cannot allocate unhealthy devices nvidia.com/gpu"
+_HOOK = "failed to create containerd task: OCI runtime create failed: nvidia-container-cli: "
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        node("Ready", "Unknown", "NodeStatusUnknown", "Kubelet stopped posting node status."),
+        node("GpuXidError", "True", "XidError", "NVRM: Xid (PCI:0000:0a:00): 79, GPU has fallen off the bus"),
+        node("NVLinkFault", "True", "NvlinkDown", "link 3 is down"),
+        phase(WORKER, "UnexpectedAdmissionError", _SICK),
+        event("Pod", "s-ray-gpu-2", "UnexpectedAdmissionError", _SICK),
+        waits(WORKER, "RunContainerError", f"{_HOOK}device error: GPU-0a1b: unknown device: unknown"),
+        waits(WORKER, "RunContainerError", f"{_HOOK}initialization error: nvml error: driver not loaded: unknown"),
+        waits(WORKER, "CreateContainerError", "error running hook #0: nvml error: GPU is lost"),
+        waits(WORKER, "RunContainerError", "failed to inject CDI devices: unresolvable CDI devices nvidia.com/gpu=3"),
+    ],
+    ids=range(9),
+)
+def test_a_machine_that_has_failed_is_never_called_configuration(change: Change) -> None:
+    """These texts are chosen here, whatever the causes say of themselves."""
+    evidence = bundles.evidence()
+    change(evidence)
+    assert diagnosis.of_evidence(evidence).found[0].cause.blame in (HARDWARE, UNKNOWN)
+
+
+FULL = "Job failed, last available logs:\nOSError: [Errno 28] No space left on device: '/data/x'"
+
+
+def test_an_operator_that_has_stopped_does_not_hide_what_ray_says() -> None:
+    """The message of the RayJob is that of a job that runs."""
+    evidence = bundles.evidence()
+    job(evidence, jobDeploymentStatus="Running", jobStatus="RUNNING", message="Job is currently running.")
+    evidence.ray = {"status": "FAILED", "message": FULL}
+    unscheduled(evidence)
+    assert [each.cause.id for each in diagnosis.of_evidence(evidence).found] == ["disk-full", "cannot-be-scheduled"]
+    evidence = bundles.evidence()
+    job(evidence, jobDeploymentStatus="Running", jobStatus="RUNNING", message="Job is currently running.")
+    evidence.ray = {"status": "STOPPED", "message": "Job was intentionally stopped."}
+    assert [each.cause.id for each in diagnosis.of_evidence(evidence).found] == ["stopped"]
+
+
+@pytest.mark.parametrize("state", ["Suspending", "Retrying", "Complete"])
+def test_where_kuberay_has_ended_the_job_its_word_counts(state: str) -> None:
+    evidence = bundles.evidence()
+    job(evidence, jobDeploymentStatus=state, jobStatus="SUCCEEDED" if state == "Complete" else "")
+    evidence.ray = {"status": "STOPPED", "message": "Job was intentionally stopped."}
+    assert submission.ended_in_ray(evidence) == ""
+
+
+@pytest.mark.parametrize(("started", "first"), [("12:05", "disk-full"), ("11:00", "preempted-by-priority")])
+def test_a_preemption_after_which_another_pod_started_was_survived(started: str, first: str) -> None:
+    evidence = bundles.evidence()
+    about = {"kind": "Pod", "name": "s-ray-9"}
+    message = "Preempted by pod 11-22 on node n"
+    evidence.objects["preemptions"] = [
+        {"involvedObject": about, "reason": "Preempted", "message": message, "lastTimestamp": "2026-11-25T12:00:00Z"}
+    ]
+    running = {"name": "ray-worker", "state": {"running": {"startedAt": f"2026-11-25T{started}:00Z"}}}
+    evidence.objects["pods"][WORKER]["status"]["containerStatuses"] = [running]
+    failed(evidence, FULL)
+    assert diagnosis.of_evidence(evidence).found[0].cause.id == first
+
+
+def test_an_event_of_another_stack_whose_name_begins_alike_is_not_ours() -> None:
+    evidence = bundles.evidence()
+    about = {"kind": "Pod", "name": "s-ray2-gpu-1"}
+    evidence.objects["preemptions"] = [
+        {"involvedObject": about, "reason": "Preempted", "message": "Preempted by pod x"}
+    ]
+    failed(evidence, FULL)
+    assert [each.cause.id for each in diagnosis.of_evidence(evidence).found] == ["disk-full"]
+
+
 def test_every_cause_has_two_plants() -> None:
     from tests.live.why.test_logs import PLANTS as LOGS
 
@@ -356,6 +444,21 @@ def test_every_cause_has_two_plants() -> None:
     for cause, _ in PLANTS:
         counts[cause] += 1
     assert {cause: count for cause, count in counts.items() if count < 2} == {}
+
+
+def test_the_page_counts_the_plants() -> None:
+    from tests.live.why.test_logs import PLANTS as LOGS
+
+    def over(count: int) -> str:
+        return f"over {count // 10 * 10} times"
+
+    causes = len(registry.causes())
+    logs, shown = sum(map(len, LOGS.values())), len({cause for cause, _ in PLANTS})
+    wanted = (
+        f"plant each of the {causes} causes at least twice: {over(logs)} in the lines of a log ({len(LOGS)} causes), "
+        f"and {over(len(PLANTS))} in what a cluster shows ({shown} causes)"
+    )
+    assert wanted in (ROOT / "docs/howto/why.md").read_text("utf-8"), f"write into docs/howto/why.md: {wanted}"
 
 
 def test_a_run_that_goes_on_has_no_cause_whatever_its_log_says() -> None:
@@ -442,11 +545,50 @@ def test_an_event_of_the_second_in_which_the_run_began_is_kept() -> None:
         assert cause in [each.cause.id for each in diagnosis.of_evidence(evidence).found]
 
 
-def test_a_pod_that_waits_now_is_not_why_a_run_has_failed() -> None:
+@pytest.mark.parametrize(
+    ("log", "first"),
+    [
+        ("OSError: [Errno 28] No space left on device", "disk-full"),
+        ("RuntimeError: x", "python-error"),
+    ],
+)
+def test_a_pod_that_waits_now_is_not_why_a_run_has_failed(log: str, first: str) -> None:
     evidence = bundles.evidence()
     unscheduled(evidence)
-    of_driver("OSError: [Errno 28] No space left on device")(evidence)
-    assert [each.cause.id for each in diagnosis.of_evidence(evidence).found] == ["disk-full", "cannot-be-scheduled"]
+    of_driver(log)(evidence)
+    assert [each.cause.id for each in diagnosis.of_evidence(evidence).found] == [first, "cannot-be-scheduled"]
+
+
+def test_the_events_of_a_pod_that_waits_now_are_not_why_a_run_has_failed() -> None:
+    evidence = bundles.evidence()
+    unscheduled(evidence)
+    of_driver("RuntimeError: x")(evidence)
+    worker = pod(evidence, WORKER)
+    worker["spec"].pop("nodeName")
+    event("Pod", worker["metadata"]["name"], "FailedScheduling", "0/3 nodes are available.")(evidence)
+    evidence.objects["pods"].append(worker)
+    found = diagnosis.of_evidence(evidence).found
+    assert [each.cause.id for each in found] == ["python-error", "cannot-be-scheduled"]
+    assert found[1].count == 2
+
+
+def test_a_pod_that_waits_now_comes_before_a_symptom_of_what_was_lost() -> None:
+    evidence = bundles.evidence()
+    waits(WORKER, "RunContainerError", "failed to create containerd task: nvidia hook failed")(evidence)
+    of_driver("RuntimeError: Engine core initialization failed. See root cause above.")(evidence)
+    found = [each.cause.id for each in diagnosis.of_evidence(evidence).found]
+    assert found == ["container-not-created", "engine-died"]
+
+
+def test_a_run_whose_place_kueue_gave_away_failed_for_that() -> None:
+    """It waits for another place now, and its log shows only how its processes ended."""
+    evidence = bundles.evidence()
+    queued(evidence)
+    (condition,) = evidence.objects["workloads"][0]["status"]["conditions"]
+    condition["message"] = "Preempted to accommodate a workload (UID: 11-22) due to prioritization in the ClusterQueue"
+    of_driver("RuntimeError: x")(evidence)
+    found = [each.cause.id for each in diagnosis.of_evidence(evidence).found]
+    assert found == ["preempted-by-priority", "python-error"]
 
 
 def test_the_value_depends_on_the_pod() -> None:
@@ -504,9 +646,9 @@ DRIVER = "attempts/1/output.log"
             f"{STARTS}▶ Computing logprobs...\n",
             "step",
             PLAN,
-            f"phase logprobs ({DRIVER}:3); grpo plan counts {TOTAL}, in",
+            f"phase logprobs ({DRIVER}:3); grpo plan counts {TOTAL}; this phase adds weights while",
         ),
-        (STARTS, "step", PLAN, f"phase generation ({DRIVER}:2); grpo plan counts {TOTAL}, in this phase nothing that"),
+        (STARTS, "step", PLAN, f"phase generation ({DRIVER}:2); grpo plan counts {TOTAL}; this phase adds nothing"),
         (
             f"{STARTS}Saving checkpoint for step 7...\n",
             "",
@@ -521,7 +663,7 @@ DRIVER = "attempts/1/output.log"
         ),
         ("", "checkpoint", PLAN, "phase checkpoint (status.json); grpo plan does not judge this phase; "),
         ("", "step", PLAN, f"phase step (status.json); grpo plan counts {TOTAL}"),
-        ("", "", PLAN, f"nothing says in which phase the run was; grpo plan counts {TOTAL}"),
+        ("", "", PLAN, f"the phase of the run is not known; grpo plan counts {TOTAL}"),
         ("", "step", {}, "phase step (status.json); the bundle has no plan"),
         (
             "",

@@ -13,8 +13,8 @@ from postrender.cli import live, options
 from postrender.cli.command import Command, examples, wrong
 from postrender.cli.live import Source
 from postrender.errors import EXIT_CLEAN, EXIT_FINDINGS
-from postrender.live import status_text
-from postrender.live.status import sum_up
+from postrender.live.status import text as status_text
+from postrender.live.status.summary import sum_up
 
 
 @click.command(

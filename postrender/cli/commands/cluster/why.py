@@ -15,7 +15,7 @@ from postrender.cli import live, options
 from postrender.cli.command import Command, examples, wrong
 from postrender.cli.live import Source
 from postrender.errors import EXIT_CLEAN, EXIT_FINDINGS, InputError, Location, UnreadableError
-from postrender.live.why import diagnosis, reading
+from postrender.live.why import diagnosis, log_reader
 from postrender.live.why.diagnosis import Diagnosis
 from postrender.runlog import forms
 
@@ -54,8 +54,7 @@ def why(source: Source, log: str | None, form: str) -> int:
     found = _of_log(log) if log is not None else diagnosis.of_evidence(source.ask())
     text = json.dumps(found.as_json(), indent=2) if form == "json" else masking.text("\n".join(found.lines()))
     sys.stdout.write(f"{text}\n")
-    is_fine = found.is_healthy or (log is not None and not found.found)
-    return EXIT_CLEAN if is_fine else EXIT_FINDINGS
+    return EXIT_FINDINGS if found.is_healthy is False else EXIT_CLEAN
 
 
 def _of_log(path: str) -> Diagnosis:
@@ -70,7 +69,7 @@ def _of_log(path: str) -> Diagnosis:
 
 def _pieces(file: IO[bytes], name: str) -> Iterator[bytes]:
     """Return the pieces of a log; raise InputError if it is empty or no text."""
-    pieces = reading.pieces(file)
+    pieces = log_reader.pieces(file)
     head = next(pieces, b"")
     if not head.strip():
         raise InputError(

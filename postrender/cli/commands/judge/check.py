@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 
 import click
@@ -12,7 +11,7 @@ from postrender.check.helm_chart import Given
 from postrender.cli import options
 from postrender.cli.command import Command, examples, wrong
 from postrender.cli.judging import judging, kinds
-from postrender.cli.output import Report
+from postrender.cli.output import Report, tell
 from postrender.errors import GrpoError
 from postrender.manifests import crds
 from postrender.values.set_arguments import Argument
@@ -93,5 +92,5 @@ def check(
     findings = report.of(found)
     code = report.deliver(findings)
     if not findings:
-        sys.stderr.write(f"clean: {count} manifest{'' if count == 1 else 's'}\n")
+        tell(f"clean: {count} manifest{'' if count == 1 else 's'}\n")
     return code

@@ -13,7 +13,7 @@ from postrender.check.rendered import Target, Verdict
 from postrender.cli import options, rulebook
 from postrender.cli.command import Command, examples, wrong
 from postrender.cli.judging import judging, kinds
-from postrender.cli.output import Report
+from postrender.cli.output import Report, tell
 from postrender.errors import EXIT_CLEAN, GrpoError
 from postrender.finding import Finding
 from postrender.helm import engines
@@ -95,7 +95,7 @@ def lint(
         if model_config:
             models.add(unjudged.model_name(stack.values), model_config)
         of_values = judge_values(stack.values)
-        if fix and fixing.apply(report.of(of_values), stack.files, yes=yes):
+        if fix and fixing.apply(report.of(of_values), stack.values, command="grpo lint", yes=yes):
             stack = options.stack(files, accelerator, arguments)
             of_values = judge_values(stack.values)
         found = of_values
@@ -109,7 +109,7 @@ def lint(
     code = report.deliver(report.of(found))
     summary = _summary(stack, report.of(found), verdict, no_render=no_render, all_rules=report.of_all_rules)
     # It names the model, which may be a secret in the wrong place.
-    sys.stderr.write(secrets.mask(summary))
+    tell(secrets.mask(summary))
     return code
 
 

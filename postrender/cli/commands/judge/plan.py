@@ -22,6 +22,7 @@ from postrender.plan.cost import Cost
 from postrender.plan.phase import DOES_NOT_FIT
 from postrender.report import comparison
 from postrender.report import plan as report
+from postrender.report import text as report_text
 from postrender.report.plan import Answer
 from postrender.values import catalogue
 from postrender.values.frameworks import configuration
@@ -114,18 +115,18 @@ def plan(
     if fix and answer.changes:
         edits = planned.edits(answer.changes[0])
         finding = Finding("the run does not fit", rule="grpo plan", edits=edits)
-        if fixing.apply([finding], planned.stack.files if planned.stack else (), yes=yes):
+        if planned.stack and fixing.apply([finding], planned.stack.values, command="grpo plan", yes=yes):
             answer = _answer(on(accelerator), price)
     if answer.errors:
-        sys.stderr.write(
-            f"the values have errors, so the run may be another one: {', '.join(answer.errors)} (see grpo rules ID)\n"
-        )
+        told = "".join(f"  {what}  [{rule}]\n" for rule, what in answer.errors)
+        head = "the values have errors, so the run may be another one (see grpo rules ID):\n"
+        sys.stderr.write(report_text.visible(secrets.mask(head + told)))
     # The plan names the model, which may be a secret in the wrong place.
     text = secrets.mask(report.write(answer, form, explain=explain))
     drawing.show(text)
     if svg:
         drawing.save(text if form == "text" else secrets.mask(report.write(answer, "text", explain=explain)), svg)
-    return EXIT_FINDINGS if answer.plan.verdict == DOES_NOT_FIT else EXIT_CLEAN
+    return EXIT_FINDINGS if answer.verdict == DOES_NOT_FIT else EXIT_CLEAN
 
 
 def _configuration(
@@ -176,4 +177,4 @@ def _compare(names: Sequence[str], on: Callable[[str], Subject], price: float | 
     _tell_provisional(*subjects.values())
     answers = {name: _answer(each, price) for name, each in subjects.items()}
     drawing.show(secrets.mask(comparison.write(answers, form)))
-    return EXIT_FINDINGS if all(each.plan.verdict == DOES_NOT_FIT for each in answers.values()) else EXIT_CLEAN
+    return EXIT_FINDINGS if all(each.verdict == DOES_NOT_FIT for each in answers.values()) else EXIT_CLEAN

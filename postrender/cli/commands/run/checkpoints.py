@@ -39,7 +39,7 @@ def checkpoints(run: Run, metric: str | None, framework: str | None, form: str) 
     that a resume loads. The metric comes from the run's configuration (NeMo RL), or is the first one that the
     validation printed (verl).
 
-    The exit code is 1 if the run has no such data, and 2 if there is no such run.
+    The exit code is 1 if the run has no such data, or only a broken step to resume from, and 2 if there is no such run.
     """
     arguments = ["--json"] if form == "json" else []
     arguments += ["--metric", metric] if metric else []

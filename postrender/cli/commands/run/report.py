@@ -41,9 +41,9 @@ def report(words: Sequence[str], output: str | None, form: str, fail_on: str) ->
     """Report how a training went: findings, figures, graphs and samples, on one page that works offline.
 
     LOG is what grpo watch reads: the output of a training with NeMo RL or verl, verl's file log, an event file of
-    TensorBoard, the directory of a run, or - for stdin. A directory also has samples. Up to four runs are
-    shown side by side, with the differences of their figures. Logs of attempts that resumed one run are one run if
-    they come one after the other: cat 1.log 2.log | grpo report - -o report.html
+    TensorBoard, a run-ID.wandb file, the directory of a run, or - for stdin. A directory also has samples. Up to four
+    runs are shown side by side, with the differences of their figures. Logs of attempts that resumed one run are one
+    run if they come one after the other: cat 1.log 2.log | grpo report - -o report.html
 
     Measures that a log does not have are named, and no graph shows them. The page needs the extra report
     (pip install 'grpo-charts[report]'); json and markdown do not.
@@ -68,7 +68,7 @@ def _refuse_missing_folder(output: str | None) -> None:
     """Raise OutputError before the logs are read, which can take long."""
     if output and not os.path.isdir(folder := os.path.dirname(output) or os.curdir):
         raise OutputError(
-            f"{output}: cannot be written: there is no folder {folder}", fix="make it, or name another file"
+            f"{output}: cannot be written: there is no folder {folder}", fix="create it, or name another file"
         )
 
 

@@ -11,13 +11,6 @@ from postrender.cli.command import Command, examples, wrong
 from postrender.cli.runs import Run
 
 
-def _number(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
-    """Accept only a whole number of 1 or more."""
-    if value is not None and not (value.isdecimal() and int(value)):
-        raise wrong(f"{options.called(param)} is {value!r}, expected a number from 1")
-    return value
-
-
 @click.command(
     cls=Command,
     options_metavar=runs.USAGE,
@@ -27,12 +20,12 @@ def _number(ctx: click.Context, param: click.Parameter, value: str | None) -> st
     ),
 )
 @runs.run_options
-@click.option("--step", callback=_number, metavar="N", help="Step, counted from 1. Default: the last.")
-@click.option("--count", callback=_number, metavar="N", help="How many samples. Default: 5.")
+@click.option("--step", type=click.IntRange(min=1), metavar="N", help="Step, counted from 1. Default: the last.")
+@click.option("--count", type=click.IntRange(min=1), metavar="N", help="How many samples. Default: 5.")
 @click.option("--worst", is_flag=True, help="Show the samples with the lowest reward instead of the first.")
 @click.option("--best", is_flag=True, help="Show the samples with the highest reward instead of the first.")
 @options.output_format("text", "json")
-def samples(run: Run, step: str | None, count: str | None, form: str, *, worst: bool, best: bool) -> int:
+def samples(run: Run, step: int | None, count: int | None, form: str, *, worst: bool, best: bool) -> int:
     """Show what a training step generated, with its rewards.
 
     RUN is the name of a run in the cluster of the values files, or a directory on this machine. The output has
@@ -46,7 +39,7 @@ def samples(run: Run, step: str | None, count: str | None, form: str, *, worst: 
     given = {"--json": form == "json", "--worst": worst, "--best": best}
     arguments = [name for name, is_set in given.items() if is_set]
     for name, value in (("--step", step), ("--count", count)):
-        arguments += [name, value] if value else []
+        arguments += [name, str(value)] if value else []
     done = runs.ask("samples", run, arguments)
     sys.stdout.write(done.output)
     sys.stderr.write(done.errors)

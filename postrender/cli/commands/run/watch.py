@@ -90,8 +90,9 @@ def watch(
 ) -> int:
     """Show the steps of a training, and the signs that it does not learn or hangs.
 
-    FILE is the output of a training with NeMo RL or verl, verl's file log, or an event file of TensorBoard; - is stdin.
-    DIR is the directory of a run, where TensorBoard's files have all measures and the samples have only rewards.
+    FILE is the output of a training with NeMo RL or verl, verl's file log, an event file of TensorBoard or a
+    run-ID.wandb file; - is stdin. DIR is the directory of a run: its TensorBoard or W&B files, else the outputs of its
+    attempts, else the rewards of its samples.
 
     RAYJOB with --namespace is read in the head pod of its cluster, with kubectl: get the RayJob, list pods, and
     execute in a pod are the rights that it needs. URL is Ray's dashboard, or its page of one job; else the newest job
@@ -101,8 +102,8 @@ def watch(
     terminal a curve shows the reward of the last steps. A finding says what is wrong, why it matters and what to do;
     grpo rules run lists the signs. JSON has one object a line.
 
-    With the values files of the run, -f, the watch stops where the guard of the run would end it (job.guard.stopOn),
-    and silence is judged by its deadlines.
+    With the values files of the run, -f, signs and silence are judged by the limits and deadlines of its guard, and
+    the watch stops where the guard would end the run (job.guard.stopOn).
 
     The exit code is 0 whatever is found, 1 if a sign ended the watch, 2 if there are no steps, and 3 if the cluster
     does not answer.

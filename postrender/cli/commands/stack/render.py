@@ -15,9 +15,10 @@ from postrender.errors import EXIT_CLEAN
 from postrender.helm import commands as helm_commands
 from postrender.helm import engines
 from postrender.helm.engines import Rendered
-from postrender.helm.stack import Stack
+from postrender.helm.stack import Stack, installs_network
 from postrender.manifests import export, folds
 from postrender.terminal import console
+from postrender.values import merge
 from postrender.values.set_arguments import Argument
 
 _ALL = "all"
@@ -102,7 +103,8 @@ def render(
     The charts are rendered with a helm executable, or with the Helm in helm-python-sdk.
 
     With --commands it prints a helm command for each layer instead, with these files, to paste into a shell. They
-    install a layer or upgrade it; network is installed once per cluster. grpo installs nothing itself.
+    install a layer or upgrade it; network is installed once per cluster, and left out where it creates nothing. grpo
+    installs nothing itself.
     """
     if release and layer == _ALL:
         raise wrong("--release names one release", fix="name the layer: grpo render LAYER …")
@@ -116,6 +118,9 @@ def render(
     if commands:
         if output_dir or notes or kube_version or fold is not None:
             raise wrong("--commands prints commands, not manifests", fix="leave out the options of the manifests")
+        if layer == _ALL and not installs_network(merge.over_defaults(stack.values)):
+            layers = tuple(each for each in layers if each != "network")
+            sys.stderr.write("network is left out: with this network.mode it creates nothing\n")
         _print_commands(stack, layers, helm, release, namespace)
         _tell_left_out(left_out)
         return EXIT_CLEAN

@@ -84,6 +84,18 @@ BUSY = Cause(
         "cuda unknown error - this may be due to an incorrectly set up environment",
         "no devices were found",
         "failed to initialize nvml: unknown error",
+    )
+    # The kubelet and NVIDIA's container runtime, which make no container then.
+    + says("no healthy devices present", "cannot allocate unhealthy devices")
+    + says(
+        "nvidia-container-cli",
+        pattern=r"nvidia-container-cli: (?:device|initialization|detection) error\b.*",
+        unless="load library failed",
+    )
+    + says(
+        "failed to get device handle",
+        "nvml error",
+        pattern=r"(?:nvml error|device handle).*(?:unknown|lost|not found).*",
     ),
 )
 

@@ -131,8 +131,8 @@ OFFLINE = Cause(
     value="huggingface.offline.enabled",
 )
 
-AWAY = Cause(
-    "hub-away",
+UNREACHABLE = Cause(
+    "hub-unreachable",
     "a server outside of the cluster did not answer",
     SERVICE,
     "try again later, or fetch once with task fetch; check that pods may reach the internet",
@@ -220,8 +220,8 @@ PORT = Cause(
     "port-in-use",
     "a port is in use already",
     CONFIGURATION,
-    "something else listens there: another run on the same pod, a process of an earlier try, or one port for "
-    "two servers",
+    "find what listens on the port (ss -ltnp in the pod): another run, a process of an earlier try, or one port for "
+    "two servers; end it or change the port",
     HELPS,
     printed(
         "address already in use",

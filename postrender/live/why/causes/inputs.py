@@ -210,12 +210,23 @@ CONFIG = Cause(
         "in hydra.main",
     )
     + printed("omegaconf.errors", "configattributeerror", "configkeyerror", "configtypeerror", general=True)
-    + printed("validation error", pattern=r"\d+ validation errors? for .*|validationerror: .*")
+    + printed("validation error", pattern=r"\b\d{1,6} validation errors? for .*|validationerror: .*")
     + printed(
         "must be divisible by",
         "divisible by",
         pattern=r"^(?:\w+\.)*(?:Assertion|Value|Runtime)Error: .*divisible by.*|must be divisible by.*|"
         r"is not divisible by.*",
+    )
+    + printed(
+        "you can't train a model that has been loaded with",
+        "could not find the transformer layer class to wrap",
+    )
+    + printed("target modules", pattern=r"^ValueError: target modules .{0,500} not found in the base model")
+    + printed(
+        "not support",
+        "n't support",
+        pattern=r"^(?:\w+\.)*(?:Runtime|Value|Assertion|NotImplemented)Error: .{0,500}(?:does|do)(?: not|n't) (?:yet )?"
+        r"support\b.{0,200}\b(?:[TPDEC]P|(?:tensor|pipeline|data|expert|context)[ _-]parallel\w*)\b",
     )
     + printed("jsondecodeerror", frames=r"integrations/deepspeed|deepspeed/runtime/config|load_config")
     + printed("smaller than max_model_len", pattern=r"max_num_batched_tokens.*smaller than max_model_len.*")
@@ -249,6 +260,8 @@ NUMBERS = Cause(
         "contains nan",
         "returned nan",
         "gradient overflow",
+        # DeepSpeed with fp16.
+        "current loss scale already at minimum",
         "not finite",
         "non-finite",
         unless=r"warn|\bskip",
@@ -259,7 +272,7 @@ NUMBERS = Cause(
 )
 
 ASSERTION = Cause(
-    "rule-broken",
+    "known-to-lint",
     "the framework refuses values that grpo lint refuses before the start",
     CONFIGURATION,
     "run grpo lint with the values files: it has the numbers and what to write",

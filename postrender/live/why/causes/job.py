@@ -12,7 +12,6 @@ from postrender.live.why.cause import (
     SYMPTOM,
     UNKNOWN,
     Cause,
-    printed,
     says,
 )
 from postrender.live.why.line import EVENT, OPERATOR, POD, WAIT
@@ -34,13 +33,14 @@ NOT_SUBMITTED = Cause(
     value="ray.networkPolicy.operatorNamespace",
 )
 
-AWAY = Cause(
-    "operator-away",
-    "no KubeRay operator looks at the objects of the run",
+OPERATOR_DOWN = Cause(
+    "operator-not-working",
+    "no KubeRay operator processes the objects of the run",
     SERVICE,
-    "kubectl get deployments -A -l app.kubernetes.io/name=kuberay-operator: does it run, and watch this namespace?",
+    "check that the operator runs (kubectl get deployments -A -l app.kubernetes.io/name=kuberay-operator) and watches "
+    "this namespace",
     HELPS,
-    says("has not looked at it yet: does it run"),
+    says("has not processed it yet; check that it runs"),
 )
 
 DEADLINE = Cause(
@@ -50,8 +50,7 @@ DEADLINE = Cause(
     "set a longer job.deadlineSeconds, and raise job.attempt: the run resumes",
     SAME,
     says("deadlineexceeded", pattern=r"^DeadlineExceeded.*|(?<!PreRunning)DeadlineExceeded.*")
-    + says("activedeadlineseconds")
-    + printed("job.deadlineseconds: sigterm in 0", pattern=r"never"),
+    + says("activedeadlineseconds"),
     value="job.deadlineSeconds",
 )
 
@@ -80,7 +79,7 @@ SUBMISSION = Cause(
     "submission-failed",
     "the job could not be handed to Ray",
     CONFIGURATION,
-    "the message says why; the log of the submitter's pod has the rest",
+    "read why in the message; the log of the submitter's pod has the rest",
     SAME,
     says("submissionfailed") + says("validationfailed"),
     place=SYMPTOM,
@@ -128,7 +127,7 @@ REFUSED = Cause(
     "object-invalid",
     "the API server refuses an object",
     CONFIGURATION,
-    "the message names the fields; grpo check judges the manifest before it is applied",
+    "correct the fields that the message names; grpo check judges the manifest before it is applied",
     SAME,
     says("is invalid: ", pattern=r"[\w.]+ \\?\"[\w.-]+\\?\" is invalid: .*"),
 )
@@ -143,10 +142,10 @@ DEFINITIONS = Cause(
 )
 
 FAILED_CREATE = Cause(
-    "pods-not-made",
-    "the operator cannot make the pods of the cluster",
+    "pods-not-created",
+    "the operator cannot create the pods of the cluster",
     CONFIGURATION,
-    "the event says what the API server answers",
+    "read the API server's answer in the event, and correct what it names: quota, policy or field",
     SAME,
     says("failedtocreate", "failedcreate", pattern=r"\bFailedToCreate|\bFailedCreate\b", general=True),
     place=SYMPTOM,
@@ -203,10 +202,10 @@ SECRET = Cause(
 )
 
 CREATE = Cause(
-    "container-not-made",
-    "the node cannot make a container",
-    CONFIGURATION,
-    "the message names the reason: a command that is not in the image, a device or a driver that the node lacks",
+    "container-not-created",
+    "the node cannot create a container",
+    UNKNOWN,
+    "correct what the message names: a command that is not in the image, or a device or driver that the node lacks",
     SAME,
     says(
         "createcontainererror",

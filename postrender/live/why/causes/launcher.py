@@ -73,7 +73,7 @@ CHECK = Cause(
     "check-failed",
     "a check before the start found a mistake",
     CONFIGURATION,
-    "the lines above it name the mistake: of a reward, of the code, or of the step to resume from",
+    "correct the mistake that the lines above it name: of a reward, of the code, or of the step to resume from",
     SAME,
     printed(
         "found a mistake, see above",
@@ -90,7 +90,7 @@ TASK = Cause(
     "task-failed",
     "a task could not do its work",
     CONFIGURATION,
-    "the line says what was wrong and what to do",
+    "do what the line says",
     SAME,
     printed("grpo: failed: ", "grpo: cannot continue: ", pattern=r"grpo: (?:failed|cannot continue): .*"),
     place=ERROR,
@@ -99,7 +99,7 @@ TASK = Cause(
 
 STALLED = Cause(
     "stalled",
-    "the guard ended a trainer that stood still",
+    "the guard stopped a trainer that made no progress",
     UNKNOWN,
     "its folder evidence/ has the stacks of all processes; a phase that is only slow needs a longer "
     "job.guard.deadlines",

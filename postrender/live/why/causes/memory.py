@@ -9,8 +9,8 @@ CUDA = Cause(
     "cuda-oom",
     "a GPU had too little memory for the training",
     CONFIGURATION,
-    "smaller micro batches or shorter sequences, more tensor parallelism, activation checkpointing; "
-    "grpo plan shows the memory of each phase",
+    "use smaller micro batches, shorter sequences, more tensor parallelism or activation checkpointing; grpo plan "
+    "shows the memory of each phase",
     SAME,
     printed(
         "cuda out of memory",
@@ -125,8 +125,8 @@ OBJECTS = Cause(
     "object-store-full",
     "Ray's object store or the disk that it spills to is full",
     CONFIGURATION,
-    "smaller batches in flight, or more memory for the pods, of which the object store is a share; for a full disk, "
-    "more ephemeral storage",
+    "use smaller batches, or give the pods more memory (the object store gets a share of it); for a full disk, raise "
+    "the ephemeral storage",
     SAME,
     printed(
         "objectstorefullerror",

@@ -40,14 +40,18 @@ def _printed(lines: Sequence[Line]) -> str:
     behind = sorted(rank for rank, number in at.items() if number == least)
     silent = sorted(set(range(max(at) + 1)) - set(at))
     if len(set(at.values())) > 1:
-        return f"rank {_some(behind)} stopped first, at collective {least}; others had reached {max(at.values())}"
+        return f"{_named(behind)} stopped first, at collective {least}; others had reached {max(at.values())}"
     if silent:
-        return f"rank {_some(silent)} says nothing: the other ranks waited in collective {least} for it"
-    return f"all {len(at)} ranks that speak wait in collective {least}"
+        return f"no output of {_named(silent)}: the others waited in collective {least}"
+    if len(at) == 1:
+        return f"the only rank with output waits in collective {least}"
+    return f"all {len(at)} ranks with output wait in collective {least}"
 
 
-def _some(ranks: Sequence[int]) -> str:
-    return ", ".join(map(str, ranks[:8])) + (" …" if len(ranks) > 8 else "")
+def _named(ranks: Sequence[int]) -> str:
+    """Name ranks; of many only the first ones."""
+    listed = ", ".join(map(str, ranks[:8])) + (" …" if len(ranks) > 8 else "")
+    return f"{'rank' if len(ranks) == 1 else 'ranks'} {listed}"
 
 
 TIMEOUT = Cause(
@@ -110,12 +114,24 @@ PLUGIN = Cause(
     value="network.mode",
 )
 
+CHANNEL = Cause(
+    "nvlink-channel",
+    "NVLink between nodes does not work in the pods: they have no IMEX channel, or its daemon does not run",
+    CONFIGURATION,
+    "let the cluster have NVIDIA's DRA driver with ComputeDomains; where it cannot, set "
+    "accelerator.nccl.env.NCCL_MNNVL_ENABLE to 0: the nodes then use their network",
+    SAME,
+    printed("is available but not working on", pattern=r"mnnvl \(cliquesize \d+\).*"),
+    value="accelerator.nvlinkDomainNodes",
+    rule="clouds/nvlink-without-channel",
+)
+
 CONNECT = Cause(
     "nccl-connect",
     "ranks cannot connect to each other",
     CONFIGURATION,
-    "a NetworkPolicy or firewall between the pods, a wrong NCCL_SOCKET_IFNAME, a rank that had not started, or a "
-    "port that another group uses",
+    "check NCCL_SOCKET_IFNAME, and look for a NetworkPolicy or firewall between the pods, a rank that had not started, "
+    "or a port that another group uses",
     HELPS,
     printed(
         "socketstartconnect",

@@ -84,7 +84,7 @@ KILLED = Cause(
     "killed",
     "a process was killed from outside (SIGKILL), and nobody says why",
     UNKNOWN,
-    "often the kernel because of memory: look at the pod's last state and at the node's events",
+    "look at the pod's last state and the node's events; the usual reason is the kernel's out-of-memory killer",
     HELPS,
     printed(
         "exit code 137",
@@ -115,8 +115,8 @@ STOPPED = Cause(
     "stopped",
     "the run was stopped from outside",
     UNKNOWN,
-    "somebody deleted it or raised job.attempt, its node was drained, or its deadline came; raise job.attempt "
-    "to resume",
+    "find what stopped it (a deletion, a raised job.attempt, a drained node, its deadline), then raise job.attempt to "
+    "resume",
     HELPS,
     printed(
         "grpo: stopped by sig",
@@ -131,6 +131,8 @@ STOPPED = Cause(
         "sigterm death signal",
         "exits with return code = -15",
     )
+    # Of Slurm: a time limit, a preemption, scancel.
+    + printed("cancelled at", pattern=r"\*\*\* (?:JOB|STEP) \S+ ON .{1,200} CANCELLED AT \S+ (?:DUE TO|\*\*\*)")
     + printed("signalexception: process", pattern=r"got signal: (?:1|2|15)\b")
     + says("stopped", "job was stopped", kinds=(JOB,), pattern=r"\bSTOPPED\b.*|job was stopped.*"),
     place=SYMPTOM,
@@ -140,7 +142,7 @@ ABORTED = Cause(
     "aborted",
     "a process aborted itself",
     UNKNOWN,
-    "the last lines before it say why: a failed check in C++, or a watchdog",
+    "read the last lines before it: they name a failed check in C++, or a watchdog",
     SAME,
     printed(
         "sigabrt",
@@ -179,12 +181,26 @@ PYTHON = Cause(
     UNKNOWN,
     "read the last places of the traceback: the one in a file of yours, if there is one, is where to look",
     SAME,
-    printed("error", "exception", "exit", "timeout", "failure", "notfound", pattern=line.ERROR.pattern, general=True),
+    printed(
+        "error",
+        "exception",
+        "exit",
+        "timeout",
+        "failure",
+        "notfound",
+        pattern=line.PYTHON_ERROR.pattern,
+        # An error within a message is shown below it.
+        unless=r"^exception\b|(?:error|exception)\S*: traceback \(",
+        general=True,
+    )
+    # Alone it may be what a program prints of an error that it has handled. Its key is shorter than that of the causes
+    # with places, which know more.
+    + printed("except", pattern=r"^Exception: \S", frames=r"\S", unless=r"exception: traceback \(", general=True),
     place=ERROR,
 )
 
-ENDED_BY_OTHERS = Cause(
-    "lost-partner",
+PEER = Cause(
+    "peer-disconnected",
     "a process lost the connection to another one, which had ended before",
     UNKNOWN,
     "look for the error of the process that ended first",
@@ -201,6 +217,8 @@ ENDED_BY_OTHERS = Cause(
         "connectionabortederror",
         unless=OUTSIDE,
     )
+    # Of a data set's map().
+    + printed("subprocesses has abruptly died", pattern=r"^RuntimeError: One of the.*")
     + printed(
         "exception",
         "error",
@@ -230,11 +248,11 @@ FORK = Cause(
     value="job.env",
 )
 
-TIME = Cause(
-    "time-out",
+TIMEOUT = Cause(
+    "timeout",
     "something did not answer in time",
     UNKNOWN,
-    "the lines before it say what it waited for; another process that died or hangs looks like this",
+    "read in the lines before it what it waited for; another process that died or hangs looks like this",
     HELPS,
     printed("gettimeouterror", "raychanneltimeouterror", "timeoutexpired", "deadline_exceeded", "statuscode.deadline")
     + printed("timeouterror", pattern=r"^(?:asyncio\.|concurrent\.futures\.)?(?:\w+\.)*TimeoutError\b"),

@@ -45,9 +45,9 @@ TOKEN = Cause(
 
 ENVIRONMENT = Cause(
     "runtime-environment",
-    "Ray could not make the runtime environment of the job",
+    "Ray could not create the runtime environment of the job",
     CONFIGURATION,
-    "the lines below it say why: a package that cannot be installed, a folder that cannot be downloaded or is "
+    "read why in the lines below it: a package that cannot be installed, a folder that cannot be downloaded or is "
     "too large",
     SAME,
     printed(
@@ -141,7 +141,7 @@ ACTOR = Cause(
     "actor-died",
     "a worker of Ray died",
     UNKNOWN,
-    "the reason stands in the log of that worker: look for its last words (attempts/N/evidence/…/worker-logs.txt)",
+    "read the end of that worker's log (attempts/N/evidence/…/worker-logs.txt)",
     HELPS,
     printed(
         "actordiederror",
@@ -174,7 +174,7 @@ ENGINE = Cause(
     "engine-died",
     "the engine of vLLM or SGLang has ended",
     UNKNOWN,
-    "its reason stands above, in the output of the process EngineCore",
+    "read why in the lines above it, in the output of the process EngineCore",
     HELPS,
     printed(
         "enginedeaderror",

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from postrender.live.why.cause import CAPACITY, CONFIGURATION, HELPS, SAME, SERVICE, WAITS, Cause, printed, says
+from postrender.live.why.cause import CAPACITY, CONFIGURATION, HELPS, ORIGIN, SAME, SERVICE, WAITS, Cause, printed, says
 from postrender.live.why.line import WAIT
 
 UNSCHEDULABLE = Cause(
     "cannot-be-scheduled",
     "no node takes a pod of the run",
     CAPACITY,
-    "the line counts the nodes by what keeps each from taking the pod; make or enlarge the node pool, free "
+    "the line counts the nodes by what keeps each from taking the pod; create or enlarge the node pool, free "
     "nodes, or use the profile of your machines; where a taint keeps them out, set accelerator.tolerations",
     WAITS,
     says("is pending, it needs", pattern=r"is Pending, it needs.*")
@@ -85,7 +85,8 @@ REFUSED = Cause(
     "pod-refused",
     "the API server refuses the pods: a policy of the namespace",
     CONFIGURATION,
-    "the message names the policy: LimitRange, Pod Security or an admission webhook",
+    "change the pods, or ask an administrator to change the policy that the message names: LimitRange, Pod Security or "
+    "an admission webhook",
     SAME,
     says(
         "violates podsecurity",
@@ -148,6 +149,7 @@ PREEMPTED_BY_POD = Cause(
     "raise the priority class of the run, or let Kueue decide who goes first",
     HELPS,
     says("preemptionbyscheduler", "preempted by", "preempted to accommodate"),
+    place=ORIGIN,
     value="ray",
 )
 
@@ -208,8 +210,8 @@ PLACEMENT = Cause(
 )
 
 WEBHOOK = Cause(
-    "webhook-away",
-    "an admission webhook of the cluster does not answer, so objects cannot be made",
+    "webhook-unreachable",
+    "an admission webhook of the cluster does not answer, so objects cannot be created",
     SERVICE,
     "look at the pods behind the service that the line names",
     HELPS,

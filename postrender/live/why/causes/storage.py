@@ -74,11 +74,12 @@ CLAIM = Cause(
     "claim-not-bound",
     "a volume claim has no volume",
     CONFIGURATION,
-    "kubectl describe pvc CLAIM says why; check storage class, size and zone, or that the claim exists",
+    "kubectl describe pvc CLAIM says why; check storage class, size and zone, or that the claim exists. If it is bound "
+    "by now, the scheduler tries the pod again within 5 minutes, or at once if you delete the pod",
     SAME,
     says(
         "persistentvolumeclaim",
-        pattern=r"persistentvolumeclaim \S+(?: |: )(?:not found|is not bound|is being deleted).*|"
+        pattern=r"persistentvolumeclaim \S+(?: |: )(?:not found|is not bound|is being deleted|bound to non-existent).*|"
         r"unbound immediate PersistentVolumeClaims.*",
     )
     + says("provisioningfailed", "failedbinding")
@@ -90,7 +91,7 @@ ELSEWHERE = Cause(
     "volume-elsewhere",
     "the volume of a pod lies in another zone than the nodes, or on another node",
     CONFIGURATION,
-    "kubectl get pv shows the zone of the volume: make the nodes in that zone. A new claim, of a storage class that "
+    "kubectl get pv shows the zone of the volume: create the nodes in that zone. A new claim, of a storage class that "
     "waits for its pod (WaitForFirstConsumer), begins empty: copy the data before you delete the old one",
     SAME,
     # Where other nodes only lack room or are away, that comes first.
@@ -102,8 +103,7 @@ MOUNT = Cause(
     "mount-fails",
     "a volume cannot be mounted",
     CONFIGURATION,
-    "the message of the kubelet names the reason: rights on the bucket, a volume in another zone, a path that "
-    "is missing "
+    "correct what the kubelet's message names: rights on the bucket, a volume in another zone, a path that is missing "
     "on the node, a driver that is not installed",
     SAME,
     says("failedmount", "failedattachvolume", "failedmapvolume", "multi-attach error for volume")
@@ -112,7 +112,7 @@ MOUNT = Cause(
 )
 
 CSI = Cause(
-    "volume-away",
+    "volume-unreachable",
     "a mounted volume does not answer any more",
     SERVICE,
     "look at the volume's server and at the CSI driver or sidecar of the pod (out of memory?), then raise job.attempt",
@@ -179,9 +179,9 @@ HANG = Cause(
     "volume-slow",
     "the volume of the run answers slowly",
     SERVICE,
-    "look at the load of the volume's server; raise job.lapseSeconds if saves take that long",
+    "look at the load of the volume's server; raise job.takeoverSeconds if saves take that long",
     HELPS,
     printed("the volume has not answered for", "waiting for the volume of"),
     place=SYMPTOM,
-    value="job.lapseSeconds",
+    value="job.takeoverSeconds",
 )

@@ -38,7 +38,7 @@ PACKAGE = Cause(
     "use the image that belongs to the framework's version, or add the package to it; job.runtimeEnv installs "
     "small ones",
     SAME,
-    printed("importerror", general=True, unless="warn")
+    printed("importerror", general=True, unless=r"warn|importerror:\s*$")
     + printed(
         "modulenotfounderror",
         "no module named",
@@ -61,6 +61,11 @@ PACKAGE = Cause(
     + printed(
         "command not found",
         pattern=r"\b(?:ray|vllm|sglang|torchrun|accelerate|deepspeed): command not.*",
+    )
+    + printed(
+        "to be installed",
+        pattern=r"^\w+Error: .{0,300}\brequires? .{0,100}to be installed",
+        unless="driver|nvcc|compiler|falling back|optional",
     )
     + printed("is not installed", pattern=r"error\b[^\n]*is not installed")
     + printed(

@@ -8,7 +8,7 @@ from postrender.finding import ERROR, Finding
 from postrender.manifests.pods import mapping
 from postrender.rules.objects.manifests import Manifests
 from postrender.rules.rule import OBJECTS, Rule
-from postrender.wiring.plan import INTERFACES
+from postrender.values.profiles import INTERFACES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

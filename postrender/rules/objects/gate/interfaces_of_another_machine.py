@@ -9,7 +9,7 @@ from postrender.finding import ERROR, Finding
 from postrender.manifests.pods import mapping, sequence
 from postrender.rules.objects.manifests import Manifests
 from postrender.rules.rule import OBJECTS, Rule
-from postrender.wiring.plan import INTERFACES
+from postrender.values.profiles import DEFAULT_INTERFACE, INTERFACES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     # Names of interfaces with their networks; an entry with interfaceRef has none.
     Interfaces = dict[str, str | None]
 
-_DEFAULT = "networking.gke.io/default-interface"
 _MANAGED = "gke.networks.io/accelerator-network-profile"
 _POD_NETWORK = ("default", "pod-network")
 
@@ -84,15 +83,16 @@ def _wrong(pod: Pod, wiring: Wiring | None) -> Iterator[tuple[Path, str]]:
 
 def _default(pod: Pod, there: Interfaces, wiring: Wiring | None) -> Iterator[tuple[Path, str]]:
     """Check the interface of the default route: it is in the list, and with values it is the pod network's."""
-    name = _annotations(pod).get(_DEFAULT)
-    wanted = wiring.annotations.get(_DEFAULT) if wiring else None
+    key = DEFAULT_INTERFACE
+    name = _annotations(pod).get(key)
+    wanted = wiring.annotations.get(key) if wiring else None
     if name is None:
         if wanted:
-            yield _place(pod, INTERFACES), f"the pod has {INTERFACES} and lacks {_DEFAULT}"
+            yield _place(pod, INTERFACES), f"the pod has {INTERFACES} and lacks {key}"
     elif str(name) not in there:
-        yield _place(pod, _DEFAULT), f"{_DEFAULT} is {name}, which is not one of the interfaces {', '.join(there)}"
+        yield _place(pod, key), f"{key} is {name}, which is not one of the interfaces {', '.join(there)}"
     elif wanted and name != wanted:
-        yield _place(pod, _DEFAULT), f"{_DEFAULT} is {name}, and the pod network is {wanted}"
+        yield _place(pod, key), f"{key} is {name}, and the pod network is {wanted}"
 
 
 def _parsed(text: str) -> Json:

@@ -35,8 +35,15 @@ _OWNED: Final = (
 _PLUGIN_NET: Final = "gib"
 _EFA: Final = "vpc.amazonaws.com/efa"
 _EFA_CLASS: Final = "efa.networking.k8s.aws"
-# Variables for old versions of the plugin for EFA, each with the value that a manifest sets.
-_OBSOLETE: Final = {"RDMAV_FORK_SAFE": "1", "FI_EFA_USE_DEVICE_RDMA": "1", "NCCL_PROTO": "simple"}
+# Variables that the plugin for EFA once needed or sets itself, each with the value that a manifest sets.
+# FI_PROVIDER=efa is none: the plugin takes efa without it, too, and other programs on Libfabric read it
+# (aws-ofi-nccl src/platform-aws.cpp at 45197dfa).
+_OBSOLETE: Final = {
+    "RDMAV_FORK_SAFE": "1",
+    "FI_EFA_FORK_SAFE": "1",
+    "FI_EFA_USE_DEVICE_RDMA": "1",
+    "NCCL_PROTO": "simple",
+}
 _PAGE: Final = "https://docs.cloud.google.com/ai-hypercomputer/docs/create/gke-ai-hypercompute-custom"
 
 
@@ -112,8 +119,8 @@ RULES = (
         "nccl/obsolete-efa-variable",
         target=OBJECTS,
         severity=WARNING,
-        title="a variable for EFA is for versions of the plugin before 1.7",
-        why="RDMAV_FORK_SAFE breaks newer kernels, NCCL_PROTO=simple is slow, and the third does nothing",
+        title="a variable for EFA is for old versions of the plugin, or the plugin sets it itself",
+        why="RDMAV_FORK_SAFE breaks newer kernels, NCCL_PROTO=simple is slow, and those of FI_EFA_ do nothing",
         fix="remove it, unless the image has aws-ofi-nccl before 1.7; FI_EFA_USE_HUGE_PAGE=0 helps if a fork fails",
         source="https://github.com/aws-samples/awsome-distributed-training/blob/main/1.architectures/efa-cheatsheet.md",
         fact="kuberay/efa",

@@ -9,7 +9,7 @@ from postrender.manifests.pods import mapping, names, sequence
 from postrender.rules.objects.manifests import Manifests, joined
 from postrender.rules.objects.pods.podspec import Judged, each_pod, objects
 from postrender.rules.rule import OBJECTS, Rule
-from postrender.wiring.plan import INTERFACES
+from postrender.values.profiles import INTERFACES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

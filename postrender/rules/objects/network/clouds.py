@@ -74,9 +74,9 @@ RULES = (
     Rule(
         "network/boolean-as-count",
         target=OBJECTS,
-        severity=ERROR,
+        severity=WARNING,
         title="a pod on CoreWeave requests one rdma/ib",
-        why="rdma/ib says yes or no there; no node offers more than the cluster allows, and the pod may stay pending",
+        why="rdma/ib says yes or no there: 1 gives all devices, and a larger number only keeps other pods off the node",
         fix="write rdma/ib: 1, which gives the pod all InfiniBand devices of its node",
         source="https://docs.coreweave.com/products/networking/hpc-interconnect/use-gpudirect-rdma",
         fact="clouds/T1",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from postrender.finding import ERROR
-from postrender.manifests.pods import mapping, names, selected
+from postrender.manifests.pods import GPU, mapping, names, selected
 from postrender.rules.objects.gate.another_accelerator import others_of
 from postrender.rules.objects.pods.podspec import Judged, each_pod
 from postrender.rules.rule import OBJECTS, Rule
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from postrender.rules.objects.pods.podspec import Found
 
 _ARCH: Final = "kubernetes.io/arch"
+# A GPU that is shared or partitioned counts several times.
+_PARTS: Final = ("cloud.google.com/gke-gpu-partition-size", "cloud.google.com/gke-gpu-sharing-strategy")
 _KINDS: Final = ("spot", "flex-start")
 _GIBIBYTE: Final = 1024**3
 # Machines without a profile; values/accelerators has the facts of the others.
@@ -77,9 +79,15 @@ def _requested(pod: Judged, name: str) -> tuple[float, Path]:
 
 
 def _large(pod: Judged) -> Found:
-    room = _room(pod)
-    if not room or others_of(pod.manifests, pod.pod):
+    known, room = pod.machines(), _room(pod)
+    if not (known or room) or others_of(pod.manifests, pod.pod):
         # The requests of the values' machine are no mistake of their own.
+        return
+    asked, path = _requested(pod, GPU)
+    has_parts = any(selected(pod.spec, each) for each in _PARTS)
+    if known and not has_parts and asked > (most := max(machine.gpus for machine in known)):
+        yield path, f"the pod requests {asked:g} GPUs, and {names(known)} has {most}"
+    if not room:
         return
     cores, memory = map(max, zip(*room.values(), strict=True))
     machine = " or ".join(sorted(room))

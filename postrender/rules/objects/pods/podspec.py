@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from postrender.manifests.pods import gpus, machines, mapping, requested, sequence
-from postrender.wiring.plan import INTERFACES
+from postrender.values.profiles import INTERFACES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

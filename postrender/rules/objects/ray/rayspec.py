@@ -37,7 +37,8 @@ VALIDATION: Final = "kuberay/ray-operator/controllers/ray/utils/validation.go at
 EVENT_ONLY: Final = (
     "the operator creates no pods and reports it only in an event, long after helm install has succeeded"
 )
-_VERSION: Final = re.compile(r"\s*v?(\d+(?:\.\d+)+)")
+# The operator parses numbers of 64 bits.
+_VERSION: Final = re.compile(r"\s*v?(\d{1,18}(?:\.\d{1,18})+)(?!\d)")
 
 
 class Group:

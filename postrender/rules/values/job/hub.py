@@ -44,6 +44,23 @@ def _downloads(run: Effective) -> Iterator[Finding]:
 
 
 @TOPIC.rule(
+    "model-not-named",
+    "nemo-rl/N1",
+    _MODEL["nemo-rl"],
+    title="a run names its model",
+    why="the run ends when it loads the model: every pod has started, and the GPUs are paid for",
+    fix="write OWNER/NAME of a model on the hub, or a folder on a volume",
+    source="nemo_rl/models at v0.7.0",
+)
+def _unnamed(run: Effective) -> Iterator[Finding]:
+    # The chart refuses such a run of verl.
+    key = _MODEL["nemo-rl"]
+    loads = run.framework == "nemo-rl" and run.value("job.task") in (None, "train")
+    if loads and isinstance(name := run.at(key), str) and not name.strip():
+        yield Finding(f"{key} is empty", keys=[key])
+
+
+@TOPIC.rule(
     "model-misspelt",
     "nemo-rl/N1",
     " ".join(_MODEL.values()),

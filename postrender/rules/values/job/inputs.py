@@ -24,6 +24,9 @@ _SPLITS: Final = ("train", "validation", "test")
 _FUNCTIONS: Final = ("custom_reward_function.path", "reward.custom_reward_function.path")
 # Folders that an image brings itself.
 _OF_IMAGE: Final = ("/opt", "/usr", "/etc", "/tmp", "/proc", "/dev")  # noqa: S108 - names, no files
+# Those of every image, and those of NeMo RL's.
+_OF_EVERY: Final = re.compile(r"/(bin|dev|etc|lib|lib64|opt|proc|run|sbin|sys|usr|usr/(bin|lib|local)(/bin|/lib)?|var)")
+_OF_NEMO_RL: Final = re.compile(r"/root|/opt/(nemo-rl|ray_venvs|nemo_rl_venv(/.*)?)")
 _IMAGES: Final = ("nvcr.io/nvidia/nemo-rl", "docker.io/verlai/verl")
 _HUB: Final = re.compile(r"[\w.-]+/[\w.-]+")
 # Where NeMo RL's data sets lie: nemo_rl/data/datasets/response_datasets/ at v0.4.0 to v0.7.0.
@@ -111,6 +114,24 @@ def _is_official(run: Effective) -> bool:
 def _paths(run: Effective) -> Iterator[Finding]:
     for path, file in _unmounted(run) if _is_official(run) else ():
         yield Finding(f"{path} is {file}, and storage mounts {_mount_names(run)}", keys=[path])
+
+
+@TOPIC.rule(
+    "mount-hides-image",
+    "gke/R27 verl/D1",
+    "=storage",
+    title="no volume hides a folder with which the image works",
+    why="the programs of the image are not found, and no container starts",
+    fix="choose a folder of its own, such as /data",
+    source="NVIDIA-NeMo/RL docker/Dockerfile at v0.7.0",
+)
+def _hidden(run: Effective) -> Iterator[Finding]:
+    for name, volume in mapping(run.value("storage")).items():
+        folder = str(mapping(volume).get("mountPath") or "").rstrip("/")
+        is_of_nemo_rl = run.framework == "nemo-rl" and _is_official(run) and _OF_NEMO_RL.fullmatch(folder)
+        if is_of_nemo_rl or _OF_EVERY.fullmatch(folder):
+            path = f"storage.{name}.mountPath"
+            yield Finding(f"{path} is {folder}, and the image has files there", keys=[f"={path}"])
 
 
 @TOPIC.rule(

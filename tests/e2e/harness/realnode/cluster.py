@@ -10,7 +10,7 @@ from harness.helm import Helm
 from harness.processes import Programs
 from harness.realnode import images, machine, runtime
 from harness.realnode.machine import CONTROL_PLANE, Machine
-from harness.realnode.node import Node, remove_cgroups
+from harness.realnode.node import Node, remove_cgroups, remove_cgroups_of_killed_runs
 from harness.waiting import until
 
 # The machine on which the images are imported once, for all others and for later runs.
@@ -53,6 +53,7 @@ class RealCluster:
 
         Raises RuntimeError with a program's last log lines, AssertionError when one does not become ready.
         """
+        remove_cgroups_of_killed_runs()
         machine.make_bridge()
         prepared = self._prepare_images(contents)
         self.server.start()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from harness.realnode.machine import Machine
 
 SIZE = 64 << 20
+Runner = Callable[..., str]
 
 
 class Disk:
@@ -16,7 +17,9 @@ class Disk:
 
     def __init__(self, image: Path, place: Path, machines: Iterable[Machine]) -> None:
         self.place = place
-        self.machines = list(machines)
+        # What runs a command here, and on each machine; `mounted` has those of them that have it now.
+        self.runners: list[Runner] = [run, *(machine.run for machine in machines)]
+        self.mounted: list[Runner] = []
         with image.open("wb") as stream:
             stream.truncate(SIZE)
         run("mkfs.ext4", "-q", "-m", "0", image)
@@ -25,10 +28,9 @@ class Disk:
     def mount(self) -> None:
         """Mount it here and on all machines; what pods of later mount there is the disk."""
         self.place.mkdir(parents=True, exist_ok=True)
-        words = ("mount", "-o", "errors=remount-ro", self.device, self.place)
-        run(*words)
-        for machine in self.machines:
-            machine.run(*words)
+        for runner in self.runners:
+            runner("mount", "-o", "errors=remount-ro", self.device, self.place)
+            self.mounted.append(runner)
 
     def fail(self) -> None:
         """Let the kernel find an error in the file system; what it has not written yet is lost too."""
@@ -48,18 +50,18 @@ class Disk:
         run("e2fsck", "-p", self.device, ok=(0, 1))
         self.mount()
 
-    def unmount(self) -> None:
-        """Take it away from all machines."""
-        for machine in self.machines:
-            machine.run("umount", self.place)
-        run("umount", self.place)
+    def unmount(self, *options: str) -> None:
+        """Take it away from all machines that have it, and from here last."""
+        while self.mounted:
+            self.mounted[-1]("umount", *options, self.place)
+            self.mounted.pop()
 
     def remove(self) -> None:
-        """Give the device back, as far as it is still in use when the last mount goes."""
-        for machine in self.machines:
-            machine.run("umount", "--lazy", self.place)
-        run("umount", "--lazy", self.place)
-        run("losetup", "--detach", self.device)
+        """Give the device back, as far as it is still in use when the last mount goes; also after a failed mount."""
+        try:
+            self.unmount("--lazy")
+        finally:
+            run("losetup", "--detach", self.device)
 
 
 def run(*words: str | Path, ok: tuple[int, ...] = (0,)) -> str:

@@ -20,6 +20,8 @@ from harness.realnode.machine import CONTROL_PLANE, Machine
 from harness.waiting import until
 
 POD_NETWORK = "10.244.0.0/16"
+# Of the names of control groups; the number of the run follows.
+PREFIX = "grpo-e2e-"
 
 
 class Node:
@@ -123,7 +125,7 @@ class Node:
 
 def cgroup(node: str) -> str:
     """Name the control group below which the pods of a node live; another run has another one."""
-    return f"grpo-e2e-{os.getpid()}-{node}"
+    return f"{PREFIX}{os.getpid()}-{node}"
 
 
 def cgroups(node: str) -> list[Path]:
@@ -154,13 +156,26 @@ def remove_cgroups(node: str, seconds: float = 10) -> list[str]:
 
 def try_to_remove_cgroups(node: str) -> list[str]:
     """Remove a node's control groups as far as they are empty, and name the others."""
+    return [kept for top in cgroups(node) for kept in remove_empty(top)]
+
+
+def remove_empty(top: Path) -> list[str]:
+    """Remove a control group and those below it as far as they are empty, and name the others."""
     kept = []
-    for top in cgroups(node):
-        for folder in [*sorted((path for path in top.rglob("*") if path.is_dir()), reverse=True), top]:
-            try:
-                folder.rmdir()
-            except FileNotFoundError:
-                continue
-            except OSError:
-                kept.append(str(folder))
+    for folder in [*sorted((path for path in top.rglob("*") if path.is_dir()), reverse=True), top]:
+        try:
+            folder.rmdir()
+        except FileNotFoundError:
+            continue
+        except OSError:
+            kept.append(str(folder))
     return kept
+
+
+def remove_cgroups_of_killed_runs() -> None:
+    """Remove the control groups of runs that were killed, whose processes have ended with them."""
+    for pattern in (f"{PREFIX}*", f"*/{PREFIX}*"):
+        for group in Path("/sys/fs/cgroup").glob(pattern):
+            run = group.name.removeprefix(PREFIX).split("-")[0]
+            if not Path("/proc", run).exists():
+                remove_empty(group)

@@ -1,7 +1,7 @@
 """Stand-in for the trainer: a Ray driver with two Ray workers that prints, saves and resumes as NeMo RL or verl does.
 
-The orders of a run, `/opt/planted/RUN.json`, say which failures are planted and where. What happens goes into
-`/opt/planted/RUN.jsonl`, with seconds of the monotonic clock, which no failure changes.
+The orders of a run, RUN.json in the folder PLANTED_STATE, say which failures are planted and where. What happens goes
+into RUN.jsonl beside it, with seconds of the monotonic clock, which no failure changes and all pods of a machine share.
 """
 
 from __future__ import annotations
@@ -9,16 +9,19 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import sys
 import time
 import zipfile
 from pathlib import Path
 from typing import Any
 
-STATE = Path("/opt/planted")
+STATE = Path(os.environ.get("PLANTED_STATE", "/opt/planted"))
 Record = dict[str, Any]
 # What a phase takes when nothing is planted.
 USUAL = 0.2
+# Of a processor, for each process: a pod may have one for all.
+CPUS = 0.25
 WEIGHTS = "policy/weights/model/shard-00001-model-00001-of-00001.safetensors"
 VERL_FILES = ("model", "optim", "extra_state")
 
@@ -32,7 +35,9 @@ class Plan:
 
     def note(self, event: str, **about: Any) -> None:
         """Add an event in one write: driver and workers write into the same file."""
-        line = json.dumps({"at": time.monotonic(), "pid": os.getpid(), "event": event, **about})
+        line = json.dumps(
+            {"at": time.monotonic(), "host": socket.gethostname(), "pid": os.getpid(), "event": event, **about}
+        )
         with (STATE / f"{self.run}.jsonl").open("a") as stream:
             stream.write(f"{line}\n")
 
@@ -104,7 +109,7 @@ class Training:
         tell("Total training steps: 8" if self.is_verl else "\n▶ Setting up compute cluster...")
         self.plan.spend("loading", 0, "driver")
         # Workers outlive no driver: they are not detached.
-        rank = ray.remote(num_gpus=1, num_cpus=1)(Worker)
+        rank = ray.remote(num_gpus=1, num_cpus=CPUS)(Worker)
         self.workers = [rank.remote(self.plan.run, self.plan.driver, role) for role in ("generation", "policy")]
         self.both("loading", 0)
         if self.is_verl:
@@ -248,7 +253,7 @@ def main() -> int:
 
     ray.init(address="auto")
     if plan.orders["framework"] == "verl":
-        ray.get(ray.remote(num_cpus=1, max_retries=0)(train).remote(plan.run, plan.driver, checkpoints))
+        ray.get(ray.remote(num_cpus=CPUS, max_retries=0)(train).remote(plan.run, plan.driver, checkpoints))
     else:
         train(plan.run, plan.driver, checkpoints)
     return 0
@@ -258,9 +263,11 @@ def chatter(plan: Plan, seconds: float) -> int:
     """Print what no reader knows: a trainer of somebody's own."""
     tell("\n▶ Setting up compute cluster...")
     plan.note("fault", index=0, phase="step", step=0)
-    end = time.monotonic() + seconds
+    end, number = time.monotonic() + seconds, 0
     while time.monotonic() < end:
-        tell("iteration done, all is well")
+        # Each line is new: one that is repeated is that of a program that waits.
+        number += 1
+        tell(f"iteration {number} done, all is well")
         time.sleep(0.5)
     plan.note("end")
     return 0

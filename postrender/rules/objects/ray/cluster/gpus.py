@@ -8,6 +8,7 @@ from postrender.finding import ERROR
 from postrender.manifests.pods import GPU, mapping
 from postrender.rules.objects.ray.rayspec import Group, each_group
 from postrender.rules.rule import OBJECTS, Rule
+from postrender.values.quantity import whole
 
 if TYPE_CHECKING:
     from postrender.rules.objects.ray.rayspec import Found
@@ -18,9 +19,8 @@ _NONE: Final = ("", "NoDevFiles")
 
 def _count(group: Group) -> int:
     """Return the GPUs with which the operator starts Ray, 0 where they are not known."""
-    given = str(group.params.get("num-gpus", group.limit(GPU)))
     own = "GPU" in mapping(group.spec.get("resources"))
-    return int(given) if given.isdecimal() and not own else 0
+    return 0 if own else whole(group.params.get("num-gpus", group.limit(GPU)))
 
 
 def _hidden(group: Group) -> Found:

@@ -20,7 +20,7 @@ _CONTROLLER: Final = "kuberay/ray-operator/controllers/ray/rayjob_controller.go 
 _MODES: Final = ("K8sJobMode", "HTTPMode", "InteractiveMode", "SidecarMode")
 # The first Ray that has metadata on its command line; nightly and release candidate versions are not compared.
 _METADATA: Final = (2, 6)
-_RELEASE: Final = re.compile(r"v?(\d+)(?:\.(\d+))?(?:\.\d+)?(?:\+[-0-9A-Za-z.]+)?\Z")
+_RELEASE: Final = re.compile(r"v?(\d{1,18})(?:\.(\d{1,18}))?(?:\.\d+)?(?:\+[-0-9A-Za-z.]+)?\Z")
 
 
 def _nothing(job: Job) -> Found:

@@ -14,16 +14,15 @@ from postrender.live.client import RefusedError
 Answer = TypeVar("Answer")
 
 
-class Round:
-    """Questions with one deadline; `open` are those without an answer."""
+class Queries:
+    """Questions that are asked at once; `open` are those without an answer."""
 
-    def __init__(self, deadline: Deadline) -> None:
+    def __init__(self) -> None:
         self.open: list[str] = []
-        self._deadline = deadline
         self._came: queue.SimpleQueue[tuple[str, Callable[[], None]]] = queue.SimpleQueue()
 
     def ask(self, name: str, call: Callable[[], Answer], take: Callable[[Answer | RefusedError], None]) -> None:
-        """Start a question; `take` gets its answer, or the RefusedError that the call raises, in `answers`."""
+        """Start a question; in `answers` its answer, or the RefusedError that the call raises, goes to `take`."""
 
         def wait() -> None:
             try:
@@ -36,11 +35,11 @@ class Round:
         # As a daemon: an answer that never comes must not keep the program.
         threading.Thread(target=wait, daemon=True).start()
 
-    def answers(self) -> Iterator[str]:
-        """Take each answer as it comes and yield its name, until all have come or the time is over."""
+    def answers(self, deadline: Deadline) -> Iterator[str]:
+        """Take each answer as it comes and yield its name, until all have come or the deadline is over."""
         with contextlib.suppress(queue.Empty):
             while self.open:
-                name, take = self._came.get(timeout=self._deadline.left)
+                name, take = self._came.get(timeout=deadline.left)
                 take()
                 self.open.remove(name)
                 yield name

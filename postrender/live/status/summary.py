@@ -5,13 +5,17 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from postrender.live import by_hand, waiting
-from postrender.live.evidence import Evidence, is_ready, labels_of, name_of
-from postrender.live.waiting import Wait
+from postrender.live import by_hand, submission
+from postrender.live.evidence import Evidence
+from postrender.live.objects import is_ready, labels_of, name_of, plural
+from postrender.live.status import waiting
+from postrender.live.status.waiting import Wait
 from postrender.manifests.pods import mapping
 
-_GOOD_JOB: Final = ("RUNNING", "SUCCEEDED", "PENDING", "")
+_RUNNING: Final = "RUNNING"
+_GOOD_JOB: Final = (_RUNNING, "SUCCEEDED", "PENDING", "")
 _FAILED_JOB: Final = "Failed"
+_FAILED_IN_RAY: Final = ("FAILED", "STOPPED")
 _NOT_THERE: Final = "not there"
 
 
@@ -32,7 +36,7 @@ class Status:
 
     `releases` has each layer's release with its state, "not installed", or "unknown". `cluster` and `job` are states as
     KubeRay gives them; `reason` is why the run has failed; `record` is what the guard has written
-    (docs/howto/guard.md). `gpus` are asked for, and on nodes.
+    (docs/howto/guard.md). `gpus` are asked for, on nodes, and those of ready pods while the job runs.
     """
 
     stack: str
@@ -43,6 +47,7 @@ class Status:
     roles: tuple[Role, ...]
     gpus_wanted: int
     gpus_there: int
+    gpus_used: int
     run: str
     job: str
     reason: str
@@ -69,6 +74,7 @@ def sum_up(evidence: Evidence) -> Status:
     job = evidence.find("rayjobs", expected.job)
     state = mapping((job or {}).get("status"))
     pods = evidence.pods_of_cluster()
+    runs = state.get("jobStatus") == _RUNNING and not submission.ended_in_ray(evidence)
     scheduled = [pod for pod in pods if mapping(pod.get("spec")).get("nodeName")]
     return Status(
         expected.name,
@@ -79,9 +85,10 @@ def sum_up(evidence: Evidence) -> Status:
         _roles(evidence, pods),
         expected.gpus,
         waiting.gpus_of(scheduled),
+        waiting.gpus_of([pod for pod in scheduled if is_ready(pod)]) if runs else 0,
         expected.job,
         _job_state(evidence, job),
-        _reason(state),
+        _reason(state) or _said_by_ray(evidence),
         evidence.record,
         tuple(waiting.waits(evidence)),
         evidence.unread,
@@ -105,7 +112,7 @@ def _release(evidence: Evidence, layer: str) -> str:
 def _release_name(evidence: Evidence, layer: str) -> str:
     """Return the release that has installed a layer: Helm notes it in each object."""
     for item in evidence.expected.objects[layer]:
-        found = evidence.find(f"{item.get('kind', '')}s".lower(), name_of(item))
+        found = evidence.find(plural(str(item.get("kind", ""))), name_of(item))
         if note := mapping(mapping((found or {}).get("metadata")).get("annotations")).get("meta.helm.sh/release-name"):
             return str(note)
     return evidence.expected.releases[layer]
@@ -127,7 +134,9 @@ def _job_state(evidence: Evidence, job: dict[str, Any] | None) -> str:
         return _NOT_THERE
     state = mapping(job.get("status"))
     words = [str(state[key]) for key in ("jobDeploymentStatus", "jobStatus") if state.get(key)]
-    return ", ".join(dict.fromkeys(words)) or "not started"
+    said = submission.ended_in_ray(evidence)
+    differs = [f"but Ray says {said}"] if said else []
+    return ", ".join(dict.fromkeys([*words, *differs])) or "not started"
 
 
 def _reason(state: dict[str, Any]) -> str:
@@ -135,6 +144,15 @@ def _reason(state: dict[str, Any]) -> str:
         return ""
     said = [str(state[key]).strip() for key in ("reason", "message") if state.get(key)]
     return ": ".join(said) or "KubeRay gives no reason"
+
+
+def _said_by_ray(evidence: Evidence) -> str:
+    """Return why the job has failed, where Ray says it and KubeRay does not yet."""
+    end = submission.ended_in_ray(evidence)
+    if end not in _FAILED_IN_RAY:
+        return ""
+    said = str(evidence.ray.get("message") or "").strip()
+    return f"Ray says {end}: {said}" if said else f"Ray says {end}"
 
 
 def _roles(evidence: Evidence, pods: list[dict[str, Any]]) -> tuple[Role, ...]:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from postrender.live import times, waiting
-from postrender.live.evidence import Evidence, conditions, is_ready, name_of
-from postrender.live.why import reading
+from postrender.live import submission, times
+from postrender.live.evidence import Evidence
+from postrender.live.objects import conditions, is_ready, name_of
+from postrender.live.status import waiting
+from postrender.live.status.waiting import Wait
+from postrender.live.why import log_reader
 from postrender.live.why.line import EVENT, JOB, NODE, OPERATOR, POD, WAIT, Line
 from postrender.manifests.pods import mapping, sequence
 
@@ -15,16 +19,18 @@ _OPERATOR_LOG: Final = "operator"
 # A warning stays for an hour. A pod has survived the first when it has a node, and the others when a container of it
 # started later.
 _SCHEDULING: Final = ("FailedScheduling", "FailedScaleUp", "NotTriggerScaleUp")
-_STARTING: Final = ("FailedMount", "FailedAttachVolume", "FailedMapVolume", "FailedCreatePodSandBox")
 # These say it of an image, and else that a container ends again and again, which no start is the end of.
 _PULLING: Final = ("Failed", "BackOff")
+_PREEMPTED: Final = "Preempted"
 _UNHEALTHY: Final = "Unhealthy"
 
 
 def lines(evidence: Evidence) -> Iterator[Line]:
     """Yield what objects say about this run; what was said before it began is left out."""
     began = _began(evidence)
-    for line in (*_pods(evidence), *_events(evidence), *_nodes(evidence), *_job(evidence), *_waits(evidence)):
+    waits = waiting.waits(evidence)
+    found = (_pods(evidence), _events(evidence, waits), _nodes(evidence), _job(evidence), _waits(evidence, waits))
+    for line in itertools.chain.from_iterable(found):
         if not line.time or line.time >= began:
             yield line
 
@@ -36,10 +42,13 @@ def logs(evidence: Evidence) -> Iterator[tuple[str, Iterator[Line | None]]]:
     # KubeRay keeps the last lines of a failed job there, also when the head is gone.
     if status.get("message"):
         texts.setdefault("RayJob's message", str(status["message"]))
+    # An operator that has stopped leaves the message of a job that runs.
+    if submission.ended_in_ray(evidence) and evidence.ray.get("message"):
+        texts.setdefault("Ray's message", str(evidence.ray["message"]))
     if reason := evidence.record.get("reason"):
         texts["status.json"] = f"grpo: guard: {reason}"
     for name, text in texts.items():
-        found = reading.read(iter([text.encode()]), name)
+        found = log_reader.read(iter([text.encode()]), name)
         yield name, (_as_operator(found) if name == _OPERATOR_LOG else found)
 
 
@@ -51,7 +60,8 @@ def _as_operator(found: Iterator[Line | None]) -> Iterator[Line | None]:
 
 def has_ended(evidence: Evidence) -> bool:
     """Return whether the run has begun and failed: then what waits now is not why."""
-    return mapping(_rayjob(evidence).get("status")).get("jobStatus") in ("FAILED", "STOPPED")
+    ends = (submission.ended_in_ray(evidence), mapping(_rayjob(evidence).get("status")).get("jobStatus"))
+    return any(end in ("FAILED", "STOPPED") for end in ends)
 
 
 def _rayjob(evidence: Evidence) -> dict[str, Any]:
@@ -84,27 +94,27 @@ def _container(each: dict[str, Any], what: str, source: str, role: str, where: s
     for state in ("lastState", "state"):
         ended = mapping(mapping(each.get(state)).get("terminated"))
         if ended.get("exitCode"):
-            said = f", {str(ended['message']).strip()}" if ended.get("message") else ""
-            how = f"exit code {ended.get('exitCode')} ({ended.get('reason', 'no reason')})"
-            text = f"{what} {each.get('name')} has ended; {how}{said}{where}"
+            text = f"{what} {each.get('name')} has ended{waiting.how_ended(ended)}{where}"
             yield Line(text, source, POD, time=str(ended.get("finishedAt") or ""), role=role)
 
 
-def _events(evidence: Evidence) -> Iterator[Line]:
+def _events(evidence: Evidence, waits: Sequence[Wait]) -> Iterator[Line]:
     """Yield the warnings about objects of this stack."""
     pods = {name_of(pod): pod for pod in evidence.of("pods")}
+    pending = {name for wait in waits for name in wait.names}
     names = [evidence.expected.cluster, evidence.expected.job]
     claims = [name_of(each) for each in evidence.expected.of_kind("PersistentVolumeClaim")]
-    for event in evidence.of("events"):
+    for event in (*evidence.of("events"), *evidence.of("preemptions")):
         about = mapping(event.get("involvedObject"))
         name = str(about.get("name", ""))
         # A pod that is gone has only its events; it bears the name of its cluster.
-        ours = name in pods or name in claims or any(each and name.startswith(each) for each in names)
+        ours = name in pods or name in claims or any(each and f"{name}-".startswith(f"{each}-") for each in names)
         pod = pods.get(name, {})
         if ours and about.get("kind") != "PersistentVolumeClaim" and not _survived(event, name, pods):
             text = f"{event.get('reason')}: {event.get('message')}"
             source = f"event of {about.get('kind')} {name}"
-            yield Line(text, source, EVENT, time=times.last_seen(event), role=waiting.role_of(pod) if pod else "")
+            role = waiting.role_of(pod) if pod else ""
+            yield Line(text, source, EVENT, time=times.last_seen(event), role=role, waits=name in pending)
 
 
 def _survived(event: dict[str, Any], name: str, pods: dict[str, dict[str, Any]]) -> bool:
@@ -118,7 +128,7 @@ def _survived(event: dict[str, Any], name: str, pods: dict[str, dict[str, Any]])
     if reason == _UNHEALTHY:
         # A container that was restarted since may have been killed for it.
         return pod is not None and is_ready(pod) and start <= seen
-    is_about_start = reason in (*_SCHEDULING, *_STARTING)
+    is_about_start = reason in (*_SCHEDULING, *waiting.START_FAILURES, _PREEMPTED)
     is_about_image = reason in _PULLING and "image" in str(event.get("message")).lower()
     return (is_about_start or is_about_image) and bool(start) and seen <= start
 
@@ -161,10 +171,12 @@ def _job(evidence: Evidence) -> Iterator[Line]:
         message = str(status.get("message") or "").split("\n")[0]
         text = f"{status.get('reason') or state}: {message}"
         yield Line(text, f"RayJob {evidence.expected.job}", JOB)
+    if (end := submission.ended_in_ray(evidence)) in ("FAILED", "STOPPED"):
+        yield Line(f"{end}: {str(evidence.ray.get('message') or '').split(chr(10))[0]}", "Ray", JOB)
 
 
-def _waits(evidence: Evidence) -> Iterator[Line]:
+def _waits(evidence: Evidence, waits: Sequence[Wait]) -> Iterator[Line]:
     roles = {name_of(pod): waiting.role_of(pod) for pod in evidence.of("pods")}
-    for wait in waiting.waits(evidence):
-        names = str(waiting.Wait(wait.names, "")).rstrip(": ")
-        yield Line(wait.why, names, WAIT, role=roles.get(wait.names[0], ""))
+    for wait in waits:
+        names = str(Wait(wait.names, "")).rstrip(": ")
+        yield Line(wait.why, names, WAIT, role=roles.get(wait.names[0], ""), waits=True)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import IO, Final
 
 from postrender.live.why import registry
-from postrender.live.why.line import ERROR, Frame, Line
+from postrender.live.why.line import PYTHON_ERROR, Frame, Line
 from postrender.runlog.shared import LONGEST, words
 
 # Of a longer log the middle is not read: a training that has printed so much since has survived what stands there.
@@ -25,7 +25,7 @@ _PREFIX: Final = re.compile(
     r"^(?:\[[\w-]*\d(?:\|\d+)?\]: ?|\d+: (?=\[)|\|\s+(?=\()|(?:ERROR|"
     r"CRITICAL) \d\d-\d\d [\d:]{8} \[[^\]]+\] )+\s*"
 )
-_FRAME: Final = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
+_FRAME: Final = re.compile(r'File "([^"]+)", line (\d{1,18}), in (\S+)')
 # What shows that everything before was survived: a step that begins (NeMo RL) or has ended (verl, Megatron, TRL), and a
 # trainer that our launcher starts or that ends well.
 _PROGRESS: Final = re.compile(
@@ -129,6 +129,6 @@ class _Reader:
             frames = tuple(frame for at, who, frame in self.places if who == process and number - at < _NEAR)
             asserted = self.asserted.get(process, "") if frames and text.rstrip() == "AssertionError" else ""
             yield Line(text, self.source, order=number, process=process, frames=frames, asserted=asserted)
-            if frames and ERROR.match(text):
+            if frames and PYTHON_ERROR.match(text):
                 self.places.clear()
                 self.asserted.clear()

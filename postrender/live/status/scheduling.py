@@ -6,17 +6,26 @@ The rules are the scheduler's: https://kubernetes.io/docs/concepts/scheduling-ev
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from postrender.live.evidence import Evidence, is_ready, labels_of, name_of
+from postrender.live.evidence import Evidence
+from postrender.live.objects import is_ready, labels_of, name_of
 from postrender.manifests.pods import GPU, mapping, sequence
 from postrender.values.quantity import quantity
 
 _REFUSE: Final = ("NoSchedule", "NoExecute")
 # Resources that every pod asks for; the others are what a user rents the machine for.
 _ORDINARY: Final = ("cpu", "memory", "ephemeral-storage")
+
+# How the reasons begin for which a node does not take a pod. They follow a number of nodes, which may be one.
+NO_LABEL: Final = "without the label"
+NO_MATCH: Final = "not matching the affinity"
+NOT_READY: Final = "not ready"
+TAINT: Final = "with the taint"
+TOO_SMALL: Final = "offering only"
+IN_USE: Final = "with only"
 
 Amounts = dict[str, float]
 
@@ -83,23 +92,31 @@ def obstacles(spec: Mapping[str, Any], among: Iterable[Node]) -> list[tuple[str,
     return sorted(found.items(), key=lambda each: -len(each[1]))
 
 
+def counted(found: Sequence[tuple[str, list[str]]], total: int) -> str:
+    """Say how many of the nodes each obstacle keeps from taking a pod; empty if there is none."""
+    if not total:
+        return "The cluster has no node"
+    reasons = "; ".join(f"{len(names)} {reason}" for reason, names in found)
+    return f"Of {total} {'node' if total == 1 else 'nodes'}: {reasons}" if reasons else ""
+
+
 def _obstacle(spec: Mapping[str, Any], asked: Amounts, node: dict[str, Any], used: Amounts) -> str:
     """Return the first reason for which a node cannot take the pod, or an empty text."""
     if missing := _missing_label(spec, labels_of(node)):
         return missing
     if not is_ready(node):
-        return "are not ready"
+        return NOT_READY
     for taint in map(mapping, sequence(mapping(node.get("spec")).get("taints"))):
         if taint.get("effect") in _REFUSE and not _tolerated(taint, sequence(spec.get("tolerations"))):
             value = f"={taint['value']}" if taint.get("value") else ""
-            return f"have the taint {taint.get('key')}{value}:{taint.get('effect')}, which the pod does not tolerate"
+            return f"{TAINT} {taint.get('key')}{value}:{taint.get('effect')}, which the pod does not tolerate"
     return _too_small(asked, mapping(mapping(node.get("status")).get("allocatable")), used)
 
 
 def _missing_label(spec: Mapping[str, Any], labels: Mapping[str, Any]) -> str:
     for key, value in mapping(spec.get("nodeSelector")).items():
         if labels.get(key) != value:
-            return f"have no label {key}={value}" + (f" but {labels[key]}" if key in labels else "")
+            return f"{NO_LABEL} {key}={value}" + (f" (it is {labels[key]})" if key in labels else "")
     node = mapping(mapping(spec.get("affinity")).get("nodeAffinity"))
     required = mapping(node.get("requiredDuringSchedulingIgnoredDuringExecution"))
     terms = [mapping(each) for each in sequence(required.get("nodeSelectorTerms"))]
@@ -122,7 +139,7 @@ def unmet(expressions: Iterable[Any], labels: Mapping[str, Any]) -> str:
         }
         if not met.get(str(operator), True):
             listed = f" {', '.join(map(str, values))}" if values else ""
-            return f"do not match the affinity {key} {operator}{listed}"
+            return f"{NO_MATCH} {key} {operator}{listed}"
     return ""
 
 
@@ -148,9 +165,10 @@ def _too_small(asked: Amounts, allocatable: Mapping[str, Any], used: Amounts) ->
     for name in sorted(asked, key=lambda each: (each in (*_ORDINARY, "pods"), each != GPU, each)):
         offered = quantity(allocatable.get(name)) or 0.0
         if offered < asked[name]:
-            return f"offer {offer(name, offered)}"
-        if offered - used.get(name, 0.0) < asked[name]:
-            return f"have {offer(name, offered - used.get(name, 0.0))} of {offer(name, offered)} left"
+            return f"{TOO_SMALL} {offer(name, offered)}"
+        left = offered - used.get(name, 0.0)
+        if left < asked[name]:
+            return f"{IN_USE} {offer(name, left).partition(' ')[0]} of {offer(name, offered)} left"
     return ""
 
 

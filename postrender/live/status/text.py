@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from postrender.live import times
-from postrender.live.status import Role, Status
+from postrender.live.status.summary import Role, Status
 
 _INDENT: Final = "  "
 
@@ -20,7 +20,7 @@ def lines(status: Status, *, show_commands: bool = False) -> Iterator[str]:
     commands = status.commands if show_commands else {}
     yield f"stack {status.stack} in namespace {status.namespace}, context {status.context}"
     yield from (*_table(list(status.releases.items())), *_by_hand(commands, "releases"))
-    there = f"{status.gpus_there} of {status.gpus_wanted} GPUs on nodes"
+    there = f"{status.gpus_there} of {status.gpus_wanted} GPUs on nodes, {status.gpus_used} in use by the run"
     yield f"cluster: {status.cluster}, {there}"
     yield from _by_hand(commands, "cluster")
     yield from (*_table(list(map(_role, status.roles))), *_by_hand(commands, "pods"))
@@ -54,7 +54,7 @@ def _wanted(count: int | None) -> str:
 
 def _missing(wanted: int | None, there: int) -> str:
     missing = (wanted or 0) - there
-    return f"{missing} not made yet" if missing > 0 else ""
+    return f"{missing} not created yet" if missing > 0 else ""
 
 
 def _record(record: dict[str, Any]) -> Iterator[str]:
@@ -71,6 +71,9 @@ def _record(record: dict[str, Any]) -> Iterator[str]:
     yield ", ".join(parts)
     if record.get("heartbeat"):
         yield f"last known line {_ago(str(record['heartbeat']))}, record written {_ago(str(record.get('updated', '')))}"
+    saved = record.get("checkpoint")
+    if isinstance(saved, dict):
+        yield f"last checkpoint: step {saved.get('step')}, {_ago(str(saved.get('time', '')))}"
     hours = record.get("gpuHours")
     if isinstance(hours, dict):
         spent, lost, unsaved = (hours.get(key, 0) for key in ("spent", "lost", "unsaved"))

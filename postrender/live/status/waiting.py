@@ -1,4 +1,4 @@
-"""Say why pods of a stack do not run: not made, not scheduled, or not started."""
+"""Say why pods of a stack do not run: not created, not scheduled, or not started."""
 
 from __future__ import annotations
 
@@ -7,16 +7,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from postrender.live import scheduling, submission, times
-from postrender.live.evidence import Evidence, conditions, labels_of, name_of
+from postrender.live import submission, times
+from postrender.live.evidence import Evidence
+from postrender.live.objects import conditions, labels_of, name_of
+from postrender.live.status import scheduling
 from postrender.manifests.pods import GPU, mapping, sequence
 from postrender.values.quantity import quantity
 
 _SHOWN: Final = 3
 # What a container waits for while all is well; kubelet gives every other reason to a fault.
 _NORMAL: Final = ("ContainerCreating", "PodInitializing")
-# Warnings of the kubelet about a pod whose containers cannot be made yet.
-_MOUNTS: Final = ("FailedMount", "FailedAttachVolume", "FailedCreatePodSandBox", "FailedMapVolume")
+# Warnings about a pod that is on its node and whose containers cannot be created yet.
+START_FAILURES: Final = ("FailedMount", "FailedAttachVolume", "FailedCreatePodSandBox", "FailedMapVolume")
 
 
 @dataclass(frozen=True)
@@ -42,8 +44,8 @@ class _Room:
 
     def refusal(self, spec: dict[str, Any]) -> str:
         """Say what keeps the nodes from taking a pod; empty if nothing does, or if they are not known."""
-        if self.is_known and not self.nodes:
-            return " The cluster has no node."
+        if not self.is_known:
+            return ""
         key = json.dumps([spec.get(each) for each in ("nodeSelector", "affinity", "tolerations")])
         key += json.dumps(scheduling.requests(spec))
         if key not in self._answers:
@@ -51,11 +53,8 @@ class _Room:
         return self._answers[key]
 
     def _refusal(self, spec: dict[str, Any]) -> str:
-        against = "; ".join(
-            f"{len(names)} {'node' if len(names) == 1 else 'nodes'} {reason}"
-            for reason, names in scheduling.obstacles(spec, self.nodes)
-        )
-        return f" Of {len(self.nodes)} nodes: {against}." if against else ""
+        against = scheduling.counted(scheduling.obstacles(spec, self.nodes), len(self.nodes))
+        return f" {against}." if against else ""
 
 
 def waits(evidence: Evidence) -> list[Wait]:
@@ -101,8 +100,9 @@ def _unscheduled(pod: dict[str, Any], scheduled: dict[str, Any], room: _Room) ->
     spec = mapping(pod.get("spec"))
     if gates := [str(mapping(each).get("name")) for each in sequence(spec.get("schedulingGates"))]:
         return f"is held back by the scheduling gate {', '.join(gates)}"
-    said = str(scheduled.get("message") or "the scheduler has not looked at it yet")
-    return f"is Pending, it needs {scheduling.needs(spec)}.{room.refusal(spec)} The scheduler says: {said}"
+    message = scheduled.get("message")
+    said = f"The scheduler says: {message}" if message else "The scheduler has not processed it yet"
+    return f"is Pending, it needs {scheduling.needs(spec)}.{room.refusal(spec)} {said}"
 
 
 def _container(pod: dict[str, Any]) -> str:
@@ -115,13 +115,14 @@ def _container(pod: dict[str, Any]) -> str:
             ended = mapping(state.get("terminated"))
             if waiting.get("reason") and waiting["reason"] not in _NORMAL:
                 message = f": {waiting['message']}" if waiting.get("message") else ""
-                return f"{what} {each.get('name')} waits, {waiting['reason']}{message}{_exit(last)}"
+                return f"{what} {each.get('name')} waits, {waiting['reason']}{message}{how_ended(last)}"
             if ended and ended.get("exitCode"):
-                return f"{what} {each.get('name')} has ended{_exit(ended)}"
+                return f"{what} {each.get('name')} has ended{how_ended(ended)}"
     return ""
 
 
-def _exit(terminated: dict[str, Any]) -> str:
+def how_ended(terminated: dict[str, Any]) -> str:
+    """Say how a container has ended, as the end of a sentence; empty if it has not."""
     if not terminated:
         return ""
     message = f", {str(terminated['message']).strip()}" if terminated.get("message") else ""
@@ -130,7 +131,7 @@ def _exit(terminated: dict[str, Any]) -> str:
 
 def _mount(pod: dict[str, Any], evidence: Evidence) -> str:
     """Return the last warning of the kubelet about a pod that is on its node but has no container yet."""
-    for event in reversed(_events(evidence, "Pod", name_of(pod), _MOUNTS)):
+    for event in reversed(_events(evidence, "Pod", name_of(pod), START_FAILURES)):
         return f"is on its node and cannot start, {event.get('reason')}: {event.get('message')}"
     return ""
 
@@ -148,7 +149,7 @@ def _events(evidence: Evidence, kind: str, name: str, reasons: Sequence[str] = (
 
 
 def _objects(evidence: Evidence) -> Iterator[tuple[str, str]]:
-    """Yield the Ray objects that are missing, suspended, or whose pods cannot be made."""
+    """Yield the Ray objects that are missing, suspended, or whose pods cannot be created."""
     expected = evidence.expected
     for kind, plural, name in (
         ("RayCluster", "rayclusters", expected.cluster),
@@ -162,7 +163,7 @@ def _objects(evidence: Evidence) -> Iterator[tuple[str, str]]:
         elif not mapping(item.get("status")) and not mapping(item.get("metadata")).get("deletionTimestamp"):
             yield (
                 f"{kind} {name}",
-                "the KubeRay operator has not looked at it yet: does it run, and watch this namespace?",
+                "the KubeRay operator has not processed it yet; check that it runs and watches this namespace",
             )
         # A warning stays for an hour, also when all is well again.
         for event in _events(evidence, kind, name)[-1:] if _lacks_pods(evidence) else ():
@@ -172,12 +173,12 @@ def _objects(evidence: Evidence) -> Iterator[tuple[str, str]]:
 def _submission(evidence: Evidence) -> Iterator[tuple[str, str]]:
     """Yield a job that could have been submitted long ago."""
     if (delay := submission.delay(evidence)) is not None:
-        why = f"its job is not submitted, though all pods are ready for {times.span(delay)}"
+        why = f"its job has not been submitted, although all pods have been ready for {times.span(delay)}"
         yield f"RayJob {evidence.expected.job}", f"{why}: the operator has not reached port 8265 of the head"
 
 
 def _lacks_pods(evidence: Evidence) -> bool:
-    """Return whether pods of the Ray cluster are not made yet."""
+    """Return whether pods of the Ray cluster are not created yet."""
     wanted = sum(pod.count or 0 for _, pod in evidence.expected.roles())
     there = [pod for pod in evidence.of("pods") if labels_of(pod).get("ray.io/is-ray-node") == "yes"]
     return len(there) < wanted

@@ -1,0 +1,38 @@
+"""Read what every object of Kubernetes has: its kind, name, labels and conditions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from postrender.manifests.pods import mapping, sequence
+
+
+def plural(kind: str) -> str:
+    """Return the plural of a kind in lower case, as the API server names its resource."""
+    lower = kind.lower()
+    if lower.endswith("y"):
+        return f"{lower[:-1]}ies"
+    return f"{lower}es" if lower.endswith("s") else f"{lower}s"
+
+
+def name_of(item: Mapping[str, Any]) -> str:
+    """Return the name of an object."""
+    return str(mapping(item.get("metadata")).get("name", ""))
+
+
+def labels_of(item: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the labels of an object."""
+    return mapping(mapping(item.get("metadata")).get("labels"))
+
+
+def conditions(item: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the conditions of an object by their type."""
+    found = map(mapping, sequence(mapping(item.get("status")).get("conditions")))
+    return {str(each.get("type")): each for each in found}
+
+
+def is_ready(item: Mapping[str, Any]) -> bool:
+    """Return whether a pod or a node is ready and stays."""
+    stays = "deletionTimestamp" not in mapping(item.get("metadata"))
+    return stays and conditions(item).get("Ready", {}).get("status") == "True"

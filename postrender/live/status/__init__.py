@@ -1,0 +1,1 @@
+"""Sum up what runs, and say what does not run waits for."""
