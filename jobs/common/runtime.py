@@ -12,6 +12,8 @@ from typing import Any
 Record = dict[str, Any]
 STOP_SIGNALS = {signal.SIGTERM, signal.SIGINT}
 NEVER, now = float("inf"), time.monotonic
+# A signal is noticed within this time.
+LOOK_SECONDS = 0.05
 
 
 class JobError(Exception):
@@ -33,10 +35,22 @@ def say(text: str) -> None:
     print("grpo: " + text.encode("ascii", "backslashreplace").decode(), flush=True)
 
 
+def wait_for_signal(signals: set[signal.Signals], duration: float) -> signal.struct_siginfo | None:
+    """Wait for one of these blocked signals; return it, or None after `duration` seconds.
+
+    A wait of Python that ends late, because its process was stopped, frozen or traced meanwhile, returns a signal that
+    nobody has sent (signal.sigtimedwait of 3.10 to 3.13). A wait of 0 s cannot be interrupted.
+    """
+    deadline = now() + duration
+    while (info := signal.sigtimedwait(signals, 0)) is None and (left := deadline - now()) > 0:
+        time.sleep(min(left, LOOK_SECONDS))
+    Progress.at = now()
+    return info
+
+
 def pause(duration: float) -> None:
     """Wait for a number of seconds; raise StopRequestError when a stop signal has arrived or arrives meanwhile."""
-    info, Progress.at = signal.sigtimedwait(STOP_SIGNALS, duration), now()
-    if info:
+    if info := wait_for_signal(STOP_SIGNALS, duration):
         raise StopRequestError(info.si_signo)
 
 

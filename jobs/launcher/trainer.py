@@ -15,7 +15,7 @@ from types import TracebackType
 
 from exit_cause import MemoryKills
 from owner import BEAT, GRACE, Owner
-from runtime import NEVER, STOP_SIGNALS, Progress, now, say
+from runtime import NEVER, STOP_SIGNALS, now, say, wait_for_signal
 
 # What outlives a trainer, and a log on a volume that hangs, hold up the end no longer than this.
 PATIENCE = min(5.0, GRACE)
@@ -167,7 +167,7 @@ def supervise(words: list[str], owner: Owner, mask: set[int], watch: Watch) -> t
         elif kill_at == NEVER and not received and (reason := watch.look(paused)):
             kill_at = trainer.stop(reason, now() + watch.grace, kill_at)
         # Whether it has ended is asked right after the wait: nobody judges a trainer that is gone.
-        info, Progress.at = signal.sigtimedwait(WATCHED, BEAT / 5), now()
+        info = wait_for_signal(WATCHED, BEAT / 5)
         if info and info.si_signo in STOP_SIGNALS and info.si_signo not in received:
             received.add(info.si_signo)
             trainer.forward(info)

@@ -18,14 +18,16 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import FrameType
-from typing import Any, NoReturn
+from typing import Any
 
 # A judgement takes milliseconds. Less than the 5 s of math-verify, which then calls the answer wrong and says nothing.
 SECONDS = 4.0
 # The child imports its libraries first, perhaps from a slow disk.
 START_SECONDS = 60.0
+# The time between two signals to a function whose time is over.
+AGAIN_SECONDS = 0.2
 
 
 class OutOfTimeError(BaseException):
@@ -88,10 +90,8 @@ def within(seconds: float, function: Callable[..., Any], *arguments: Any) -> Any
     In the main thread a signal ends it. In another thread it runs in a thread of its own, which is left behind if the
     exception does not reach it.
     """
-    if threading.current_thread() is threading.main_thread():
-        with alarm(seconds):
-            return function(*arguments)
-    return in_thread(seconds, function, *arguments)
+    limit = in_main_thread if threading.current_thread() is threading.main_thread() else in_thread
+    return limit(seconds, function, *arguments)
 
 
 def out_of_time(seconds: float, frame: FrameType | None) -> OutOfTimeError:
@@ -100,15 +100,22 @@ def out_of_time(seconds: float, frame: FrameType | None) -> OutOfTimeError:
     return OutOfTimeError(f"it did not end within {seconds:g} s{place}; {longer}")
 
 
-@contextlib.contextmanager
-def alarm(seconds: float) -> Iterator[None]:
-    def end(number: int, frame: FrameType | None) -> NoReturn:
-        raise out_of_time(seconds, frame)
+def in_main_thread(seconds: float, function: Callable[..., Any], *arguments: Any) -> Any:
+    runs = True
+
+    def end(number: int, frame: FrameType | None) -> None:
+        if runs:
+            raise out_of_time(seconds, frame)
 
     before = signal.signal(signal.SIGALRM, end)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
-        yield
+        try:
+            # If the process is paused when its time is over, the kernel may give the signal to another thread, and a
+            # wait of this one goes on. The next signal ends it.
+            signal.setitimer(signal.ITIMER_REAL, seconds, AGAIN_SECONDS)
+            return function(*arguments)
+        finally:
+            runs = False
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before or signal.SIG_DFL)

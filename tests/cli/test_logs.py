@@ -126,7 +126,7 @@ def test_a_cluster_that_hangs_is_said_in_time(
 def test_a_long_rendering_leaves_the_cluster_less_time() -> None:
     at = time.monotonic()
     assert deadline.after(at).seconds == deadline.PATIENCE
-    assert 3.0 < deadline.after(at - 3).seconds <= 4.0
+    assert 3.0 < deadline.after(at - 2).seconds <= 5.0
     assert deadline.after(at - 60).seconds == 3.0
 
 

@@ -401,11 +401,11 @@ def test_a_save_may_hold_up_the_owner_record_for_longer_than_a_step(site: Site, 
     """6 s are two thirds of the lapse, and 45 s half of the time of a successor."""
     launch = start(site, "--time", f"{phase}@2=15", takeoverSeconds=90, lapse=9)
     record, kept, pipe = (site.directory / name for name in ("owner.json", "kept", "pipe"))
-    until(lambda: f"Saving checkpoint for step {1 if phase == 'step' else 2}" in launch.output, "the phase")
-    # With the next heartbeat but one the record says what this phase may take.
-    beat = site.record()["beat"]
+    launch.says("Saving checkpoint for step 2" if phase == "checkpoint" else "Step 2/4")
+    # The record says what this phase may take once the guard has read the line; until then it may be the one before.
+    beat, lapse = site.record()["beat"], 67.5 if phase == "checkpoint" else 9
     until(lambda: site.record()["beat"] >= beat + 2, "two heartbeats")
-    assert site.record()["lapse"] == (67.5 if phase == "checkpoint" else 9)
+    until(lambda: site.record()["lapse"] == lapse, "the record of the phase")
     while not record.is_fifo():
         # A heartbeat that was being written may put the record back.
         kept.write_bytes(record.read_bytes())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import importlib
 import importlib.util
 import json
@@ -182,6 +184,40 @@ def test_a_file_of_ones_own_has_a_limit_of_its_own(
         while threading.active_count() > threads and time.monotonic() < deadline:
             time.sleep(0.01)
         assert threading.active_count() == threads
+
+
+WAITS = """
+import os, sys, threading, time
+sys.path.insert(0, sys.argv[1])
+import reward_limits
+for _ in range(8):
+    threading.Thread(target=os.read, args=(os.pipe()[0], 1), daemon=True).start()
+print("ready", flush=True)
+reward_limits.within(1.0, time.sleep, 600)
+"""
+
+
+@pytest.mark.full
+def test_a_process_that_was_paused_when_the_time_was_over_goes_on() -> None:
+    """The kernel then gives the signal to a thread that does not wait: most times, so there are several processes."""
+    words = [sys.executable, "-c", WAITS, str(Path(limits.__file__).parent)]
+    pipe = subprocess.PIPE
+    with contextlib.ExitStack() as stack:
+        processes = [
+            stack.enter_context(subprocess.Popen(words, stdout=pipe, stderr=pipe, text=True)) for _ in range(6)
+        ]
+        for process in processes:
+            stack.callback(process.kill)
+        for process in processes:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n"
+            process.send_signal(signal.SIGSTOP)
+        time.sleep(1.5)
+        for process in processes:
+            process.send_signal(signal.SIGCONT)
+        for process in processes:
+            _, error = process.communicate(timeout=30)
+            assert "reward_limits.OutOfTimeError: it did not end within 1 s" in error
 
 
 @EVERYWHERE

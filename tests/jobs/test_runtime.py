@@ -1,0 +1,52 @@
+"""Waiting for signals in a process that is paused itself."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from typing import Any
+
+import pytest
+
+from tests.programs import PROGRAMS
+
+PAUSES = """
+import signal, sys
+sys.path.insert(0, sys.argv[1])
+import runtime
+signal.pthread_sigmask(signal.SIG_BLOCK, runtime.STOP_SIGNALS)
+print("ready", flush=True)
+for _ in range(4):
+    runtime.pause(0.3)
+"""
+
+
+def test_a_pause_of_the_process_is_no_signal() -> None:
+    """A frozen container or a debugger: signal.sigtimedwait answers with a signal that nobody has sent."""
+    words = [sys.executable, "-c", PAUSES, str(PROGRAMS["runtime"].parent)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        for _ in range(2):
+            time.sleep(0.1)
+            process.send_signal(signal.SIGSTOP)
+            time.sleep(0.4)
+            process.send_signal(signal.SIGCONT)
+        _, error = process.communicate(timeout=30)
+    assert (process.returncode, error) == (0, "")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_stop_signal_ends_a_pause(jobs: Any, number: signal.Signals) -> None:
+    runtime = jobs("runtime")
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, runtime.STOP_SIGNALS)
+    try:
+        signal.raise_signal(number)
+        with pytest.raises(runtime.StopRequestError) as error:
+            runtime.pause(60)
+        assert error.value.args == (number,)
+        runtime.pause(0)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
