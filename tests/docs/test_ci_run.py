@@ -37,9 +37,10 @@ with subprocess.Popen(words) as suite:
 sys.exit({2: 124, 9: 137}[int(os.environ["SIGNAL"])])
 """
 MAKE = f"""
-import os, pathlib, sys
+import os, pathlib, signal, sys
 if sys.argv[1:] == ["e2e-node"]:
     if "TESTS" not in os.environ:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
         pathlib.Path("hangs").touch()
         __import__("time").sleep(600)
     options = ["-p", "harness.progress", "-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", "."]

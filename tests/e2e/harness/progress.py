@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -40,4 +41,6 @@ class Progress:
 def pytest_configure(config: pytest.Config) -> None:
     """Keep the progress in the folder that the environment names."""
     if folder := os.environ.get(FOLDER):
+        # The cut is a SIGINT, which a shell ignores in what it starts in the background.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         config.pluginmanager.register(Progress(Path(folder)))
