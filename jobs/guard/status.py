@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from files import read_json, write_atomically
-from owner import BEAT
+from owner import BEAT, LAPSE
 from runtime import Record, say
 
 NAME: Final = "status.json"
 FINDINGS: Final = 50
-PATIENCE: Final = min(5.0, 2 * BEAT)
+PATIENCE: Final = min(5.0, LAPSE / 2)
 
 
 def timestamp() -> str:

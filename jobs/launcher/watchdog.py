@@ -21,7 +21,11 @@ class Watchdog:
     def watch(self) -> None:
         """Look several times a heartbeat; the program ends without this thread."""
         while True:
+            looked = now()
             threading.Event().wait(BEAT / 5)
+            if now() - looked > STALL:
+                # This process was paused itself, and its main thread has had no time to show progress either.
+                continue
             silent = now() - Progress.at
             if (silent > STALL) != self.told:
                 self.told = not self.told

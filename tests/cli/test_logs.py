@@ -59,13 +59,22 @@ def test_the_last_lines(grpo: Run, cluster: Cluster) -> None:
 
 @pytest.mark.full
 def test_the_last_lines_are_followed(grpo: Run, cluster: Cluster) -> None:
-    """Across programs in the pod that end, and to the end of the job: nothing is lost, nothing comes twice."""
+    """Across programs in the pod that end, and to the end of the job: nothing is lost, nothing comes twice.
+
+    The second program in the pod begins after the last line there was.
+    """
     cluster.write(TEXT)
     work = subprocess.Popen(
         [
-            *("sh", "-c", 'for n in 21 22 23; do sleep 0.9; echo "line $n" >> "$1"; done; mv "$2" "$3"', "sh"),
+            *(
+                "sh",
+                "-c",
+                'until [ "$(grep -c ^exec "$4")" -ge 2 ]; do sleep 0.1; done; for n in 21 22 23; do sleep 0.9; '
+                'echo "line $n" >> "$1"; done; mv "$2" "$3"',
+                "sh",
+            ),
             str(cluster.folder / "tmp/ray/session_latest/logs/job-driver-job-1.log"),
-            *(str(cluster.folder / name) for name in ("ended.json", "rayjob.json")),
+            *(str(cluster.folder / name) for name in ("ended.json", "rayjob.json", "calls")),
         ]
     )
     cluster.state("SUCCEEDED", "Complete")

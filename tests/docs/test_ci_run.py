@@ -45,6 +45,8 @@ if sys.argv[1:] == ["e2e-node"]:
         __import__("time").sleep(600)
     options = ["-p", "harness.progress", "-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", "."]
     os.environ["PYTHONPATH"] = {str(ROOT / "tests/e2e")!r}
+    # As in what a shell starts in the background.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.execv(sys.executable, [sys.executable, "-m", "pytest", *options, "-k", os.environ["TESTS"], "suite.py"])
 """
 PROGRAMS = {"bin/timeout": TIMEOUT, "bin/make": MAKE, "bin/apt-get": "", ".venv/bin/python": ""}

@@ -35,7 +35,7 @@ MODULES = (
 VERSION = "grpo-job 0.0.0, sha256 00"
 TRAINER = Path(__file__).with_name("trainer.py")
 # An owner stops its trainer after two thirds of a lapse: a busy machine may hold up a write for seconds.
-BEAT, LAPSE, WAIT = 0.1, 6.0, 20.0
+BEAT, LAPSE, WAIT = 0.1, 6.0, 60.0
 # Seconds until a condition is given up: a busy machine may take long, and a test that fails may too.
 LIMIT = 120.0
 # Seconds within which what must happen at once has happened on a busy machine; otherwise it would take far longer.

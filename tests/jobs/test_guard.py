@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import time
 from pathlib import Path
@@ -206,9 +207,9 @@ def test_evidence_that_hangs_holds_nothing(site: Site) -> None:
     slow = site.tmp / "bin" / "nvidia-smi"
     slow.write_text("#!/bin/sh\nsleep 120\n")
     slow.chmod(0o755)
-    launch = start(site, "--stall", "step@2", settings=guard("step", restarts=0, evidenceSeconds=2))
+    launch = start(site, "--stall", "step@2", settings=guard("step", restarts=0, evidenceSeconds=8))
     assert launch.wait() == 1, launch.output
-    assert "the evidence is incomplete after 2 s (job.guard.evidenceSeconds)" in launch.output
+    assert "the evidence is incomplete after 8 s (job.guard.evidenceSeconds)" in launch.output
     assert (evidence(site)[0] / "output.txt").exists()
     nothing_is_left(site)
 
@@ -264,7 +265,7 @@ def test_new_output_at_the_begin_of_a_stall_is_no_reason_not_to_judge(site: Site
     )
     launch = begin(site, command=["python3", "-c", script, str(site.stamps)], guard=guard("firstStep", floor=6))
     assert launch.wait() == 0, launch.output
-    assert "phase first step has shown nothing new for 6 s" in launch.output
+    assert re.search(r"phase first step has shown nothing new for \d+ s, and its deadline is 6 s", launch.output)
     assert [finding["sign"] for finding in status(site)["findings"]] == ["stalled"]
 
 
@@ -312,7 +313,7 @@ def test_a_trainer_that_hangs_before_its_first_known_line_is_stopped(site: Site,
 def test_the_start_of_a_known_program_with_steps_of_its_own_is_not_stopped(site: Site) -> None:
     """It loads as NeMo RL does, and then prints what no reader knows."""
     script = "import time\nprint('▶ Setting up compute cluster...', flush=True)\n" + (
-        "for count in range(50): print('iteration', count, flush=True); time.sleep(0.1)\n"
+        "for count in range(100): print('iteration', count, flush=True); time.sleep(0.1)\n"
     )
     launch = run_script(site, script)
     assert launch.wait() == 0, launch.output
@@ -322,7 +323,7 @@ def test_the_start_of_a_known_program_with_steps_of_its_own_is_not_stopped(site:
 @pytest.mark.full
 def test_a_long_start_with_new_output_is_no_stall_and_its_steps_are_watched(site: Site) -> None:
     """It cannot judge for a while, and can when it understands a step."""
-    script = "import os, sys, time\nfor count in range(45): print('shard', count, flush=True); time.sleep(0.1)\n"
+    script = "import os, sys, time\nfor count in range(90): print('shard', count, flush=True); time.sleep(0.1)\n"
     script += f"os.execv(sys.executable, [sys.executable, {str(TRAINER)!r}, *sys.argv[1:]])\n"
     words = ["python3", "-c", script, str(site.stamps), str(site.directory / "checkpoints"), "--stall", "step@3"]
     launch = begin(site, command=words, guard=guard("loading", "step"))
@@ -360,7 +361,7 @@ def end_while_paused(launch: Launch, site: Site) -> None:
 
 
 def test_what_a_trainer_printed_last_is_noted_when_the_launcher_was_paused_meanwhile(site: Site) -> None:
-    launch = start(site, "--time", "step@3=1.5", takeoverSeconds=90, lapse=60)
+    launch = start(site, "--time", "step@3=6", takeoverSeconds=90, lapse=60)
     end_while_paused(launch, site)
     assert (status(site)["step"], status(site)["phase"]) == (4, "ended")
 
@@ -368,7 +369,7 @@ def test_what_a_trainer_printed_last_is_noted_when_the_launcher_was_paused_meanw
 def test_a_sign_in_the_last_output_of_a_training_that_went_well_stops_nothing(site: Site) -> None:
     settings = guard(stopOn={"not-a-number": {"steps": 1}})
     launch = start(
-        site, "--time", "step@3=1.5", "--loss", "nan", "--bad-from", 4, settings=settings, takeoverSeconds=90, lapse=60
+        site, "--time", "step@3=6", "--loss", "nan", "--bad-from", 4, settings=settings, takeoverSeconds=90, lapse=60
     )
     end_while_paused(launch, site)
     assert [finding["sign"] for finding in status(site)["findings"]] == ["not-a-number"]
@@ -380,7 +381,7 @@ def test_a_training_that_ends_well_before_it_is_stopped_is_not_called_stopped(si
     slow.write_text("#!/bin/sh\nsleep 30\n")
     slow.chmod(0o755)
     settings = guard(stopOn={"not-a-number": {"steps": 1}})
-    launch = start(site, "--loss", "nan", "--bad-from", 3, "--time", "step@4=2", settings=settings)
+    launch = start(site, "--loss", "nan", "--bad-from", 3, "--time", "step@4=6", settings=settings)
     assert launch.wait() == 0, launch.output
     assert "collecting evidence" in launch.output
     last = status(site)["findings"][-1]["text"]
@@ -496,7 +497,7 @@ def test_evidence_that_cannot_be_written_does_not_keep_the_restart(site: Site) -
 def test_a_launcher_that_is_killed_counts_its_loss_at_the_next_start(site: Site) -> None:
     launch = start(site, "--steps", 3, "--stall", "step@3", settings=guard())
     until(lambda: moments(site, "stalls"), "the third step")
-    time.sleep(6 * BEAT)
+    until(lambda: (site.directory / "status.json").exists() and status(site).get("step") == 2, "the record of step 2")
     launch.process.kill()
     launch.wait()
     nothing_is_left(site)

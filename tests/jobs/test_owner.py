@@ -27,7 +27,7 @@ def rewrite(path: Path, **changes: Any) -> None:
 
 def test_the_record_says_who_owns_the_run(site: Site) -> None:
     job = json.dumps({"runtime_env": {}, "metadata": {"job_submission_id": "gemma3-gsm8k-1-abc"}})
-    launch = site.start_plan(site.plan(command=site.trainer("--run", 0.5)), RAY_JOB_CONFIG_JSON_ENV_VAR=job)
+    launch = site.start_plan(site.plan(command=site.trainer("--run", 6)), RAY_JOB_CONFIG_JSON_ENV_VAR=job)
     site.trains("trainer")
     until(lambda: site.record()["beat"] >= 2, "beats")
     record = site.record()
@@ -120,13 +120,14 @@ def test_racing_successors_run_one_after_the_other(site: Site, how: str) -> None
 
 @pytest.mark.full
 def test_only_the_newest_of_the_waiting_attempts_trains(site: Site) -> None:
-    first = site.start("--run", 1.5)
+    first = site.start("--run", 60)
     site.trains(1)
     second = site.start(attempt=2)
-    second.says("owns the run")
+    second.says("attempt 1 (host")
     third = site.start(attempt=3)
-    third.says("owns the run")
-    assert (first.wait(), second.wait(), third.wait()) == (0, 1, 0)
+    third.says("attempt 1 (host")
+    first.signal(signal.SIGTERM)
+    assert (first.wait(), second.wait(), third.wait()) == (128 + signal.SIGTERM, 1, 0)
     assert "attempt 3 of gemma3-gsm8k exists and this is attempt 2" in second.output
     assert [name for _, _, name in site.intervals()] == ["1", "3"]
     site.never_two()
@@ -174,12 +175,13 @@ def test_a_deleted_record_stops_the_trainer(site: Site) -> None:
 def test_a_late_write_of_an_earlier_owner_is_overruled(site: Site) -> None:
     assert site.start().wait() == 0
     late = (site.directory / "owner.json").read_text(encoding="utf-8")
-    second = site.start("--run", 1, attempt=2)
+    second = site.start("--run", 60, attempt=2)
     site.trains(2)
     (site.directory / "late").write_text(late, encoding="utf-8")
     (site.directory / "late").replace(site.directory / "owner.json")
     until(lambda: site.record()["term"] == 2, "the owner writes its record again")
-    assert second.wait() == 0
+    second.signal(signal.SIGTERM)
+    assert second.wait() == 128 + signal.SIGTERM
 
 
 @pytest.mark.full
@@ -189,7 +191,7 @@ def test_a_frozen_owner_stops_when_it_wakes_and_its_successor_goes_on(site: Site
     trainer = site.trainer_pid(1)
     for pid in (trainer, first.process.pid):
         os.kill(pid, signal.SIGSTOP)
-    second = site.start("--run", 1.5, attempt=2)
+    second = site.start("--run", 5, attempt=2)
     site.trains(2)
     for pid in (first.process.pid, trainer):
         os.kill(pid, signal.SIGCONT)
@@ -202,13 +204,14 @@ def test_a_frozen_owner_stops_when_it_wakes_and_its_successor_goes_on(site: Site
 
 
 def test_lost_storage_stops_the_trainer_before_a_successor_may_start(site: Site) -> None:
-    launch = site.start("--run", 30, "--deaf")
+    site.environment["GRPO_OWNER_LAPSE_SECONDS"] = "18"
+    launch = site.start("--run", 60, "--deaf")
     site.trains(1)
     gone = time.monotonic()
     site.directory.rename(site.tmp / "elsewhere")
     assert launch.wait() == 1
     assert "could not be written" in launch.output
-    assert site.intervals()[0][1] - gone < LAPSE
+    assert site.intervals()[0][1] - gone < 18
 
 
 @pytest.mark.full
@@ -336,7 +339,8 @@ def test_a_write_that_hangs_or_fails_counts_with_the_shorter_time(site: Site) ->
 
 @pytest.mark.full
 def test_a_short_loss_of_the_storage_is_survived(site: Site) -> None:
-    launch = site.start("--run", 1.5)
+    site.environment["GRPO_OWNER_LAPSE_SECONDS"] = "12"
+    launch = site.start("--run", 8)
     site.trains(1)
     site.directory.rename(site.tmp / "elsewhere")
     launch.says("cannot write the owner record")
@@ -404,9 +408,9 @@ def test_a_stop_while_waiting_ends_at_once_and_touches_nothing(site: Site) -> No
 
 
 def test_a_stop_while_taking_over_releases_the_run(site: Site) -> None:
-    site.environment["GRPO_OWNER_BEAT_SECONDS"] = "4"
-    site.environment["GRPO_OWNER_LAPSE_SECONDS"] = "16"
-    launch = site.start()
+    site.environment["GRPO_OWNER_BEAT_SECONDS"] = "10"
+    site.environment["GRPO_OWNER_LAPSE_SECONDS"] = "40"
+    launch = site.start(takeoverSeconds=60)
     until((site.directory / "owner.json").exists, "the record")
     launch.signal(signal.SIGINT)
     assert launch.wait(SOON) == 128 + signal.SIGINT
@@ -434,7 +438,10 @@ def test_a_store_that_tells_no_second_creator_still_has_one_owner(site: Site, ca
     launch.create_exclusively = create_without_exclusion
     (site.directory / "owners").mkdir(parents=True)
     owners = [launch.Owner(site.plan(attempt), site.directory, WAIT) for attempt in (1, 2, 3)]
+    # A busy machine may hold up a thread for longer than the pause that follows the write of each.
+    written, pause = threading.Barrier(len(owners)), launch.pause
+    launch.pause = lambda seconds: (written.wait(60), pause(seconds))
     with ThreadPoolExecutor(len(owners)) as pool:
         won = list(pool.map(lambda owner: owner.claim(1, lapsed=case > 0), owners))
-    assert sum(won) <= 1
+    assert sum(won) == 1
     assert [owner.term for owner in owners] == [int(one) for one in won]

@@ -219,6 +219,29 @@ def test_a_process_that_was_paused_when_the_time_was_over_goes_on() -> None:
             assert "reward_limits.OutOfTimeError: it did not end within 1 s" in error
 
 
+@pytest.mark.full
+@EVERYWHERE
+def test_a_reward_may_clean_up_after_its_time(place: Callable[[Callable[[], Any]], Any], tmp_path: Path) -> None:
+    text = f"""
+import time
+from pathlib import Path
+SECONDS = 2
+def reward(truth, response):
+    try:
+        time.sleep(3 if truth == 'hang' else 0)
+    finally:
+        time.sleep({2 * limits.AGAIN_SECONDS})
+        Path({str(tmp_path / "clean")!r}).touch()
+"""
+    told: list[str] = []
+    assert place(lambda: loaded(tmp_path, told, text, file="mine.py")("hang", "x")).score == 0.0
+    deadline = time.monotonic() + 30
+    while not (tmp_path / "clean").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert "(at mine.py:7)" in told[0]
+
+
 @EVERYWHERE
 def test_an_exception_of_ones_own_is_still_told_with_its_line(
     place: Callable[[Callable[[], Any]], Any], tmp_path: Path

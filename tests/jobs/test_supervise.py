@@ -72,10 +72,10 @@ def test_a_trainer_that_was_told_to_stop_is_not_started_again(site: Site) -> Non
 
 @pytest.mark.full
 def test_a_deadline_stops_the_trainer_and_is_not_retried(site: Site) -> None:
-    limit = {"SIGTERM": 2.5, "SIGKILL": 12.5}
+    limit = {"SIGTERM": 8, "SIGKILL": 20}
     launch = site.start("--run", 30, "--save", 0.5, "--code", 0, retries=2, deadline=limit)
     assert launch.wait() == 128 + signal.SIGTERM
-    assert "job.deadlineSeconds: SIGTERM in 2.5 s" in launch.output
+    assert "job.deadlineSeconds: SIGTERM in 8 s" in launch.output
     assert site.count("SIGTERM") == 1
     assert len(site.intervals()) == 1
     assert site.record()["state"] == "released"
@@ -83,7 +83,7 @@ def test_a_deadline_stops_the_trainer_and_is_not_retried(site: Site) -> None:
 
 @pytest.mark.full
 def test_a_trainer_that_does_not_save_in_time_is_killed(site: Site) -> None:
-    launch = site.start("--run", 30, "--save", 30, deadline={"SIGTERM": 2.5, "SIGKILL": 3})
+    launch = site.start("--run", 30, "--save", 30, deadline={"SIGTERM": 8, "SIGKILL": 9})
     site.trains(1)
     pid = site.trainer_pid(1)
     assert launch.wait() == -signal.SIGKILL
@@ -108,14 +108,14 @@ def test_a_retry_needs_the_run(site: Site) -> None:
     until(lambda: "retry 1 of 5" in launch.output, "the first retry")
     (site.directory / "owners/2.json").write_text("{}")
     assert launch.wait() == 1
-    assert len(site.intervals()) < 4
+    assert len(site.intervals()) < 6
     assert "taken over" in launch.output
 
 
 @pytest.mark.full
 def test_a_stop_between_retries_ends_at_once_and_releases(site: Site) -> None:
-    site.environment["GRPO_OWNER_BEAT_SECONDS"] = "1.2"
-    site.environment["GRPO_OWNER_LAPSE_SECONDS"] = "5"
+    site.environment["GRPO_OWNER_BEAT_SECONDS"] = "6"
+    site.environment["GRPO_OWNER_LAPSE_SECONDS"] = "24"
     launch = site.start("--code", 5, retries=1)
     launch.says("retry 1 of 1")
     launch.signal(signal.SIGTERM)
@@ -137,7 +137,7 @@ def test_the_trainer_inherits_neither_plan_nor_program(site: Site, tmp_path: Pat
 
 @pytest.mark.full
 def test_what_the_trainer_leaves_behind_ends_before_the_run_is_released(site: Site) -> None:
-    launch = site.start("--run", 0.5, "--leave")
+    launch = site.start("--run", 4, "--leave")
     site.trains("left")
     second = site.start(attempt=2)
     assert launch.wait() == 0
@@ -145,7 +145,7 @@ def test_what_the_trainer_leaves_behind_ends_before_the_run_is_released(site: Si
     left = [span for span in site.intervals() if span[2] == "left"]
     after = [span for span in site.intervals() if span[2] == "2"]
     assert left[0][1] < after[0][0]
-    assert left[0][1] - left[0][0] < 0.5 + LAPSE
+    assert left[0][1] - left[0][0] < 4 + LAPSE
 
 
 def test_lines_appear_while_the_trainer_runs(site: Site) -> None:
@@ -181,8 +181,11 @@ def test_the_output_is_kept_on_the_volume_too(site: Site) -> None:
     log = (site.directory / "attempts/1/output.log").read_text(encoding="utf-8")
     assert log.count("loss is nan\n") == 2
     assert "retry 1 of 1" in log
-    assert log.endswith("grpo: the trainer ended with exit code 5\n")
-    assert launch.output.endswith(log)
+    ended = "grpo: the trainer ended with exit code 5"
+    # The disk of a busy machine may be slow after that, which the launcher says.
+    assert ended in log.splitlines()
+    assert launch.last == ended
+    assert log in launch.output
 
 
 @pytest.mark.full
@@ -294,20 +297,21 @@ def test_a_volume_that_hangs_for_28_s_costs_nothing(site: Site) -> None:
 @pytest.mark.full
 def test_a_stall_is_told_with_what_follows(site: Site) -> None:
     site.environment["GRPO_OWNER_LAPSE_SECONDS"] = "12"
-    launch = site.start("--run", 4)
+    launch = site.start("--run", 60)
     site.trains(1)
     hidden = site.directory.with_name("hidden")
     site.directory.rename(hidden)
     launch.says("s; the trainer continues, but is stopped after 8 s")
     hidden.rename(site.directory)
     launch.says("the volume answers again")
-    assert launch.wait() == 0
+    launch.signal(signal.SIGTERM)
+    assert launch.wait() == 128 + signal.SIGTERM
     assert launch.output.partition("the volume answers again")[0].count("the trainer continues") == 1
 
 
 @pytest.mark.full
 def test_a_volume_that_comes_back_costs_a_retry_and_not_the_run(site: Site) -> None:
-    launch = site.start("--run", LAPSE, "--deaf", retries=1)
+    launch = site.start("--run", 2 * LAPSE, "--deaf", retries=1)
     site.trains(1)
     hidden = site.directory.with_name("hidden")
     site.directory.rename(hidden)

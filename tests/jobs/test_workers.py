@@ -71,7 +71,7 @@ def test_the_trainer_starts_when_all_nodes_are_there_and_free(ray: Site) -> None
 )
 def test_nodes_that_do_not_come_are_an_error(ray: Site, nodes: list[list[Any]], free: float, text: str) -> None:
     offer(ray, nodes, free)
-    launch = start(ray, seconds=1.5)
+    launch = start(ray, seconds=6)
     assert launch.wait() == 1
     last = launch.last
     assert text in last

@@ -114,7 +114,7 @@ def test_a_login_that_takes_long_is_said(
     """It may wait for a person in a browser, so it is not stopped."""
     path = kubeconfig(tmp_path, 1)
     config = yaml.safe_load(path.read_text(encoding="utf-8"))
-    program = {"command": "sleep", "args": ["1"], "interactiveMode": "Never"}
+    program = {"command": "sleep", "args": ["5"], "interactiveMode": "Never"}
     config["users"][0]["user"] = {"exec": {"apiVersion": "client.authentication.k8s.io/v1", **program}}
     path.write_text(yaml.safe_dump(config), encoding="utf-8")
     monkeypatch.setattr(deadline, "PATIENCE", 0.3)

@@ -33,7 +33,11 @@ def explain(stack: Stack, folder: Path) -> tuple[list[str], Manifest]:
     Both judge the same evidence.
     """
     bundle = str(folder / f"{stack.name}-{stack.run}.tar.gz")
-    why = ask("why", stack, "--format", "json", "--bundle", bundle)
-    assert why.returncode == 1, why.stdout + why.stderr
-    status = json.loads(grpo("status", "--from", bundle, "--format", "json").stdout)
+    # A busy machine may not answer all questions in time, which the command says.
+    for _ in range(3):
+        why = ask("why", stack, "--format", "json", "--bundle", bundle)
+        assert why.returncode == 1, why.stdout + why.stderr
+        status = json.loads(grpo("status", "--from", bundle, "--format", "json").stdout)
+        if "no answer within" not in str(status["unread"]):
+            break
     return [each["id"] for each in json.loads(why.stdout)["causes"]], dict(status)

@@ -62,4 +62,6 @@ class Trainer:
 
     def _lines(self, name: str) -> list[dict[str, Any]]:
         file = self.state / name
-        return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+        # The last line may not be whole yet.
+        whole = file.read_text().rpartition("\n")[0] if file.exists() else ""
+        return [json.loads(line) for line in whole.splitlines()]

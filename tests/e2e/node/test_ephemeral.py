@@ -56,7 +56,7 @@ def test_a_run_that_the_guard_gives_up_leaves_its_evidence_and_no_cluster(run: S
     status = stalls.until_job("FAILED", 300)
     assert "gave up after 0 of 0 restarts (job.guard.restarts) without a new checkpoint" in status["message"]
     until(lambda: not kube.list("rayclusters", stalls.namespace), "the job's cluster gone", 60)
-    assert stalls.pods() == []
+    until(lambda: not stalls.pods(), "no pod of the job", 60)
     folder = stalls.on_volume(f"/data/runs/{stalls.job}")
     said = json.loads((folder / "status.json").read_text())
     assert (said["state"], said["step"]) == ("ended", 2)

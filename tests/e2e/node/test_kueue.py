@@ -80,7 +80,7 @@ def test_a_cluster_and_a_run_wait_for_room_and_start(new_queued: NewQueued, kueu
     trainer.behave(seconds=1)
     run.install("storage", "grpo-job")
     until_it_waits(kueue, "RayJob", run.run, run)
-    assert run.job_status()["jobDeploymentStatus"] == "Suspended"
+    until(lambda: run.job_status().get("jobDeploymentStatus") == "Suspended", "the RayJob is suspended", 60)
     second.uninstall("raycluster")
     run.until_job("SUCCEEDED", READY_SECONDS)
     assert len(trainer.calls()) == 1

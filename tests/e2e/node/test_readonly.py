@@ -46,7 +46,8 @@ def test_the_volume_turns_read_only(ready: Installed, disk: Disk, kube: Kube, tm
     ready.trainer.behave(steps=2, hold=True, save_seconds=1)
     run = ready.with_run("read-only", retries=1)
     run.install("grpo-job")
-    until(lambda: ready.trainer.starts() == [0], "a trainer that has saved two steps", 120)
+    until(ready.trainer.writers, "a trainer that has saved two steps", 120)
+    assert ready.trainer.starts() == [0]
     disk.flush()
     disk.fail()
     since = time.time()

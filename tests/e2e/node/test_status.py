@@ -28,7 +28,9 @@ def test_a_run_with_its_record(shared: Installed, tmp_path: Path) -> None:
         assert done.returncode in (0, 1), done.stderr
         return dict(json.loads(done.stdout))
 
-    found = until(lambda: now if (now := shown())["record"] else None, "a record", 60, seen=shown)
+    found = until(
+        lambda: now if (now := shown())["record"] and not now["unread"] else None, "a whole answer", 60, seen=shown
+    )
     assert (found["cluster"], found["job"], found["gpus_there"]) == ("ready", "Running, RUNNING", 16)
     assert found["record"]["attempt"] == 1  # type: ignore[index]
     assert found["gpus_used"] == 16

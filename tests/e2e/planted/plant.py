@@ -116,15 +116,15 @@ class Plant:
         elif act == "kill-raylet":
             self.site.kill_raylet()
         elif act == "kill-launcher":
-            # Its last heartbeat says by then whether it saves.
-            time.sleep(2 * BEAT)
+            # Its last heartbeat says by then whether it saves, also where a write was held up.
+            time.sleep(5 * BEAT)
             os.kill(self.launcher(), signal.SIGKILL)
         elif act == "fill":
             fill(self.site.data / "filler")
         elif act in ("freeze", "freeze-briefly"):
             assert disk
             # A save begins small; the heartbeat at its start asks for more time.
-            time.sleep(2 * BEAT)
+            time.sleep(5 * BEAT)
             with frozen(disk.place):
                 (self.site.state / f"{self.run}.go").touch()
                 time.sleep(LONG if act == "freeze" else BRIEFLY)
