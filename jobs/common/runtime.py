@@ -12,8 +12,6 @@ from typing import Any
 Record = dict[str, Any]
 STOP_SIGNALS = {signal.SIGTERM, signal.SIGINT}
 NEVER, now = float("inf"), time.monotonic
-# A signal is noticed within this time.
-LOOK_SECONDS = 0.05
 
 
 class JobError(Exception):
@@ -38,12 +36,11 @@ def say(text: str) -> None:
 def wait_for_signal(signals: set[signal.Signals], duration: float) -> signal.struct_siginfo | None:
     """Wait for one of these blocked signals; return it, or None after `duration` seconds.
 
-    A wait of Python that ends late, because its process was stopped, frozen or traced meanwhile, returns a signal that
-    nobody has sent (signal.sigtimedwait of 3.10 to 3.13). A wait of 0 s cannot be interrupted.
+    After a pause of the process, Python's own wait of more than 0 s returns a signal that nobody has sent.
     """
     deadline = now() + duration
     while (info := signal.sigtimedwait(signals, 0)) is None and (left := deadline - now()) > 0:
-        time.sleep(min(left, LOOK_SECONDS))
+        time.sleep(min(left, 0.05))
     Progress.at = now()
     return info
 

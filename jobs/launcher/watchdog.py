@@ -24,7 +24,7 @@ class Watchdog:
             looked = now()
             threading.Event().wait(BEAT / 5)
             if now() - looked > STALL:
-                # This process was paused itself, and its main thread has had no time to show progress either.
+                # The whole process was paused.
                 continue
             silent = now() - Progress.at
             if (silent > STALL) != self.told:

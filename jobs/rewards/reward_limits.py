@@ -105,15 +105,14 @@ def in_main_thread(seconds: float, function: Callable[..., Any], *arguments: Any
 
     def end(number: int, frame: FrameType | None) -> None:
         if runs:
-            # What it does at its end, such as removing files, has as much time again.
+            # Its own end may take as long again.
             signal.setitimer(signal.ITIMER_REAL, seconds, seconds)
             raise out_of_time(seconds, frame)
 
     before = signal.signal(signal.SIGALRM, end)
     try:
         try:
-            # If the process is paused when its time is over, the kernel may give the signal to another thread, and a
-            # wait of this one goes on. The next signal ends it.
+            # After a pause of the process another thread may get the first signal.
             signal.setitimer(signal.ITIMER_REAL, seconds, AGAIN_SECONDS)
             return function(*arguments)
         finally:
