@@ -38,6 +38,8 @@ TRAINER = Path(__file__).with_name("trainer.py")
 BEAT, LAPSE, WAIT = 0.1, 6.0, 60.0
 # Seconds until a condition is given up: a busy machine may take long, and a test that fails may too.
 LIMIT = 120.0
+# Seconds for which a busy machine may hold up one write.
+HELD = 2.5
 # Seconds within which what must happen at once has happened on a busy machine; otherwise it would take far longer.
 SOON = 10.0
 
@@ -73,6 +75,22 @@ def until(condition: Callable[[], object], what: str, limit: float = LIMIT) -> N
     while not condition():
         assert time.monotonic() < deadline, f"waited {limit} s in vain: {what}"
         time.sleep(0.02)
+
+
+def hang(record: Path) -> float:
+    """Let every read of the owner's record hang; return since when on this machine's monotonic clock.
+
+    A heartbeat that was being written puts the record back, on a busy machine a second or two later.
+    """
+    trap = record.with_name("trap")
+    while True:
+        os.mkfifo(trap)
+        trap.replace(record)
+        hung = time.monotonic()
+        while record.is_fifo():
+            if time.monotonic() - hung > HELD:
+                return hung
+            time.sleep(0.02)
 
 
 @dataclass

@@ -15,7 +15,7 @@ import pytest
 
 from tests.conftest import thin
 
-from .harness import BEAT, Launch, Site, until
+from .harness import Launch, Site, hang, until
 
 TRAINER = Path(__file__).with_name("guarded.py")
 # Seconds that a phase may show nothing: where a test wants a stall, and where it wants none on a busy machine either.
@@ -401,19 +401,15 @@ def test_a_sign_is_reported_and_stops_nothing_by_default(site: Site) -> None:
 def test_a_save_may_hold_up_the_owner_record_for_longer_than_a_step(site: Site, phase: str, code: int) -> None:
     """6 s are two thirds of the lapse, and 45 s half of the time of a successor."""
     launch = start(site, "--time", f"{phase}@2=15", takeoverSeconds=90, lapse=9)
-    record, kept, pipe = (site.directory / name for name in ("owner.json", "kept", "pipe"))
+    record, kept = (site.directory / name for name in ("owner.json", "kept"))
     launch.says("Saving checkpoint for step 2" if phase == "checkpoint" else "Step 2/4")
     # The record says what this phase may take once the guard has read the line; until then it may be the one before.
     beat, lapse = site.record()["beat"], 67.5 if phase == "checkpoint" else 9
     until(lambda: site.record()["beat"] >= beat + 2, "two heartbeats")
     until(lambda: site.record()["lapse"] == lapse, "the record of the phase")
-    while not record.is_fifo():
-        # A heartbeat that was being written may put the record back.
-        kept.write_bytes(record.read_bytes())
-        os.mkfifo(pipe)
-        pipe.replace(record)
-        time.sleep(3 * BEAT)
-    time.sleep(9)
+    kept.write_bytes(record.read_bytes())
+    hung = hang(record)
+    time.sleep(hung + 9 - time.monotonic())
     assert ("stopping the trainer" in launch.output) == bool(code)
     os.close(os.open(record, os.O_RDWR))
     kept.replace(record)

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from .harness import BEAT, LAPSE, SOON, WAIT, Site, load_program, until
+from .harness import BEAT, LAPSE, SOON, WAIT, Site, hang, load_program, until
 
 
 def rewrite(path: Path, **changes: Any) -> None:
@@ -235,13 +235,7 @@ def test_a_full_volume_costs_neither_the_trainer_nor_a_successor_time(site: Site
 def test_hanging_storage_stops_the_trainer_before_a_successor_may_start(site: Site) -> None:
     launch = site.start("--run", 30)
     site.trains(1)
-    record = site.directory / "owner.json"
-    while not record.is_fifo():
-        # A beat that was being written may put the record back.
-        hung = time.monotonic()
-        os.mkfifo(site.directory / "fifo")
-        (site.directory / "fifo").replace(record)
-        time.sleep(3 * BEAT)
+    hung = hang(site.directory / "owner.json")
     assert launch.wait() == 1
     assert site.intervals()[0][1] - hung < LAPSE
 

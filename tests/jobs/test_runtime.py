@@ -1,16 +1,20 @@
-"""Waiting for signals in a process that is paused itself."""
+"""A process that is paused itself: by a debugger, or in a frozen container."""
 
 from __future__ import annotations
 
 import signal
 import subprocess
 import sys
+import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.programs import PROGRAMS
+
+from .harness import load_program
 
 PAUSES = """
 import signal, sys
@@ -50,3 +54,35 @@ def test_a_stop_signal_ends_a_pause(jobs: Any, number: signal.Signals) -> None:
         runtime.pause(0)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+class Unstarted(threading.Thread):
+    """The watchdog's thread: the test looks in its place."""
+
+    def start(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("moments", "codes"),
+    [
+        pytest.param([0, 100, 100, 101], [], id="paused"),
+        pytest.param([0, 1, 40], [128 + signal.SIGTERM], id="hanging"),
+    ],
+)
+def test_only_a_volume_that_hangs_ends_a_launcher(
+    moments: list[float], codes: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A signal that came during a pause is for the trainer, which saves: the main thread has had no time for it."""
+    watchdog = load_program("watchdog")
+    clock = iter(moments)
+    ended: list[int] = []
+    monkeypatch.setattr(watchdog, "now", lambda: next(clock))
+    monkeypatch.setattr(watchdog, "BEAT", 0)
+    monkeypatch.setattr(watchdog, "end", lambda _text, code: ended.append(code))
+    monkeypatch.setattr(watchdog.Progress, "at", 0)
+    monkeypatch.setattr(threading, "Thread", Unstarted)
+    monkeypatch.setattr(signal, "sigpending", lambda: {signal.SIGTERM})
+    with pytest.raises(StopIteration):
+        watchdog.Watchdog(tmp_path, 600).watch()
+    assert ended == codes

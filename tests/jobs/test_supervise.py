@@ -13,7 +13,7 @@ import pytest
 
 from tests.conftest import thin
 
-from .harness import BEAT, LAPSE, SOON, Site, load_program, until
+from .harness import LAPSE, SOON, Site, hang, load_program, until
 
 
 @pytest.mark.parametrize("code", thin([3, 0, 1, 255], 4))
@@ -254,8 +254,7 @@ def test_a_copy_that_hangs_does_not_keep_a_signal_from_the_trainer(site: Site, c
 def test_a_volume_that_hangs_stops_the_trainer_in_time(site: Site, chatty: list[str]) -> None:
     launch = site.start_plan(site.plan(command=chatty))
     site.trains(1)
-    hang(site.directory / "owner.json")
-    hung = time.monotonic()
+    hung = hang(site.directory / "owner.json")
     until(lambda: site.count("SIGTERM"), "the trainer is stopped")
     assert time.monotonic() - hung < LAPSE
     launch.process.kill()
@@ -266,15 +265,6 @@ def test_a_save_may_load_the_volume_for_minutes() -> None:
     owner = load_program("owner")
     assert owner.LAPSE > owner.FENCE + owner.GRACE
     assert owner.FENCE >= 120
-
-
-def hang(record: Path) -> None:
-    """Let every read of the owner's record hang; a heartbeat that was being written may put the record back."""
-    trap = record.with_name("trap")
-    while not record.is_fifo():
-        os.mkfifo(trap)
-        trap.replace(record)
-        time.sleep(3 * BEAT)
 
 
 @pytest.mark.full
