@@ -209,6 +209,7 @@ def test_an_api_server_that_is_away_is_said_in_time(
     assert time.monotonic() - began < 30
 
 
+@pytest.mark.full
 def test_a_cluster_that_is_slow_each_time_is_not_a_silent_one(
     grpo: Run, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -234,6 +235,7 @@ def test_a_program_in_the_pod_that_never_begins_is_said_in_time(
     assert time.monotonic() - began < 30
 
 
+@pytest.mark.full
 def test_an_output_that_is_empty_for_long_is_no_pod_that_hangs(
     grpo: Run, cluster: Cluster, monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[Callable[[], None]], None]
 ) -> None:

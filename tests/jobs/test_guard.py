@@ -366,6 +366,7 @@ def test_what_a_trainer_printed_last_is_noted_when_the_launcher_was_paused_meanw
     assert (status(site)["step"], status(site)["phase"]) == (4, "ended")
 
 
+@pytest.mark.full
 def test_a_sign_in_the_last_output_of_a_training_that_went_well_stops_nothing(site: Site) -> None:
     settings = guard(stopOn={"not-a-number": {"steps": 1}})
     launch = start(

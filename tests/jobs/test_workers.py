@@ -66,7 +66,7 @@ def test_the_trainer_starts_when_all_nodes_are_there_and_free(ray: Site) -> None
     [
         ([HEAD, NODE], 8, "pods of the GPU workers are missing"),
         pytest.param([HEAD, NODE, NODE], 12, "something else uses the GPUs", marks=pytest.mark.full),
-        ([HEAD, [4.0, True], [4.0, True], [4.0, True], [4.0, True]], 16, "pods of the GPU workers are missing"),
+        pytest.param([HEAD, *[[4.0, True]] * 4], 16, "pods of the GPU workers are missing", marks=pytest.mark.full),
     ],
 )
 def test_nodes_that_do_not_come_are_an_error(ray: Site, nodes: list[list[Any]], free: float, text: str) -> None:

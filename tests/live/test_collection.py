@@ -286,8 +286,12 @@ RUN = Expected("s", "rl", {"grpo-job": "run"}, {"grpo-job": [{"kind": "RayJob", 
         # Each answer comes within the time, one after the other they do not.
         (slow({"/exec": 2.5, "/log": 2.5}, 2.5), {"status.json", "output.log"}),
         (slow({"/exec": 12}, 0), {"status.json", "output.log"}),
-        (slow({"/namespaces/rl/pods": 12}, 0), {"pods", "status.json", "logs of pods"}),
-        (slow({"/api/v1/nodes": 12, "/exec": 12}, 0), {"nodes", "status.json", "output.log"}),
+        pytest.param(
+            slow({"/namespaces/rl/pods": 12}, 0), {"pods", "status.json", "logs of pods"}, marks=pytest.mark.full
+        ),
+        pytest.param(
+            slow({"/api/v1/nodes": 12, "/exec": 12}, 0), {"nodes", "status.json", "output.log"}, marks=pytest.mark.full
+        ),
     ],
     ids=["all", "programs", "pods", "nodes"],
 )
