@@ -21,10 +21,12 @@ class Watchdog:
     def watch(self) -> None:
         """Look several times a heartbeat; the program ends without this thread."""
         while True:
-            looked = now()
+            looked, seen = now(), Progress.at
             threading.Event().wait(BEAT / 5)
-            if now() - looked > STALL:
-                # The whole process was paused.
+            if (took := now() - looked) > STALL:
+                # The whole process was paused, perhaps in a call to the volume.
+                if Progress.at == seen:
+                    Progress.at += took
                 continue
             silent = now() - Progress.at
             if (silent > STALL) != self.told:

@@ -26,8 +26,6 @@ from typing import Any
 SECONDS = 4.0
 # The child imports its libraries first, perhaps from a slow disk.
 START_SECONDS = 60.0
-# The time between two signals to a function whose time is over.
-AGAIN_SECONDS = 0.2
 
 
 class OutOfTimeError(BaseException):
@@ -51,10 +49,10 @@ class Judge:
             print("grpo: math-verify is not installed: answers are compared as numbers and texts only", flush=True)
 
     def stop(self) -> None:
-        if self.child and self.owner == os.getpid():
-            self.child.kill()
-            self.child.communicate()
-        self.child = None
+        child, self.child = self.child, None
+        if child and self.owner == os.getpid():
+            child.kill()
+            child.communicate()
 
     def line(self, seconds: float) -> str:
         """Return the child's next line; stop the child if none comes in time, or if it has ended."""
@@ -70,15 +68,23 @@ class Judge:
 
     def __call__(self, first: str, second: str) -> bool:
         with self.lock:
-            # A forked process must not share its parent's pipes.
-            if not self.missing and (self.child is None or self.owner != os.getpid()):
-                self.start()
-            if self.missing:
-                return False
-            with contextlib.suppress(BrokenPipeError):
-                self.child.stdin.write(json.dumps([first, second]).encode() + b"\n")
-                self.child.stdin.flush()
-            return self.line(SECONDS) == "1"
+            try:
+                return self.ask(first, second)
+            except BaseException:
+                # Whoever asks next must not get the answer to this question.
+                self.stop()
+                raise
+
+    def ask(self, first: str, second: str) -> bool:
+        # A forked process must not share its parent's pipes.
+        if not self.missing and (self.child is None or self.owner != os.getpid()):
+            self.start()
+        if self.missing:
+            return False
+        with contextlib.suppress(BrokenPipeError):
+            self.child.stdin.write(json.dumps([first, second]).encode() + b"\n")
+            self.child.stdin.flush()
+        return self.line(SECONDS) == "1"
 
 
 is_found, are_equal = Judge("pattern"), Judge("equal")
@@ -88,7 +94,7 @@ def within(seconds: float, function: Callable[..., Any], *arguments: Any) -> Any
     """Call a function of the user's in this process, where its libraries and its state are.
 
     In the main thread a signal ends it. In another thread it runs in a thread of its own, which is left behind if the
-    exception does not reach it.
+    exception does not reach it. A function that catches OutOfTimeError and goes on has no limit.
     """
     limit = in_main_thread if threading.current_thread() is threading.main_thread() else in_thread
     return limit(seconds, function, *arguments)
@@ -101,24 +107,34 @@ def out_of_time(seconds: float, frame: FrameType | None) -> OutOfTimeError:
 
 
 def in_main_thread(seconds: float, function: Callable[..., Any], *arguments: Any) -> Any:
-    runs = True
+    runs, over, thread = True, threading.Event(), threading.get_ident()
 
     def end(number: int, frame: FrameType | None) -> None:
         if runs:
-            # Its own end may take as long again.
-            signal.setitimer(signal.ITIMER_REAL, seconds, seconds)
             raise out_of_time(seconds, frame)
 
+    def ring() -> None:
+        """Send the signal when the time is over. A timer would be cleared by a library that uses the alarm itself."""
+        wait = seconds
+        while not over.wait(wait):
+            # The handler of such a library would take the signal for its own.
+            ours = signal.getsignal(signal.SIGALRM) is end
+            if ours:
+                signal.pthread_kill(thread, signal.SIGALRM)
+            # The function's own end may take as long again.
+            wait = max(seconds, 0.1) if ours else 0.02
+
     before = signal.signal(signal.SIGALRM, end)
+    bell = threading.Thread(target=ring, daemon=True)
     try:
         try:
-            # After a pause of the process another thread may get the first signal.
-            signal.setitimer(signal.ITIMER_REAL, seconds, AGAIN_SECONDS)
+            bell.start()
             return function(*arguments)
         finally:
             runs = False
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        over.set()
+        bell.join()
         signal.signal(signal.SIGALRM, before or signal.SIG_DFL)
 
 

@@ -18,7 +18,7 @@ from postrender.manifests import folds
 FOLDER = "charts/grpo-job/files/programs"
 # A log agent stops reading a file at a line that is longer than its buffer (Fluent Bit: 32 KiB), and Ray writes the
 # entrypoint into the log of the driver.
-WIDTH = 4000
+WIDTH = 4096
 _EVERY = ("common/*.py", "launcher/*.py")
 TASKS = {
     "train": (

@@ -6,6 +6,7 @@ import contextlib
 import importlib
 import importlib.util
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -185,6 +186,38 @@ def test_a_file_of_ones_own_has_a_limit_of_its_own(
         assert threading.active_count() == threads
 
 
+@EVERYWHERE
+def test_a_question_whose_asker_ran_out_of_time_has_no_answer_left(place: Callable[[Callable[[], Any]], Any]) -> None:
+    """The next question would get it: rewards that are wrong until the end of the run."""
+    assert limits.is_found("a", "a")
+    pid = limits.is_found.child.pid
+    os.kill(pid, signal.SIGSTOP)
+    with pytest.raises(limits.OutOfTimeError):
+        place(lambda: limits.within(0.5, limits.is_found, "b", "x"))
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGCONT)
+    assert [limits.is_found("b", text) for text in ("b", "x", "b")] == [True, False, True]
+
+
+ALARMS = {
+    "clears it": "signal.alarm(0)",
+    "has a limit within": "reward_limits.within(5, int)",
+    "sets a handler for a moment": "signal.signal(signal.SIGALRM, signal.signal(signal.SIGALRM, signal.SIG_IGN))",
+}
+
+
+@pytest.mark.parametrize("kind", ALARMS)
+def test_a_library_that_uses_the_alarm_has_a_limit_too(kind: str, tmp_path: Path) -> None:
+    """Such as parse() of math-verify, which clears the alarm of the process."""
+    told: list[str] = []
+    body = f"    {ALARMS[kind]}\n    time.sleep(30)\n    return 1.0, True\n"
+    text = f"import reward_limits, signal, time\nSECONDS = 0.3\ndef reward(truth, response):\n{body}"
+    started = time.monotonic()
+    assert loaded(tmp_path, told, text, file="mine.py")("72", "x").score == 0.0
+    assert time.monotonic() - started < 20
+    assert "it did not end within 0.3 s (at mine.py:5)" in told[0]
+
+
 WAITS = """
 import os, sys, threading, time
 sys.path.insert(0, sys.argv[1])
@@ -230,7 +263,7 @@ def reward(truth, response):
     try:
         time.sleep(3 if truth == 'hang' else 0)
     finally:
-        time.sleep({2 * limits.AGAIN_SECONDS})
+        time.sleep(0.5)
         Path({str(tmp_path / "clean")!r}).touch()
 """
     told: list[str] = []

@@ -66,7 +66,7 @@ class Unstarted(threading.Thread):
 @pytest.mark.parametrize(
     ("moments", "codes"),
     [
-        pytest.param([0, 100, 100, 101], [], id="paused"),
+        pytest.param([0, 100, 100, 101, 101, 101], [], id="paused"),
         pytest.param([0, 1, 40], [128 + signal.SIGTERM], id="hanging"),
     ],
 )
