@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -11,6 +12,7 @@ from typing import Any, NamedTuple
 from postrender.helm import local
 from postrender.rewards.files import PROGRAM, RewardFiles
 from postrender.rewards.samples import RIGHT, WRONG, Sample
+from postrender.rules.values.job import own_code
 
 Record = dict[str, Any]
 
@@ -49,7 +51,7 @@ class Trial(NamedTuple):
                 yield f"{place}reward {failure['reward']} fails on sample {each.sample.name} and scores 0.0: {told}"
 
     def warnings(self) -> Iterator[str]:
-        """Yield what makes a training learn nothing."""
+        """Yield what makes a training learn nothing, and bounds that are wrong."""
         by_name = {each.sample.name: each for each in self.scored}
         right, wrong = by_name.get(RIGHT), by_name.get(WRONG)
         totals = {each.score for each in self.scored}
@@ -57,6 +59,13 @@ class Trial(NamedTuple):
             yield f"every sample has the same score, {totals.pop():g}: from such answers the model learns nothing"
         elif right and wrong and right.score == wrong.score:
             yield f"the right and the wrong answer have the same score, {right.score:g}: no reward judges the answer"
+        for reward in self.rewards:
+            name, (low, high) = reward["name"], reward["bounds"] or (-math.inf, math.inf)
+            for each in self.scored:
+                if not low <= each.parts[name] <= high:
+                    what = f"reward {name} gives {each.parts[name]:g} to sample {each.sample.name}"
+                    yield f"{what}, and its BOUNDS are {low:g} and {high:g}"
+                    break
         for name in self.own:
             # A built-in length or format may well be equal for all of them.
             scores = {each.parts[name] for each in self.scored}
@@ -77,6 +86,8 @@ def score(files: RewardFiles, samples: Sequence[Sample], seconds: float) -> Tria
     scored = [_scored(sample, row, files) for sample, row in zip(samples, rows, strict=False)]
     if "error" in head:
         hint = ": libraries of the image are needed here too" if "ModuleNotFoundError" in head["error"] else ""
+        if any(map(own_code.is_name, files.texts.values())):
+            hint = ": the text is only the name of a file; give its content by --set-file"
         return Trial([], None, [], error=f"{files.placed(head['error'])}{hint}")
     error = ""
     if code is None:

@@ -152,6 +152,12 @@ def test_a_reward_that_does_not_return_is_stopped(grpo: Run, tmp_path: Path) -> 
     assert "error: the rewards did not end within 6 s: scoring sample right" in out
 
 
+def test_the_name_of_a_file_is_not_its_content(grpo: Run) -> None:
+    code, out, _ = grpo(*STACK, "--set", "job.rewards.mine.file=polite.py")
+    assert code == 1
+    assert "the text is only the name of a file; give its content by --set-file" in out
+
+
 def test_a_wrong_entry_is_shown_with_its_place(grpo: Run) -> None:
     code, out, _ = grpo(*STACK, "--set", "job.rewards.mine.builtin=exact")
     assert code == 1
@@ -171,6 +177,13 @@ def test_a_reward_that_teaches_nothing_is_a_warning(text: str, warned: str | Non
     assert code == 0
     assert (warned is not None) == ("warning: " in out)
     assert (warned or "") in out
+
+
+def test_a_score_outside_of_the_bounds_is_a_warning(grpo: Run, tmp_path: Path) -> None:
+    text = "BOUNDS = (0, 1)\ndef reward(a, b, **k):\n    return 7.0 * ('72' in b), None\n"
+    code, out, _ = grpo(*of_file(text, tmp_path))
+    assert code == 0
+    assert "warning: reward mine gives 7 to sample right, and its BOUNDS are 0 and 1\n" in out
 
 
 def test_one_of_several_that_never_differs_is_a_warning(grpo: Run, tmp_path: Path) -> None:

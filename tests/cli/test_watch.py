@@ -112,6 +112,12 @@ def test_values_stop_the_watch_where_the_guard_would_end_the_run(grpo: Run, log:
     assert grpo(log, "-f", values)[::2] == (0, "7 steps, 1 finding\n")
 
 
+def test_a_guard_that_is_off_ends_no_watch(grpo: Run, log: Path, tmp_path: Path) -> None:
+    values = tmp_path / "values.yaml"
+    values.write_text("job: {guard: {enabled: false, stopOn: {dead-reward: {}}}}\n")
+    assert grpo(log, "-f", values)[0] == 0
+
+
 def test_values_say_from_when_on_a_measure_is_a_sign(grpo: Run, log: Path, tmp_path: Path) -> None:
     log.write_text(DEAD)
     values = tmp_path / "values.yaml"
@@ -126,7 +132,19 @@ def test_a_step_that_is_printed_twice_counts_once(grpo: Run, tmp_path: Path) -> 
     path.write_text("".join(row(step, 0.5) * 2 for step in range(1, 8)))
     values.write_text("job: {guard: {stopOn: {dead-reward: {steps: 3}}}}\n")
     code, out, _ = grpo(path, "-f", values)
-    assert (code, [line.split()[1] for line in out.splitlines() if line.startswith("step ")][-1]) == (1, "5")
+    assert (code, [line.split()[1] for line in out.splitlines() if line.startswith("step ")]) == (1, list("12345"))
+
+
+def test_an_output_with_each_line_twice_is_shown_once(grpo: Run) -> None:
+    code, out, err = grpo(ROOT / "tests/runlog/learn/verl.log")
+    numbers = [line.split()[1] for line in out.splitlines() if line.startswith("step ")]
+    assert (code, numbers, err) == (0, list("123456"), "6 steps, 0 findings\n")
+    assert out.count("validation") == 1
+
+
+def test_a_step_that_a_resumed_run_repeats_counts_once(grpo: Run) -> None:
+    _, out, err = grpo(ROOT / "tests/runlog/learn/nemo_rl_resumed.log")
+    assert (out.count("\nstep 8 "), err) == (2, "14 steps, 0 findings\n")
 
 
 def test_silence_is_judged_by_the_deadlines_of_the_values(tmp_path: Path) -> None:
@@ -265,12 +283,12 @@ def test_the_samples_of_a_run_have_its_rewards(grpo: Run, tmp_path: Path) -> Non
 
 
 def test_the_outputs_of_all_attempts_are_one_run(grpo: Run, tmp_path: Path) -> None:
-    texts = {"1": logs.nemo_rl(steps=3), "2": "stopped early\n", "10": logs.nemo_rl(steps=2, start=3)}
+    texts = {"1": logs.nemo_rl(steps=3), "2": "stopped early\n", "10": logs.nemo_rl(steps=2, start=3, reward=0.75)}
     for attempt, text in texts.items():
         (tmp_path / "attempts" / attempt).mkdir(parents=True)
         (tmp_path / "attempts" / attempt / "output.log").write_text(text)
     code, out, err = grpo(tmp_path)
-    assert (code, err) == (0, "5 steps, 0 findings\n")
+    assert (code, err) == (0, "4 steps, 0 findings\n")
     assert [line.split()[1] for line in out.splitlines()] == ["1", "2", "3", "3", "4"]
 
 

@@ -376,6 +376,30 @@ def test_numbers_that_are_none_are_told_and_leave_a_gap(grpo: Command, tmp_path:
 
 
 @pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ("driver.log", "-o", "other.log"),
+            "other.log: a report in the format html is no .log file\n  fix: name a file",
+        ),
+        (("driver.log", "-o", "r.html", "--format", "json"), "in the format json is no .html file"),
+        (("driver", "-o", "./driver"), "./driver: is a log that is to be read"),
+    ],
+)
+def test_no_log_is_replaced(
+    grpo: Command, log: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], message: str
+) -> None:
+    monkeypatch.chdir(log.parent)
+    for name in ("other.log", "driver"):
+        (log.parent / name).write_text(log.read_text())
+    before = {path.name: path.read_text() for path in log.parent.iterdir() if path.is_file()}
+    found, out, err = grpo(*words)
+    assert (found, out) == (3, "")
+    assert message in err
+    assert {path.name: path.read_text() for path in log.parent.iterdir() if path.is_file()} == before
+
+
+@pytest.mark.parametrize(
     ("words", "code", "message"),
     [
         ((), 2, "0 logs are given, expected 1 to 4"),

@@ -39,7 +39,8 @@ def judgement(files: Sequence[str]) -> Judgement:
     silent = max(guard["deadlines"][f"{each}Seconds"] for each in _DEADLINES)
     of_time = {"silent_seconds": silent, "validation_seconds": silent, "silent_factor": guard["factor"]}
     limits = replace(Limits.of(guard["limits"]), **of_time)
-    stop_on = guard["stopOn"]
+    # A guard that is off ends no run.
+    stop_on = guard["stopOn"] if guard["enabled"] else {}
     for name in sorted(stop_on.keys() - SIGNS.keys()):
         known = ", ".join(sorted(SIGNS))
         raise InputError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
 from postrender.cli.watching.drawing import Screen
 from postrender.cli.watching.guard import Judgement
@@ -29,10 +30,15 @@ class Watcher:
         self._judge, self._last, self._at = Judge(judgement.limits), now(), Location("")
         # In how many steps in a row a sign was shown, by its name.
         self._shown: dict[str, int] = {}
-        self._number = 0
+        self._number, self._before = 0, ""
+        self._numbers: set[int] = set()
         self._is_silent = False
         self.findings: list[Finding] = []
-        self.steps = 0
+
+    @property
+    def steps(self) -> int:
+        """Return how many steps were shown; a resumed run repeats some."""
+        return len(self._numbers)
 
     def watch(self, batches: Iterable[Sequence[Found]], *, live: bool) -> bool:
         """Read all events; return whether a sign of `stop_on` ended the watch. A `live` training may also be silent."""
@@ -48,15 +54,24 @@ class Watcher:
     def _take(self, event: Event, at: Location) -> bool:
         # Loading a model takes as long as it takes, and a training that has ended is silent.
         self._last, self._is_silent = self._now(), isinstance(event, Phase) and event.name in (LOADING, ENDED)
-        self._screen.show(event)
+        if not self._is_repeated(event):
+            self._screen.show(event)
         if not isinstance(event, Step):
             return False
-        self.steps, self._at = self.steps + 1, at
+        self._numbers.add(event.number)
+        self._at = at
         self._tell(self._judge.add(event))
-        # Some outputs have the lines of a step twice.
         more, self._number = int(event.number != self._number), event.number
         self._shown = {name: self._shown.get(name, 0) + more for name in self._judge.active}
         return any(count >= self._stop_on.get(name, math.inf) for name, count in self._shown.items())
+
+    def _is_repeated(self, event: Event) -> bool:
+        """Return whether the step or validation before is the same: some outputs have each line twice."""
+        if isinstance(event, Phase):
+            return False
+        # As text, because a NaN equals nothing.
+        before, self._before = self._before, repr(replace(event, line=0) if isinstance(event, Step) else event)
+        return before == self._before
 
     def _silence(self) -> bool:
         """Tell once that nothing has come for too long."""

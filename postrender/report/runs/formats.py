@@ -15,7 +15,9 @@ from postrender.report.runs import figures
 from postrender.report.runs.run import Run, shown
 
 HTML: Final = "html"
-FORMATS: Final = (HTML, "json", "markdown")
+JSON: Final = "json"
+MARKDOWN: Final = "markdown"
+FORMATS: Final = (HTML, JSON, MARKDOWN)
 # Of the extra `report`.
 _LIBRARIES: Final = ("altair", "jinja2", "markupsafe", "vl_convert")
 _MARKUP: Final = re.compile(r"([\\`*_{}\[\]<>|#&!])")
@@ -25,7 +27,7 @@ def write(runs: Sequence[Run], form: str) -> str:
     """Return the report in one of FORMATS; raise InstallationError if the libraries of the page are missing."""
     if form == HTML:
         return _page(runs)
-    if form == "json":
+    if form == JSON:
         return json.dumps(tree(runs), indent=2, ensure_ascii=False) + "\n"
     return "\n".join(_markdown(runs)) + "\n"
 

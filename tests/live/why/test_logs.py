@@ -260,6 +260,13 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch
     assert "\nno known cause was found\n" in said
     assert "do: look into another log: the driver's (grpo logs)" in said
     assert cli.main(["why", str(tmp_path / "none")]) == 3
+    assert cli.main(["why", str(tmp_path)]) == 3
+    assert "the directory has no attempts/N/output.log\n  fix: " in capsys.readouterr().err
+    for attempt, text in (("2", PLANTS["dns"][0]), ("1", "all is well\n")):
+        (tmp_path / "attempts" / attempt).mkdir(parents=True)
+        (tmp_path / "attempts" / attempt / "output.log").write_text(text)
+    assert cli.main(["why", str(tmp_path)]) == 1
+    assert "attempts/2/output.log:1: socket.gaierror" in capsys.readouterr().out
     assert cli.main(["why", str(path), "-f", "x.yaml"]) == 2
     assert cli.main(["why"]) == 2
     assert "fix: name a log, a bundle with --from, or the values files of a stack with -f" in capsys.readouterr().err

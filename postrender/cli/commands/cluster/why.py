@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterator
 from itertools import chain
@@ -17,7 +18,7 @@ from postrender.cli.live import Source
 from postrender.errors import EXIT_CLEAN, EXIT_FINDINGS, InputError, Location, UnreadableError
 from postrender.live.why import diagnosis, log_reader
 from postrender.live.why.diagnosis import Diagnosis
-from postrender.runlog import forms
+from postrender.runlog import directory, forms
 
 _STDIN: Final = "standard input"
 
@@ -39,8 +40,8 @@ def why(source: Source, log: str | None, form: str) -> int:
     """Say why a run does not go on or has ended, with the lines that show it.
 
     With the values of a stack it reads what the cluster says: pods, nodes, events, the RayJob, and the last lines of
-    the driver, of containers that have ended and of the operator. With LOG it reads the log of any training; - is the
-    standard input.
+    the driver, of containers that have ended and of the operator. With LOG it reads the log of any training, or in
+    the directory of a run the output of its last attempt; - is the standard input.
 
     Causes are ranked: roots before symptoms, symptoms before consequences, then the first in time. Each has its
     evidence, the value behind it, what to do, and what another start would do. Nothing is changed.
@@ -60,11 +61,21 @@ def why(source: Source, log: str | None, form: str) -> int:
 def _of_log(path: str) -> Diagnosis:
     if path == "-":
         return diagnosis.of_log(_pieces(sys.stdin.buffer, _STDIN), _STDIN)
+    if os.path.isdir(path):
+        path = _last_output(path)
     try:
         with open(path, "rb") as file:
             return diagnosis.of_log(_pieces(file, path), path)
     except OSError as error:
         raise UnreadableError(f"cannot be read: {error.strerror}", at=Location(path), fix="check the path") from error
+
+
+def _last_output(folder: str) -> str:
+    """Return the output of the last attempt in the directory of a run; raise UnreadableError if there is none."""
+    if not (outputs := directory.outputs(folder)):
+        fix = "name a log, or <mountPath>/runs/NAME"
+        raise UnreadableError("the directory has no attempts/N/output.log", at=Location(folder), fix=fix)
+    return outputs[-1]
 
 
 def _pieces(file: IO[bytes], name: str) -> Iterator[bytes]:

@@ -16,6 +16,11 @@ from postrender.report.runs import formats, run
 from postrender.terminal import console
 
 _MOST = 4
+_SUFFIXES = {
+    formats.HTML: (".html", ".htm"),
+    formats.JSON: (".json",),
+    formats.MARKDOWN: (".md", ".markdown", ".txt"),
+}
 
 
 @click.command(
@@ -53,7 +58,8 @@ def report(words: Sequence[str], output: str | None, form: str, fail_on: str) ->
         raise wrong(f"{len(words)} logs are given, expected 1 to {_MOST}", fix=f"{path} LOG -o report.html")
     if form == formats.HTML and output is None and console.is_watched(sys.stdout):
         raise wrong("a page is not for a terminal", fix="write it into a file with -o report.html")
-    _refuse_missing_folder(output)
+    if output:
+        _refuse_place(output, form, words)
     runs = run.read_all(words)
     _deliver(formats.write(runs, form), output)
     findings = [finding for each in runs for finding in each.findings]
@@ -64,12 +70,18 @@ def report(words: Sequence[str], output: str | None, form: str, fail_on: str) ->
     return EXIT_FINDINGS if is_at_least(findings, fail_on) else EXIT_CLEAN
 
 
-def _refuse_missing_folder(output: str | None) -> None:
-    """Raise OutputError before the logs are read, which can take long."""
-    if output and not os.path.isdir(folder := os.path.dirname(output) or os.curdir):
+def _refuse_place(output: str, form: str, words: Sequence[str]) -> None:
+    """Raise OutputError before the logs are read, which can take long, and before one of them is replaced."""
+    if not os.path.isdir(folder := os.path.dirname(output) or os.curdir):
         raise OutputError(
             f"{output}: cannot be written: there is no folder {folder}", fix="create it, or name another file"
         )
+    suffix, known = os.path.splitext(output)[1].lower(), _SUFFIXES[form]
+    if suffix and suffix not in known:
+        fix = f"name a file that ends with {known[0]}, or add --format"
+        raise OutputError(f"{output}: a report in the format {form} is no {suffix} file", fix=fix)
+    if any(os.path.exists(each) and os.path.exists(output) and os.path.samefile(each, output) for each in words):
+        raise OutputError(f"{output}: is a log that is to be read", fix="name another file")
 
 
 def _deliver(text: str, output: str | None) -> None:

@@ -136,6 +136,21 @@ def _unknown_sign(run: Effective) -> Iterator[Finding]:
 
 
 @TOPIC.rule(
+    "guard-stops-nothing",
+    "gke/R27",
+    "=job.guard.stopOn",
+    title="job.guard.stopOn belongs to a guard that is on",
+    why="silent: the run goes on with a sign at which it was to stop, and holds its GPUs",
+    fix="remove the line job.guard.enabled, or job.guard.stopOn",
+    source="charts/grpo-job/templates/_guard.tpl at 0.1.0",
+    severity=WARNING,
+)
+def _stops_nothing(run: Effective) -> str | None:
+    is_off = run.value("job.guard.enabled") is False and mapping(run.value("job.guard.stopOn"))
+    return "job.guard.enabled is false, so job.guard.stopOn stops nothing" if is_off else None
+
+
+@TOPIC.rule(
     "machines-taken-away",
     "gke/R27",
     f"={_KIND} ={_LABELS} ={_TAINTS} =job.retries",

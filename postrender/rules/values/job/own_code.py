@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 TOPIC: Final = Topic("job", framework="", source="")
 _FUNCTION: Final = "reward"
+_PATH: Final = re.compile(r"[\w./-]+\.py")
 _GIVEN: Final = ("ground_truth", "response")
 _NAMED: Final = "${{oc.env:GRPO_PROMPTS}}/{}.txt"
 _NAMES: Final = re.compile(r"\$\{oc\.env:GRPO_PROMPTS\}/([^\"]*?)(?:\.txt)?$")
@@ -49,6 +50,11 @@ def parsed(text: str) -> ast.Module | None:
             return ast.parse(text)
     except (SyntaxError, ValueError):
         return None
+
+
+def is_name(text: str) -> bool:
+    """Return whether the text of a reward's file is only the name of a file, as after --set for --set-file."""
+    return _PATH.fullmatch(text.strip()) is not None
 
 
 def reward_of(tree: ast.Module) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
@@ -135,6 +141,11 @@ def _function(run: Effective) -> Iterator[Finding]:
     for name, text, entry in files(run):
         tree = parsed(text)
         if tree is None:
+            continue
+        if is_name(text):
+            what = f'the file of reward {name} is only the text "{text.strip()}"'
+            fix = f"give the content of a file: --set-file job.rewards.{name}.file={text.strip()}"
+            yield Finding(what, keys=[f"=job.rewards.{name}.file"], fix=fix)
             continue
         function = reward_of(tree)
         if function is not None:
