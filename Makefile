@@ -118,8 +118,8 @@ planted: $(STAMP) tools ## Plant failures into runs on a real Ray (SEEDS=1; KIND
 	tools/ray.sh
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[render,dev,e2e]'
 	$(if $(PODS),tools/node.sh && $(BIN)/python tests/e2e/node/run.py tests/e2e/node/test_planted.py \
-	  --seeds 1-$(or $(SEEDS),1) --kinds "$(KINDS)",seq $(or $(LANES),1) | xargs -P $(or $(LANES),1) -I% \
-	  $(BIN)/python tests/e2e/planted/run.py --seeds 1-$(or $(SEEDS),1) --kinds "$(KINDS)" --part %/$(or $(LANES),1))
+	  --seeds 1-$(or $(SEEDS),1) --kinds="$(KINDS)",seq $(or $(LANES),1) | xargs -P $(or $(LANES),1) -I% \
+	  $(BIN)/python tests/e2e/planted/run.py --seeds 1-$(or $(SEEDS),1) --kinds="$(KINDS)" --part %/$(or $(LANES),1))
 	$(if $(KINDS),,$(BIN)/python tests/e2e/planted/table.py)
 
 dist: $(STAMP) ## Build the wheel and the four chart packages into dist/

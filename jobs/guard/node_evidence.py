@@ -69,9 +69,8 @@ def processes() -> dict[int, tuple[int, int, str]]:
     return found
 
 
-def of_training(group: int) -> dict[int, str]:
+def of_training(every: dict[int, tuple[int, int, str]], group: int) -> dict[int, str]:
     """Return the trainer's processes, the busy workers of Ray, vLLM's engines, and what these have started."""
-    every = processes()
 
     def belongs(pid: int) -> bool:
         _, leader, word = every[pid]
@@ -195,9 +194,11 @@ def collect(group: int, prefix: str, pipes: str, age: float) -> tuple[str, dict[
     since, asked = time.time() - age, ask_for_dumps(pipes)
     found = {"worker-logs.txt": worker_logs(since), "memory.txt": memory()}
     found["nvidia-smi.txt"] = output_of(["nvidia-smi"], PATIENCE)
-    ours = of_training(group)
-    lines = [f"{pid} {word}\n{threads(pid)}" for pid, word in ours.items()]
-    found["processes.txt"] = "".join(lines) or "no process of a training runs here\n"
+    every = processes()
+    ours = of_training(every, group)
+    lines = [f"{pid} {word}\n{threads(pid)}" for pid, word in ours.items()] or ["no process of a training runs here\n"]
+    lines += [f"other: {pid} {every[pid][2]}\n" for pid in sorted(every.keys() - ours.keys())]
+    found["processes.txt"] = "".join(lines)
     if ours and shutil.which(PY_SPY) is None:
         found["stacks.txt"] = f"no stacks: {PY_SPY} is not in the image\n"
     elif ours:
