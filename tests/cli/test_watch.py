@@ -243,6 +243,12 @@ def test_a_missing_file_is_refused(grpo: Run, tmp_path: Path) -> None:
     assert code == 3
     fix = "name the log, the directory of a run, - for stdin, or a RayJob with --namespace"
     assert err == f"{tmp_path / 'none.log'}: there is no such file\n  fix: {fix}\n"
+    assert "fix: Ray's dashboard is http://localhost:8265\n" in grpo("localhost:8265")[2]
+
+
+def test_a_file_is_no_rayjob(grpo: Run, log: Path) -> None:
+    code, _, err = grpo(log, "--namespace", "rl")
+    assert (code, err.splitlines()[1]) == (2, f"  fix: leave out --namespace to read the file {log}")
 
 
 def test_bytes_that_are_no_text_do_not_matter(grpo: Run, log: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -36,6 +37,8 @@ class Place:
             raise wrong("--cluster is given without --namespace", fix="--namespace names that of the RayJob")
         if self.word != events.STDIN and not os.path.exists(self.word):
             fix = "name the log, the directory of a run, - for stdin, or a RayJob with --namespace"
+            if re.fullmatch(r"[\w.-]+:\d+(/.*)?", self.word):
+                fix = f"Ray's dashboard is http://{self.word}"
             raise UnreadableError("there is no such file", at=Location(self.word), fix=fix)
         return events.read(self.word, follow=follow)
 
@@ -43,7 +46,10 @@ class Place:
         if self.word.startswith(_URLS):
             return ray_jobs.RayJobs(self.word, _token(self.token_file))
         if not options.is_name(self.word):
-            raise wrong(f"the RayJob is {self.word!r}, expected lower-case letters, digits and -, at most 63")
+            message = f"the RayJob is {self.word!r}, expected lower-case letters, digits and -, at most 63"
+            if os.path.exists(self.word):
+                raise wrong(message, fix=f"leave out --namespace to read the file {self.word}")
+            raise wrong(message)
         return RayJob(self.word, self.namespace or "", self.cluster)
 
 
