@@ -124,11 +124,11 @@ def in_main_thread(seconds: float, function: Callable[..., Any], *arguments: Any
             # The function's own end may take as long again.
             wait = max(seconds, 0.1) if ours else 0.02
 
-    before = signal.signal(signal.SIGALRM, end)
     bell = threading.Thread(target=ring, daemon=True)
+    bell.start()
+    before = signal.signal(signal.SIGALRM, end)
     try:
         try:
-            bell.start()
             return function(*arguments)
         finally:
             runs = False
