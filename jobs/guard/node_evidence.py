@@ -197,7 +197,8 @@ def collect(group: int, prefix: str, pipes: str, age: float) -> tuple[str, dict[
     every = processes()
     ours = of_training(every, group)
     lines = [f"{pid} {word}\n{threads(pid)}" for pid, word in ours.items()] or ["no process of a training runs here\n"]
-    lines += [f"other: {pid} {every[pid][2]}\n" for pid in sorted(every.keys() - ours.keys())]
+    # A title may have the arguments in it.
+    lines += [f"other: {pid} {every[pid][2].partition(' ')[0]}\n" for pid in sorted(every.keys() - ours.keys())]
     found["processes.txt"] = "".join(lines)
     if ours and shutil.which(PY_SPY) is None:
         found["stacks.txt"] = f"no stacks: {PY_SPY} is not in the image\n"

@@ -124,7 +124,9 @@ def test_a_stall_costs_its_deadline_and_a_restart(site: Site, where: str) -> Non
     (pod,) = [path for path in folder.iterdir() if path.is_dir()]
     listed = (pod / "processes.txt").read_text()
     assert "python3" in listed.partition("other: ")[0]
-    assert f"\nother: {os.getpid()} " in listed
+    others = listed.partition("other: ")[2].splitlines()
+    assert any(line.startswith(f"other: {os.getpid()} ") for line in others)
+    assert all(len(line.split(" ")) <= 3 for line in others)
     assert status(site)["state"] == "ended"
     # Output that reaches the guard late on a busy machine may look new after the floor.
     assert [each["sign"] for each in status(site)["findings"] if each["sign"] != "not-understood"] == ["stalled"]
