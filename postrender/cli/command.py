@@ -8,6 +8,7 @@ from typing import Final
 
 import click
 
+from postrender import spelling
 from postrender.errors import UsageError
 
 # How the names of these files end.
@@ -79,7 +80,7 @@ def wrong(message: str, *, near: str = "", known: Sequence[str] = (), fix: str =
     The fix names the word of `known` that is nearest to `near`. Where there is none it is `fix`, or where the help is.
     """
     path = click.get_current_context().command_path
-    if close := difflib.get_close_matches(near, known, n=1):
+    if close := spelling.near(near, known):
         fix = f"did you mean {close[0]}?"
     return UsageError(f"{path}: {message}", fix=fix or f"see {path} --help")
 

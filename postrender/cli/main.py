@@ -64,7 +64,7 @@ def _modules() -> dict[str, str]:
     epilog=_END_OF_HELP,
 )
 def grpo() -> None:
-    """Check and render GRPO training stacks for Kubernetes, without a cluster."""
+    """Check, render, watch and explain GRPO training stacks on Kubernetes."""
 
 
 def _run(words: list[str]) -> int:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from postrender import paths
+from postrender import paths, spelling
 from postrender.start import keys, recipes
 from postrender.start.site_file import Answers
 from postrender.types import Path
@@ -57,7 +56,7 @@ class Question:
 
 def suggestion(word: str, known: Sequence[str]) -> str:
     """Return a question with the nearest known word, or an empty text."""
-    close = difflib.get_close_matches(word, known, n=1)
+    close = spelling.near(word, known)
     return f"; did you mean {close[0]}?" if close else ""
 
 

@@ -158,6 +158,10 @@ def test_a_wrong_command_line_says_what_to_write(grpo: Run, case: str) -> None:
     assert err.startswith(message)
 
 
+def test_a_profile_in_capitals_is_not_another_machine(grpo: Run) -> None:
+    assert grpo("lint", "--accelerator", "B200")[2].endswith("\n  fix: did you mean b200?\n")
+
+
 def test_a_clean_stack(grpo: Run) -> None:
     clean = f"clean: 3 files, 4 charts, 36 objects; not judged: {MEMORY}\n"
     assert grpo("lint", "--accelerator", "b200", *REST) == (0, "", clean)

@@ -268,6 +268,7 @@ WRONG = {
     "size": (("--accelerator", "eks-h200", "--storage-class", "nfs"), "--storage-size are missing"),
     "machine": (("--accelerator", "b20"), "--accelerator: 'b20' is not one of "),
     "suggestion": (("--accelerator", "b20"), "did you mean b200?"),
+    "capitals": (("--accelerator", "B200"), "did you mean b200?"),
     "no GPUs": (("--accelerator", "cpu"), "--accelerator: 'cpu' is not one of"),
     "recipe": (("--recipe", "smok"), "did you mean smoke?"),
     "recipe's file": (("--recipe", "values/recipes/smoke.yaml"), "; give its name, smoke"),

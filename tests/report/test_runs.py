@@ -356,6 +356,20 @@ def test_findings_come_first_and_make_the_exit_code(grpo: Command, tmp_path: Pat
     assert (code, "- **error** `run/dead-reward`: step 3" in out) == (1, True)
 
 
+def test_values_say_from_when_on_a_measure_is_a_sign(grpo: Command, tmp_path: Path) -> None:
+    path, values = tmp_path / "dead.log", tmp_path / "values.yaml"
+    path.write_text(logs.nemo_rl(steps=7, reward=0.0, loss=0.0))
+    values.write_text("job: {guard: {limits: {deadSteps: 5}}}\n")
+    code, out, _ = grpo(path, "--format", "markdown", "-f", values)
+    assert (code, "- **error** `run/dead-reward`: step 5" in out) == (1, True)
+    values.write_text("job: {guard: {limits: {deadSteps: 8}}}\n")
+    assert grpo(path, "--format", "json", "-f", values)[0] == 0
+    values.write_text("job: {guard: {limits: {deadSteps: many}}}\n")
+    code, out, err = grpo(path, "--format", "json", "-f", values)
+    assert (code, out) == (2, "")
+    assert f'{values}:1:35: job.guard.limits.deadSteps is "many", expected an integer' in err
+
+
 def test_a_warning_fails_only_where_it_is_asked_for(grpo: Command, tmp_path: Path) -> None:
     path = tmp_path / "slow.log"
     path.write_text(verl(range(1, 9), 0.5, clipped=0.4))

@@ -17,7 +17,7 @@ from postrender.rules.judge import judge
 from postrender.rules.log.define import Shown
 from postrender.rules.rule import LOG
 from postrender.runlog import events, trajectories
-from postrender.runlog.shared import Judge, Sign, Step, Validation
+from postrender.runlog.shared import Judge, Limits, Sign, Step, Validation
 
 
 @dataclass
@@ -41,12 +41,12 @@ class Run:
         return [value for step in self.steps if (value := getattr(step, measure)) is not None]
 
 
-def read_all(words: Sequence[str]) -> list[Run]:
-    """Read runs from logs, directories or stdin, and name each of them.
+def read_all(words: Sequence[str], limits: Limits | None = None) -> list[Run]:
+    """Read runs from logs, directories or stdin, and name each of them; `limits` says what is a sign.
 
     Raises UnreadableError, and InputError for something without steps.
     """
-    runs = [_read(word) for word in words]
+    runs = [_read(word, limits or Limits()) for word in words]
     for run, name in zip(runs, _names(words), strict=True):
         run.name = shown(name)
     return runs
@@ -57,8 +57,8 @@ def shown(written: str) -> str:
     return text.visible(masking.text(written))
 
 
-def _read(word: str) -> Run:
-    run, judging = Run(word), Judge()
+def _read(word: str, limits: Limits) -> Run:
+    run, judging = Run(word), Judge(limits)
     for batch in events.read(word, follow=False):
         for event, at in batch:
             if isinstance(event, Step):

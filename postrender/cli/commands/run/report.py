@@ -10,6 +10,7 @@ import click
 
 from postrender.cli import options
 from postrender.cli.command import Command, examples, wrong
+from postrender.cli.watching.guard import judgement
 from postrender.errors import EXIT_CLEAN, EXIT_FINDINGS, OutputError
 from postrender.finding import SEVERITIES, is_at_least
 from postrender.report.runs import formats, run
@@ -42,7 +43,8 @@ _SUFFIXES = {
     default=SEVERITIES[0],
     help="Exit with 1 for findings of this severity or a worse one.",
 )
-def report(words: Sequence[str], output: str | None, form: str, fail_on: str) -> int:
+@options.values()
+def report(words: Sequence[str], files: Sequence[str], output: str | None, form: str, fail_on: str) -> int:
     """Report how a training went: findings, figures, graphs and samples, on one page that works offline.
 
     LOG is what grpo watch reads: the output of a training with NeMo RL or verl, verl's file log, an event file of
@@ -52,6 +54,8 @@ def report(words: Sequence[str], output: str | None, form: str, fail_on: str) ->
 
     Measures that a log does not have are named, and no graph shows them. The page needs the extra report
     (pip install 'grpo-charts[report]'); json and markdown do not.
+
+    With the values files of the runs, -f, the signs are judged by the limits of their guard (job.guard.limits).
     """
     if not 1 <= len(words) <= _MOST:
         path = click.get_current_context().command_path
@@ -60,7 +64,7 @@ def report(words: Sequence[str], output: str | None, form: str, fail_on: str) ->
         raise wrong("a page is not for a terminal", fix="write it into a file with -o report.html")
     if output:
         _refuse_place(output, form, words)
-    runs = run.read_all(words)
+    runs = run.read_all(words, judgement(files).limits)
     _deliver(formats.write(runs, form), output)
     findings = [finding for each in runs for finding in each.findings]
     if output:
