@@ -93,10 +93,10 @@ def accelerator(name: str) -> str:
     known = accelerators()
     if name not in known:
         listed = ", ".join(known) if known else "none are installed"
-        fix = "choose one of them, or give your own file with -f instead"
-        if name.lower() in known:
-            fix = f"did you mean {name.lower()}?"
-        raise UsageError(f"no accelerator profile is called {name!r}; the profiles are: {listed}", fix=fix)
+        raise UsageError(
+            f"no accelerator profile is called {name!r}; the profiles are: {listed}",
+            fix="choose one of them, or give your own file with -f instead",
+        )
     return os.path.join(data_root(), "values", "accelerators", f"{name}.yaml")
 
 

@@ -16,7 +16,7 @@ from postrender.errors import InputError, RenderError
 from postrender.finding import SEVERITIES
 from postrender.helm.stack import Stack
 from postrender.lint import refusals
-from postrender.lint.linter import judge_values
+from postrender.lint.linter import can_render, judge_values
 from postrender.manifests import schemas
 from postrender.manifests.schemas import Kinds
 from postrender.report import formats
@@ -61,6 +61,12 @@ def kinds(version: str | None) -> Kinds:
 def refuse_secrets(stack: Stack) -> None:
     """Raise InputError if the values hold a secret: a command that prints them would print it too."""
     if found := [each for each in judge_values(stack.values) if each.rule in _SECRETS]:
+        raise InputError(formats.write(found, "text").rstrip("\n"))
+
+
+def refuse_unreadable(stack: Stack) -> None:
+    """Raise InputError if the values are no stack: sections of a wrong type, no machine, no recipe, no site file."""
+    if found := [each for each in judge_values(stack.values) if not can_render([each])]:
         raise InputError(formats.write(found, "text").rstrip("\n"))
 
 

@@ -9,8 +9,9 @@ from typing import Any, cast
 
 import click
 
-from postrender import paths
+from postrender import paths, spelling
 from postrender.cli.command import wrong
+from postrender.errors import UsageError
 from postrender.helm.stack import Stack
 from postrender.values import set_arguments
 from postrender.values.set_arguments import Argument
@@ -114,12 +115,28 @@ def set_values(function: Function) -> Function:
     return command
 
 
+def refuse_machine(name: str) -> None:
+    """Raise UsageError if no accelerator profile has a name; suggest one only if no other machine can be meant."""
+    try:
+        paths.accelerator(name)
+    except UsageError as error:
+        meant = spelling.meant(name, paths.accelerators(), is_value=True)
+        raise UsageError(error.message, fix=f"did you mean {meant}?" if meant else error.fix) from error
+
+
+def _machine(ctx: click.Context, param: click.Parameter, value: Sequence[str]) -> str | None:
+    name = _only_one(ctx, param, value)
+    if name is not None:
+        refuse_machine(name)
+    return name
+
+
 def _accelerator(*spellings: str) -> Callable[[Function], Function]:
     return click.option(
         *spellings,
         "accelerator",
         multiple=True,
-        callback=_only_one,
+        callback=_machine,
         metavar="NAME",
         shell_complete=completing(paths.accelerators),
         help="Put the profile of this accelerator before the files.",

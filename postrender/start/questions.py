@@ -55,9 +55,9 @@ class Question:
 
 
 def suggestion(word: str, known: Sequence[str]) -> str:
-    """Return a question with the nearest known word, or an empty text."""
-    close = spelling.near(word, known)
-    return f"; did you mean {close[0]}?" if close else ""
+    """Return a question with the one known word that can be meant, or an empty text."""
+    meant = spelling.meant(word, known, is_value=True)
+    return f"; did you mean {meant}?" if meant else ""
 
 
 def machines() -> list[str]:

@@ -58,8 +58,10 @@ def is_autopilot(tree: Tree) -> bool:
 
 def volume(tree: Tree) -> Tree:
     """Return the volume that holds the runs."""
-    found: Tree = tree["storage"][tree["job"]["volume"]]
-    return found
+    name = tree["job"]["volume"]
+    found: Tree | None = tree["storage"].get(name)
+    only(found, f"a run without its volume storage.{name}", f"describe storage.{name} in your site file")
+    return found or {}
 
 
 def bucket(tree: Tree) -> str:

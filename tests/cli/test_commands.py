@@ -158,8 +158,15 @@ def test_a_wrong_command_line_says_what_to_write(grpo: Run, case: str) -> None:
     assert err.startswith(message)
 
 
-def test_a_profile_in_capitals_is_not_another_machine(grpo: Run) -> None:
-    assert grpo("lint", "--accelerator", "B200")[2].endswith("\n  fix: did you mean b200?\n")
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [("B200", "b200"), ("b-200", "b200"), ("EKS_H200", "eks-h200"), ("H100", ""), ("A100", ""), ("B100", ""), ("", "")],
+)
+@pytest.mark.parametrize("command", ["lint", "guide"])
+def test_a_misspelt_profile_is_not_another_machine(grpo: Run, command: str, name: str, meant: str) -> None:
+    code, out, err = grpo(command, "--accelerator", name)
+    fix = f"did you mean {meant}?" if meant else "choose one of them, or give your own file with -f instead"
+    assert (code, out, err.splitlines()[-1]) == (2, "", f"  fix: {fix}")
 
 
 def test_a_clean_stack(grpo: Run) -> None:

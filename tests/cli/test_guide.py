@@ -36,6 +36,7 @@ PLACES = {
     "own": CLAIM,
 }
 OF_PLACE = {"own": "infiniband-b200"}
+_STACK = ("values/accelerators/b200.yaml", "values/recipes/smoke.yaml", "my-site.yaml")
 # Recipes that differ most: a head with GPUs, the other framework, and benchmarks.
 DIFFERENT = ("qwen3-1.7b-deepscaler", "qwen2.5-32b-gsm8k-verl", "smoke")
 CASES = [(machine, recipe, "standard") for recipe in RECIPES for machine in ACCELERATORS]
@@ -62,6 +63,39 @@ def stack(machine: str, recipe: str, extra: str) -> list[str]:
     Path("last.yaml").write_text(extra or "{}\n", encoding="utf-8")
     files = (f"values/accelerators/{machine}.yaml", f"values/recipes/{recipe}.yaml", "my-site.yaml", "last.yaml")
     return [word for file in files for word in ("-f", file)]
+
+
+NO_STACKS = {
+    "no site file": (("values/accelerators/b200.yaml", "values/recipes/smoke.yaml"), "no site file"),
+    "no profile": (("values/recipes/smoke.yaml", "my-site.yaml"), "no accelerator profile"),
+    "no recipe": (("values/accelerators/b200.yaml", "my-site.yaml"), "no recipe"),
+    **{
+        name: ((*_STACK, f"{name}.yaml"), f"{name}.yaml:1:")
+        for name in ("platform", "network", "job", "storage", "ray", "accelerator")
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("files", "message"), NO_STACKS.values(), ids=NO_STACKS)
+def test_values_that_are_no_stack_have_no_page(files: tuple[str, ...], message: str, grpo: Run) -> None:
+    for name in set(files) - {path for path in files if Path(path).exists()}:
+        Path(name).write_text(f"{name.removesuffix('.yaml')}: null\n", encoding="utf-8")
+    code, out, err = grpo("guide", *(word for file in files for word in ("-f", file)))
+    assert (code, out) == (2, "")
+    assert message in err.splitlines()[0]
+    assert "\n  fix: " in err
+
+
+def test_a_mode_that_does_not_exist_is_refused(grpo: Run) -> None:
+    code, out, err = grpo("guide", *stack("b200", "smoke", "network: {mode: 7}\n"))
+    assert (code, out) == (2, "")
+    assert "last.yaml:1:17: network.mode is 7" in err
+
+
+def test_a_volume_that_no_file_describes_is_named(grpo: Run) -> None:
+    code, out, err = grpo("guide", *stack("b200", "smoke", "job: {volume: other}\n"))
+    assert (code, out) == (2, "")
+    assert "storage.other" in err
 
 
 @pytest.mark.parametrize(("place", "told"), [("standard", False), ("queue", True)])
@@ -311,4 +345,4 @@ def test_what_is_wrong_with_the_files_is_said(grpo: Run) -> None:
     assert "nowhere.yaml" in err
     code, _, err = grpo("guide", "--accelerator", "b200", "-f", str(SITE))
     assert code == 2
-    assert "none of the files is a recipe" in err
+    assert "no recipe: none of the values files says what is trained" in err

@@ -269,6 +269,7 @@ WRONG = {
     "machine": (("--accelerator", "b20"), "--accelerator: 'b20' is not one of "),
     "suggestion": (("--accelerator", "b20"), "did you mean b200?"),
     "capitals": (("--accelerator", "B200"), "did you mean b200?"),
+    "another machine": (("--accelerator", "H100"), "rtx-pro-6000\n  fix: see grpo init --help\n"),
     "no GPUs": (("--accelerator", "cpu"), "--accelerator: 'cpu' is not one of"),
     "recipe": (("--recipe", "smok"), "did you mean smoke?"),
     "recipe's file": (("--recipe", "values/recipes/smoke.yaml"), "; give its name, smoke"),

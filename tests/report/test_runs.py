@@ -362,6 +362,8 @@ def test_values_say_from_when_on_a_measure_is_a_sign(grpo: Command, tmp_path: Pa
     values.write_text("job: {guard: {limits: {deadSteps: 5}}}\n")
     code, out, _ = grpo(path, "--format", "markdown", "-f", values)
     assert (code, "- **error** `run/dead-reward`: step 5" in out) == (1, True)
+    assert "- the values files change from when on a measure is a sign: deadSteps 5 (default 3)\n" in out
+    assert "a measure is a sign" not in grpo(path, "--format", "markdown")[1]
     values.write_text("job: {guard: {limits: {deadSteps: 8}}}\n")
     assert grpo(path, "--format", "json", "-f", values)[0] == 0
     values.write_text("job: {guard: {limits: {deadSteps: many}}}\n")
@@ -397,7 +399,7 @@ def test_numbers_that_are_none_are_told_and_leave_a_gap(grpo: Command, tmp_path:
             "other.log: a report in the format html is no .log file\n  fix: name a file",
         ),
         (("driver.log", "-o", "r.html", "--format", "json"), "in the format json is no .html file"),
-        (("driver", "-o", "./driver"), "./driver: is a log that is to be read"),
+        (("driver", "-o", "./driver"), "./driver: is a file that is to be read"),
     ],
 )
 def test_no_log_is_replaced(
@@ -411,6 +413,26 @@ def test_no_log_is_replaced(
     assert (found, out) == (3, "")
     assert message in err
     assert {path.name: path.read_text() for path in log.parent.iterdir() if path.is_file()} == before
+
+
+def test_no_values_file_is_replaced(grpo: Command, log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(log.parent)
+    values, link = Path("values.json"), Path("link.json")
+    values.write_text('{"job": {"guard": {"limits": {"deadSteps": 5}}}}')
+    link.symlink_to(values)
+    before = values.read_text()
+    code, out, err = grpo("driver.log", "--format", "json", "-f", values, "-o", link)
+    assert (code, out, values.read_text()) == (3, "", before)
+    assert "link.json: is a file that is to be read" in err
+
+
+def test_findings_have_the_worst_first_then_the_first_step(tmp_path: Path) -> None:
+    path = tmp_path / "bad.log"
+    rows = [{**logs.VERL, "response_length/clip_ratio": 0.4}] * 14
+    rows += [{**logs.VERL, "response_length/mean": 1000}] * 4 + [{**logs.VERL, "actor/pg_loss": "nan"}] * 3
+    path.write_text(logs.verl_run(rows))
+    (run,) = read_all([str(path)])
+    assert [each.rule for each in run.findings] == ["run/not-a-number", "run/truncated", "run/length-explosion"]
 
 
 @pytest.mark.parametrize(

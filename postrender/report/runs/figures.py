@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Sequence
 from math import isfinite
 from statistics import fmean, median
@@ -9,11 +10,14 @@ from typing import Final, NamedTuple
 
 from postrender.report.runs.measures import MEASURES, SECONDS
 from postrender.report.runs.run import Run
+from postrender.runlog.shared import Limits
 
 # A mean is of so many steps, at the start or at the end.
 MEAN_STEPS: Final = 10
 _BY_NAME: Final = {measure.name: measure for measure in (*MEASURES, SECONDS)}
 _ABSENT: Final = "not in the log"
+# Limits of the time without a step, which no report judges.
+_OF_SILENCE: Final = ("silent_factor", "silent_seconds", "validation_seconds")
 # Measures whose mean of the first and of the last steps is shown.
 _AT_BOTH_ENDS: Final = (
     "reward",
@@ -77,7 +81,18 @@ def notes(runs: Sequence[Run]) -> list[str]:
     lasts = {run.steps[-1].number for run in runs}
     if len(lasts) > 1:
         told.append(f"the runs end at different steps, so their last {MEAN_STEPS} steps are not the same ones")
+    if changed := _changed(runs[0].limits):
+        told.append(f"the values files change from when on a measure is a sign: {', '.join(changed)}")
     return told
+
+
+def _changed(limits: Limits) -> list[str]:
+    """Return the limits of `job.guard.limits` that are not the usual ones; a report judges no silence."""
+    usual = dataclasses.asdict(Limits())
+    given = {name: value for name, value in dataclasses.asdict(limits).items() if name not in _OF_SILENCE}
+    return [
+        f"{_camel(name)} {value:g} (default {usual[name]:g})" for name, value in given.items() if value != usual[name]
+    ]
 
 
 def _all(runs: Sequence[Run]) -> Iterator[Figure]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from postrender import masking
 from postrender.errors import Location
-from postrender.finding import Finding
+from postrender.finding import SEVERITIES, Finding
 from postrender.report import text
 from postrender.rules import registry
 from postrender.rules.judge import judge
@@ -35,6 +35,8 @@ class Run:
     findings: list[Finding] = field(default_factory=list)
     # The samples of its last step, as jobs/inspection/samples.py describes them; empty if the run has none.
     samples: dict[str, Any] = field(default_factory=dict)
+    # From when on a measure was a sign.
+    limits: Limits = field(default_factory=Limits)
 
     def values(self, measure: str) -> list[float]:
         """Return what is known of a measure, NaN included, in the order of the steps."""
@@ -58,7 +60,7 @@ def shown(written: str) -> str:
 
 
 def _read(word: str, limits: Limits) -> Run:
-    run, judging = Run(word), Judge(limits)
+    run, judging = Run(word, limits=limits), Judge(limits)
     for batch in events.read(word, follow=False):
         for event, at in batch:
             if isinstance(event, Step):
@@ -66,7 +68,8 @@ def _read(word: str, limits: Limits) -> Run:
                 run.signs += [(sign, at) for sign in judging.add(event)]
             elif isinstance(event, Validation):
                 _validate(run, event)
-    run.findings = judge(Shown(run.signs), registry.rules(LOG)) if run.signs else []
+    found = judge(Shown(run.signs), registry.rules(LOG)) if run.signs else []
+    run.findings = sorted(found, key=lambda each: (SEVERITIES.index(each.severity), each.at.line or 0))
     run.samples = trajectories.last_step(word) if os.path.isdir(word) else {}
     return run
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from postrender import paths, secrets
+from postrender import secrets
 from postrender.cli import options
 from postrender.cli.command import Command, examples, wrong
 from postrender.cli.plans import drawing, subject
@@ -172,7 +172,7 @@ def _answer(planned: Subject, price: float | None) -> Answer:
 
 def _compare(names: Sequence[str], on: Callable[[str], Subject], price: float | None, form: str) -> int:
     for name in names:
-        paths.accelerator(name)
+        options.refuse_machine(name)
     subjects = {name: on(name) for name in names}
     _tell_provisional(*subjects.values())
     answers = {name: _answer(each, price) for name, each in subjects.items()}

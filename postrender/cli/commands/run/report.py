@@ -32,6 +32,7 @@ _SUFFIXES = {
         "grpo report /data/runs/my-run -o report.html",
         "grpo report before.log after.log -o comparison.html",
         "grpo report driver.log --format markdown --fail-on warning",
+        "grpo report driver.log -f my-site.yaml -o report.html",
     ),
 )
 @click.argument("words", nargs=-1, type=options.FILE, metavar="")
@@ -63,7 +64,7 @@ def report(words: Sequence[str], files: Sequence[str], output: str | None, form:
     if form == formats.HTML and output is None and console.is_watched(sys.stdout):
         raise wrong("a page is not for a terminal", fix="write it into a file with -o report.html")
     if output:
-        _refuse_place(output, form, words)
+        _refuse_place(output, form, [*words, *files])
     runs = run.read_all(words, judgement(files).limits)
     _deliver(formats.write(runs, form), output)
     findings = [finding for each in runs for finding in each.findings]
@@ -74,8 +75,8 @@ def report(words: Sequence[str], files: Sequence[str], output: str | None, form:
     return EXIT_FINDINGS if is_at_least(findings, fail_on) else EXIT_CLEAN
 
 
-def _refuse_place(output: str, form: str, words: Sequence[str]) -> None:
-    """Raise OutputError before the logs are read, which can take long, and before one of them is replaced."""
+def _refuse_place(output: str, form: str, read: Sequence[str]) -> None:
+    """Raise OutputError before the logs are read, which can take long, and before a file that is read is replaced."""
     if not os.path.isdir(folder := os.path.dirname(output) or os.curdir):
         raise OutputError(
             f"{output}: cannot be written: there is no folder {folder}", fix="create it, or name another file"
@@ -84,8 +85,8 @@ def _refuse_place(output: str, form: str, words: Sequence[str]) -> None:
     if suffix and suffix not in known:
         fix = f"name a file that ends with {known[0]}, or add --format"
         raise OutputError(f"{output}: a report in the format {form} is no {suffix} file", fix=fix)
-    if any(os.path.exists(each) and os.path.exists(output) and os.path.samefile(each, output) for each in words):
-        raise OutputError(f"{output}: is a log that is to be read", fix="name another file")
+    if any(os.path.exists(each) and os.path.exists(output) and os.path.samefile(each, output) for each in read):
+        raise OutputError(f"{output}: is a file that is to be read", fix="name another file")
 
 
 def _deliver(text: str, output: str | None) -> None:

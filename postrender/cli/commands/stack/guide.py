@@ -9,7 +9,7 @@ import click
 
 from postrender.cli import options
 from postrender.cli.command import Command, examples
-from postrender.cli.judging import refuse_secrets
+from postrender.cli.judging import refuse_secrets, refuse_unreadable
 from postrender.errors import EXIT_CLEAN
 from postrender.start import guide as pages
 from postrender.values.set_arguments import Argument
@@ -35,6 +35,8 @@ def guide(files: Sequence[str], arguments: Sequence[Argument], accelerator: str 
     the command says for which.
     """
     given = options.with_profile(options.stack_files(files, accelerator), accelerator)
-    refuse_secrets(options.stack(files, accelerator, arguments))
+    stack = options.stack(files, accelerator, arguments)
+    refuse_secrets(stack)
+    refuse_unreadable(stack)
     sys.stdout.write(pages.of_files(given, namespace or "rl", arguments))
     return EXIT_CLEAN
