@@ -11,6 +11,7 @@ from typing import Any
 
 import yaml
 
+from postrender.cli.main import grpo
 from postrender.start import site_file
 from postrender.start.interview import Interview
 from tests.conftest import LAYERS, ROOT, SITE
@@ -125,3 +126,12 @@ def paths(command: str) -> Iterator[str]:
     for word in re.findall(r"[\w./{},-]+", command):
         if re.match(r"(values|charts|docs|examples|jobs|schemas)/", word) and "{" not in word:
             yield word
+
+
+def read_options(words: list[str]) -> None:
+    """Read the command line of a command of grpo, and run nothing; raise what click raises."""
+    # A command that is read without its group forgets the group's -h for ever.
+    with grpo.make_context("grpo", [*words]) as group:
+        command = grpo.get_command(group, words[0])
+        assert command
+        command.make_context(words[0], [*words[1:]], parent=group)

@@ -13,7 +13,6 @@ import pytest
 import yaml
 
 from postrender.cli import main as cli
-from postrender.cli.commands.run.watch import watch
 from postrender.errors import InputError, RenderError
 from postrender.generate import tutorial
 from postrender.helm.engines import Engine
@@ -187,7 +186,7 @@ def test_what_runs_without_a_cluster_runs(name: str, folder: Path, capsys: pytes
     ran = 0
     for command in pages.commands(TEXTS[name]):
         if (words := offline(command)) and is_of_a_cluster(words):
-            watch.make_context("watch", words[1:])
+            pages.read_options(words)
         elif words:
             assert cli.main(words) == 0, (command, capsys.readouterr())
             ran += 1
