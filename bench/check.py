@@ -27,7 +27,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import streams
 import turns
 
-KUBECONFORM = turns.ROOT / ".tools/bin/kubeconform"
 OURS, VALIDATE, CONFORM = "grpo check", "kubernetes-validate", "kubeconform"
 ROUNDS = {"small": 15, "medium": 7, "large": 5}
 TARGETS = {("small", CONFORM): 1.0, ("medium", CONFORM): 1.0, ("large", CONFORM): 1.25}
@@ -80,10 +79,10 @@ def mended(data: bytes) -> bytes:
 def commands(schemas: Path, stream: Path) -> dict[str, list[str]]:
     """Return the commands, each with its program's whole path."""
     location = f"{schemas}/{{{{.ResourceKind}}}}{{{{.KindSuffix}}}}.json"
-    conform = [str(KUBECONFORM), "-strict", "-ignore-missing-schemas", "-summary", "-schema-location", location]
+    conform = [str(turns.tool("bin/kubeconform")), "-strict", "-ignore-missing-schemas", "-summary"]
     found = {
         OURS: [str(Path(sys.executable).parent / "grpo"), "check", str(stream)],
-        CONFORM: [*conform, str(stream)],
+        CONFORM: [*conform, "-schema-location", location, str(stream)],
         "python -c pass": [sys.executable, "-c", "pass"],
     }
     if stream.stem != "large":
@@ -112,10 +111,7 @@ def _ratio(size: str, name: str, times: turns.Times) -> str:
 
 def main() -> int:
     """Measure what the command line asks for."""
-    rounds = dict(ROUNDS)
-    for word in sys.argv[1:]:
-        size, _, number = word.rpartition("=")
-        rounds.update({size: int(number)} if size else dict.fromkeys(rounds, int(number)))
+    rounds = turns.rounds_of(ROUNDS)
     with tempfile.TemporaryDirectory() as name:
         write_schemas(Path(name))
         for size, number in rounds.items():

@@ -2,24 +2,22 @@
 
     python bench/dead_values.py [ROUNDS] [CHART]
 
-CHART is a folder or a package; by default KubeRay's public ray-cluster chart, which Go's module proxy serves.
+CHART is a folder or a package; by default KubeRay's public ray-cluster chart, the one of `make tools`.
 """
 
 from __future__ import annotations
 
-import json
-import shutil
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Mapping
 from typing import Any
 
+import turns
+
 from postrender.check import dead_values
 from postrender.helm.engines import Embedded
 
-MODULE = "github.com/ray-project/kuberay@v1.6.2"
 TARGET_SECONDS = 0.5
 
 
@@ -34,18 +32,10 @@ class Counting(Embedded):
         return super().ask(request)
 
 
-def public_chart() -> str:
-    """Fetch KubeRay's ray-cluster chart and return its folder."""
-    if shutil.which("go") is None:
-        raise SystemExit("bench/dead_values.py: needs Go, which fetches the chart, or a CHART on the command line")
-    done = subprocess.run(["go", "mod", "download", "-json", MODULE], check=True, capture_output=True, cwd="/")
-    return f"{json.loads(done.stdout)['Dir']}/helm-chart/ray-cluster"
-
-
 def main() -> int:
     """Print the median, the fastest, and what a render costs."""
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 11
-    chart = sys.argv[2] if len(sys.argv) > 2 else public_chart()
+    chart = sys.argv[2] if len(sys.argv) > 2 else str(turns.tool("share/kuberay-ray-cluster"))
     times = []
     with Counting() as engine:
         for _ in range(rounds + 1):
@@ -56,8 +46,10 @@ def main() -> int:
     # The first round warms the worker.
     median, best = statistics.median(times[1:]), min(times[1:])
     print(f"{result.tried} values, {len(result.nothing)} move nothing, {engine.renders} renders; {rounds} rounds")
-    print(f"median {median:.3f} s (best {best:.3f}), {median / engine.renders * 1000:.2f} ms a render")
-    print(f"target {TARGET_SECONDS} s")
+    print(
+        f"median {median:.3f} s (best {best:.3f}), {median / engine.renders * 1000:.2f} ms a render"
+        + turns.verdict(median, TARGET_SECONDS, " s")
+    )
     return 0
 
 

@@ -4,7 +4,8 @@
 
 Twice: one stack of three files, and the same stack with its recipe and its site file 49 times more, 100 files in all.
 The ratios are medians of the rounds' ratios; the targets are 2.0 for the verdict with the rendered charts and 0.45
-without them. Ours judges the merged values by all rules; check-jsonschema judges each file alone by the schema.
+without them. Ours judges the merged values by all rules; check-jsonschema judges each file alone by the schema, and
+refuses it, because it misses what another file sets: that is as much work.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def copies(folder: Path) -> list[Path]:
 
 def measure(files: list[Path], rounds: int) -> None:
     """Print the medians and the ratios."""
-    times = turns.measure(commands(files), rounds)
+    times = turns.measure(commands(files), rounds, refusing={THEIRS})
     print(f"{len(files)} files, {rounds} interleaved rounds")
     for name, values in times.items():
         found = turns.ratio(values, times[THEIRS])

@@ -2,9 +2,10 @@
 
     python bench/post_render.py [ROUNDS | SIZE=ROUNDS ...]
 
-SIZE is small, medium, large or large_all; 0 rounds leave a size out. The commands take turns (A B C A B C ...) and the
-ratios are medians of the rounds' ratios, so a slow minute of the machine hits all of them alike. Before the first round
-both outputs are compared; a difference ends the run. kubectl is the one of `make tools`.
+SIZE is small, medium, large or large_all; 0 rounds leave a size out. ROUNDS without a size leaves out the large ones,
+for which kustomize takes minutes: what is inserted into them is inserted into medium too. The commands take turns
+(A B C A B C ...) and the ratios are medians of the rounds' ratios, so a slow minute of the machine hits all of them
+alike. Before the first round both outputs are compared; a difference ends the run. kubectl is the one of `make tools`.
 """
 
 from __future__ import annotations
@@ -23,11 +24,9 @@ import streams
 import turns
 
 ROOT = turns.ROOT
-KUBECTL = ROOT / ".tools/bin/kubectl"
 FILTER = Path(sys.executable).parent / "grpo-post-render"
-FILES = ["values/accelerators/b200.yaml", "values/recipes/gemma3-27b-gsm8k.yaml", "values/examples/site.yaml"]
-# One run of kustomize takes half a minute with the large streams.
 ROUNDS = {"small": 15, "medium": 11, "large": 3, "large_all": 3}
+SLOW = ("large", "large_all")
 
 GATE, NO_GATE, THEIRS = "gate on", "gate off", "kustomize"
 TARGETS = {("small", GATE): 0.65, ("small", NO_GATE): 0.65, ("medium", GATE): 0.30, ("medium", NO_GATE): 0.30}
@@ -39,11 +38,11 @@ Runs = dict[str, list[tuple[float, float]]]
 
 def commands(folder: Path) -> dict[str, list[str]]:
     """Return the commands, each with its program's whole path."""
-    ours = [str(FILTER), *(word for file in FILES for word in ("--values", file))]
+    ours = [str(FILTER), *(word for file in same_patch.FILES for word in ("--values", file))]
     return {
         GATE: ours,
         NO_GATE: [*ours, "--no-gate"],
-        THEIRS: [str(KUBECTL), "kustomize", str(folder)],
+        THEIRS: [str(turns.tool("bin/kubectl")), "kustomize", str(folder)],
         "cat": [shutil.which("cat") or "/bin/cat"],
         "python -c pass": [sys.executable, "-c", "pass"],
     }
@@ -109,29 +108,16 @@ def show(size: str, stream: Path, times: Runs, same: int) -> None:
             print(f"  {'':<15} memory {memory:.3f} of kustomize" + turns.verdict(memory, MEMORY_TARGET))
 
 
-def rounds_of(arguments: Sequence[str]) -> dict[str, int]:
-    """Return the number of rounds of each size."""
-    chosen = dict(ROUNDS)
-    for word in arguments:
-        size, equals, number = word.rpartition("=")
-        if not number.isdecimal() or (equals and size not in ROUNDS):
-            raise SystemExit(
-                f"bench/post_render.py: expected ROUNDS or SIZE=ROUNDS, found {word}; SIZE is one of {[*ROUNDS]}"
-            )
-        chosen.update({size: int(number)} if equals else dict.fromkeys(ROUNDS, int(number)))
-    return chosen
-
-
 def main() -> int:
     """Compare, measure and print."""
-    rounds = rounds_of(sys.argv[1:])
-    if not KUBECTL.exists():
-        raise SystemExit("bench/post_render.py: needs .tools/bin/kubectl: make tools")
-    version = subprocess.run([KUBECTL, "version", "--client"], check=True, capture_output=True, text=True).stdout
+    rounds = turns.rounds_of(ROUNDS, SLOW)
+    kubectl = turns.tool("bin/kubectl")
+    version = subprocess.run([kubectl, "version", "--client"], check=True, capture_output=True, text=True).stdout
     print(f"kubectl of .tools/bin, {', '.join(version.split(chr(10))).strip(', ')}; Python {sys.version.split()[0]}")
-    gpu, other = same_patch.chart_wiring(str(ROOT), FILES)
+    gpu, other = same_patch.chart_wiring(str(ROOT))
     for size, count in rounds.items():
         if not count:
+            print(f"\n{size}: left out")
             continue
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)

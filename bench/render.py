@@ -8,13 +8,13 @@ from __future__ import annotations
 import statistics
 import sys
 import time
-from pathlib import Path
+
+import turns
 
 from postrender.helm.engines import Embedded
 from postrender.helm.stack import Stack
 from postrender.paths import LAYERS
 
-ROOT = Path(__file__).resolve().parent.parent
 FILES = ["values/recipes/gemma3-27b-gsm8k.yaml", "values/examples/site.yaml"]
 TARGET_MILLISECONDS = 100
 
@@ -22,7 +22,7 @@ TARGET_MILLISECONDS = 100
 def main() -> int:
     """Print the medians for each layer and for the four together."""
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 21
-    stack = Stack.load([str(ROOT / file) for file in FILES], accelerator="b200")
+    stack = Stack.load([str(turns.ROOT / file) for file in FILES], accelerator="b200")
     times: dict[str, list[float]] = {layer: [] for layer in LAYERS}
     begin = time.perf_counter()
     with Embedded() as engine:
@@ -35,7 +35,7 @@ def main() -> int:
     for layer, values in times.items():
         print(f"{layer:<12} {statistics.median(values):7.1f} ms")
     total = statistics.median(map(sum, zip(*times.values(), strict=True)))
-    print(f"{'four layers':<12} {total:7.1f} ms   target {TARGET_MILLISECONDS} ms; {rounds} rounds")
+    print(f"{'four layers':<12} {total:7.1f} ms{turns.verdict(total, TARGET_MILLISECONDS, ' ms')}; {rounds} rounds")
     return 0
 
 

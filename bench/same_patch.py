@@ -15,10 +15,14 @@ import yaml
 
 from postrender.helm.engines import Embedded
 
+# What both sides are given, below the root.
+FILES = ("values/accelerators/b200.yaml", "values/recipes/gemma3-27b-gsm8k.yaml", "values/examples/site.yaml")
 KINDS = ("RayCluster", "RayJob", "Job", "JobSet")
 STAMP = "grpo-charts/wiring"
 ENVIRONMENT = re.compile(r"LD_LIBRARY_PATH|HF_TOKEN|HF_HUB_OFFLINE|WANDB_API_KEY|BASH_ENV|NCCL_.*|GLOO_.*")
 VOLUME = re.compile(r"shared-memory|host-.*")
+# RDMA pins memory with it; the chart's other capabilities are root's rights over files.
+CAPABILITY = "IPC_LOCK"
 KIND = re.compile(r"^kind: (\S+)$", re.MULTILINE)
 
 Object = dict[str, Any]
@@ -46,10 +50,11 @@ def pod_templates(item: Object) -> Iterator[tuple[Place, Object]]:
             yield (*place, "workerGroupSpecs", at, "template"), group["template"]
 
 
-def chart_wiring(root: str, files: Iterable[str]) -> tuple[Wiring, Wiring]:
+def chart_wiring(root: str) -> tuple[Wiring, Wiring]:
     """Return the wiring of a GPU pod and that of a head, as the chart renders it."""
+    files = [os.path.join(root, file) for file in FILES]
     with Embedded() as engine:
-        objects = engine.render(os.path.join(root, "charts/raycluster"), list(files), release="ray").documents
+        objects = engine.render(os.path.join(root, "charts/raycluster"), files, release="ray").documents
     cluster = next(item for item in objects if item["kind"] == "RayCluster")
     (_, head), (_, worker) = pod_templates(cluster)
     return wiring(worker), {place: value for place, value in wiring(head).items() if place[-1] == "env"}
@@ -60,10 +65,12 @@ def wiring(template: Object) -> Wiring:
     spec, container = template["spec"], template["spec"]["containers"][0]
     notes = template["metadata"].get("annotations", {})
     first = ("spec", "containers", 0)
+    capabilities = [c for c in container["securityContext"]["capabilities"]["add"] if c == CAPABILITY]
     return {
         ("metadata", "annotations"): {k: v for k, v in notes.items() if k.startswith("networking.gke.io/")},
         (*first, "env"): [e for e in container["env"] if ENVIRONMENT.fullmatch(e["name"])],
         (*first, "volumeMounts"): [m for m in container["volumeMounts"] if VOLUME.fullmatch(m["name"])],
+        (*first, "securityContext"): {"capabilities": {"add": capabilities}} if capabilities else {},
         ("spec", "volumes"): [v for v in spec["volumes"] if VOLUME.fullmatch(v["name"])],
         ("spec", "initContainers"): [c for c in spec.get("initContainers", []) if c["name"] == "check-node"],
         ("spec", "nodeSelector"): spec.get("nodeSelector", {}),

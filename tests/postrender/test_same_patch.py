@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,11 @@ import pytest
 import yaml
 
 from bench import same_patch, streams
-from tests.conftest import ROOT, require_tool, stack_files
+from postrender.pipeline import Pipeline
+from postrender.wiring import inputs
+from postrender.wiring.apply import Options
+from postrender.wiring.plan import Wiring
+from tests.conftest import ROOT, require_tool
 
 POD = ("spec", "template")
 
@@ -20,31 +24,48 @@ POD = ("spec", "template")
 @pytest.fixture(scope="module")
 def wiring() -> tuple[same_patch.Wiring, same_patch.Wiring]:
     """Render our chart once."""
-    return same_patch.chart_wiring(str(ROOT), map(str, stack_files()))
+    return same_patch.chart_wiring(str(ROOT))
 
 
-def patched(stream: bytes, folder: Path, wiring: tuple[same_patch.Wiring, same_patch.Wiring]) -> str:
+def by_python(stream: str, made: dict[str, Any], _: Path) -> str:
+    """Return the targets of a stream after the steps of its kustomization, which only add."""
+    after = []
+    for patch in made["patches"]:
+        for item in same_patch.targets(stream, (patch["target"]["kind"],)):
+            for step in json.loads(patch["patch"]):
+                *way, last = (key.replace("~1", "/").replace("~0", "~") for key in step["path"].split("/")[1:])
+                holder: Any = item
+                for key in way:
+                    holder = holder[int(key) if isinstance(holder, list) else key]
+                if isinstance(holder, list):
+                    holder.insert(int(last), step["value"])
+                else:
+                    holder[last] = step["value"]
+            after.append(text(item))
+    return "".join(after)
+
+
+def by_kustomize(stream: str, made: dict[str, Any], folder: Path) -> str:
     """Return what kustomize makes of a stream."""
-    (folder / "input.yaml").write_bytes(stream)
-    made = same_patch.kustomization(stream.decode(), *wiring)
+    (folder / "input.yaml").write_text(stream)
     (folder / "kustomization.yaml").write_text(json.dumps(made))
     kubectl = require_tool("kubectl")
     return subprocess.run([kubectl, "kustomize", folder], check=True, capture_output=True, text=True).stdout
 
 
-def test_kustomize_inserts_the_wiring_of_our_chart(
-    tmp_path: Path, wiring: tuple[same_patch.Wiring, same_patch.Wiring]
+@pytest.mark.parametrize("patched", [by_python, by_kustomize])
+def test_the_patch_does_what_the_post_renderer_does(
+    patched: Callable[[str, dict[str, Any], Path], str],
+    tmp_path: Path,
+    wiring: tuple[same_patch.Wiring, same_patch.Wiring],
 ) -> None:
+    """What the post-renderer inserts changes; `make bench` then compares two tools of which one does less."""
     stream = streams.stream("medium")
-    after = patched(stream, tmp_path, wiring)
-    # Every target is another one now, and each GPU pod has what the chart gives a worker.
-    assert len(same_patch.differences(stream.decode(), after)) == 16
-    pods = [pod for item in same_patch.targets(after) for _, pod in same_patch.pod_templates(item)]
-    assert len(pods) == 4 * 3 + 3 * 3 + 6 + 3
-    for pod in pods:
-        for place, value in wiring[not same_patch.gpus(pod)].items():
-            there = same_patch.found(pod, place)
-            assert there[: len(value)] == value if isinstance(value, list) else there.items() >= value.items()
+    given = Wiring(inputs.load([str(ROOT / file) for file in same_patch.FILES]))
+    ours = b"".join(Pipeline(stream, given, Options(), gate=False).run().parts).decode()
+    theirs = patched(stream.decode(), same_patch.kustomization(stream.decode(), *wiring), tmp_path)
+    assert same_patch.differences(ours, theirs) == []
+    assert len(same_patch.differences(stream.decode(), ours)) == 16, "every target gets wiring"
 
 
 def job(**changed: object) -> dict[str, Any]:
