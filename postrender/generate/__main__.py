@@ -12,6 +12,8 @@ from pathlib import Path
 import jsonschema_rs
 
 from postrender.generate import curves, facts, kinds, programs, reference, schemas, sources, tutorial
+from postrender.generate.blocks import pages
+from postrender.generate.blocks.texts import Facts
 from postrender.generate.sources import CHARTS, COMMAND, ROOT, Schema, SourceError
 from postrender.manifests.schemas import DEFAULT, of_version
 
@@ -42,7 +44,9 @@ def outputs(root: Path) -> dict[str, str]:
     out["charts/grpo-job/files/provisional.json"] = facts.lines_json(facts.provisional(root))
     out |= programs.render(root)
     out |= curves.render(root)
-    out[tutorial.PAGE] = tutorial.page(root, reference.defaults(tree, "grpo-job"))
+    defaults = reference.defaults(tree, "grpo-job")
+    out[tutorial.PAGE] = tutorial.page(root, defaults)
+    out |= pages.render(Facts(root, defaults))
     return out
 
 

@@ -6,6 +6,7 @@ import re
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,15 @@ def commands(page: str) -> Iterator[str]:
                 yield command.replace(LIST, files or standard(page))
 
 
+def outputs(page: str) -> Iterator[tuple[str, str]]:
+    """Give the commands of a page whose output it shows, each on one line, with this output."""
+    for block in blocks(page, "console"):
+        for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+            command, _, output = re.sub(r"\\\n *", "", part).partition("\n")
+            if output.strip():
+                yield command, output
+
+
 def standard(page: str) -> str:
     accelerator, recipe = stack_of(page)
     return f"-f values/accelerators/{accelerator}.yaml -f values/recipes/{recipe}.yaml -f my-site.yaml"
@@ -80,6 +90,7 @@ class Install:
     values: dict[str, Any] = field(default_factory=dict)
 
 
+@cache
 def site_of_init() -> str:
     """Return the site file that `grpo init` writes for the machine and the recipe of the README."""
     given = {"project": "acme-rl", "project-number": "482915073164", "bucket": "acme-rl-runs"}

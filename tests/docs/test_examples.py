@@ -39,7 +39,7 @@ FLUX = {release["spec"]["chart"]["spec"]["chart"]: release for release in docume
 HELMFILE = {release["chart"].rpartition("/")[2]: release for release in documents("helmfile.yaml")[0]["releases"]}
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def wanted(helm: Engine) -> dict[str, tuple[dict[str, Any], ...]]:
     """Return what grpo render makes of each layer."""
     stack = Stack.load([str(file) for file in stack_files()])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -48,9 +49,10 @@ spec:
 HELM = 'case $1 in install) shift; set -- template "$@";; esac\nexec "{program}" "$@"\n'
 
 
-@pytest.fixture(params=["helm3", "helm4"])
-def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+@pytest.fixture(scope="module", params=["helm3", "helm4"])
+def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Make a folder with the files of the page, the chart, and the programs that its commands start."""
+    tmp_path = tmp_path_factory.mktemp(request.param)
     for name, text in CHART.items():
         path = tmp_path / "kuberay/ray-cluster" / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -92,6 +94,7 @@ def run(folder: Path, commands: str) -> str:
     return done.stdout
 
 
+@pytest.fixture(scope="module")
 def outputs(folder: Path) -> dict[str, Any]:
     """Return the RayCluster that each block of the page renders, by the first words of the block."""
     found = {}
@@ -104,17 +107,16 @@ def outputs(folder: Path) -> dict[str, Any]:
     return found
 
 
-def test_every_command_of_the_page_renders_the_same(folder: Path) -> None:
-    found = outputs(folder)
-    assert [*found] == ["export", "set"]
+def test_every_command_of_the_page_renders_the_same(folder: Path, outputs: dict[str, Any]) -> None:
+    assert [*outputs] == ["export", "set"]
     assert (folder / "added.yaml").exists()
-    first, *others = found.values()
+    first, *others = outputs.values()
     assert first["metadata"]["name"] == "ray-kuberay"
     assert all(other == first for other in others)
 
 
-def test_the_files_of_the_page_wire_the_workers(folder: Path) -> None:
-    spec = outputs(folder)["export"]["spec"]
+def test_the_files_of_the_page_wire_the_workers(outputs: dict[str, Any]) -> None:
+    spec = outputs["export"]["spec"]
     worker, head = spec["workerGroupSpecs"][0]["template"], spec["headGroupSpec"]["template"]
     annotations = worker["metadata"]["annotations"]
     assert annotations["networking.gke.io/default-interface"] == "eth0"
@@ -125,12 +127,14 @@ def test_the_files_of_the_page_wire_the_workers(folder: Path) -> None:
     assert [variable["name"] for variable in head["spec"]["containers"][0]["env"]] == ["LD_LIBRARY_PATH", "HF_TOKEN"]
 
 
-def test_the_refused_stream_of_the_page_is_not_added(folder: Path) -> None:
+def test_the_refused_stream_of_the_page_is_not_added(folder: Path, tmp_path: Path) -> None:
     """A secret in the chart's values; the file in Git stays what it was."""
     secret = "hf_" + "a1B2c3D4e5" * 4
-    values = folder / "my-ray.yaml"
+    own = shutil.copytree(folder, tmp_path / "own", symlinks=True)
+    (own / "added.yaml").unlink(missing_ok=True)
+    values = own / "my-ray.yaml"
     values.write_text(f"{{worker: {{replicas: 1, resources: {{limits: {{note: {secret}}}}}}}}}\n", encoding="utf-8")
     (block,) = [block for block in pages.blocks(PAGE, "bash") if block.startswith("set ")]
     with pytest.raises(AssertionError, match="looks like a secret"):
-        run(folder, block)
-    assert not (folder / "added.yaml").exists()
+        run(own, block)
+    assert not (own / "added.yaml").exists()

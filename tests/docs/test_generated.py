@@ -8,6 +8,7 @@ import json
 import re
 import shutil
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -43,13 +44,19 @@ EXAMPLE_KEYS = {
 }
 
 
+@cache
 def chart_schema(chart: str) -> Schema:
     content: Schema = json.loads((ROOT / "charts" / chart / "values.schema.json").read_text("utf-8"))
     return content
 
 
+@cache
+def validator_of(chart: str) -> jsonschema_rs.Draft7Validator:
+    return jsonschema_rs.Draft7Validator(chart_schema(chart))
+
+
 def errors(chart: str, values: object) -> list[jsonschema_rs.ValidationError]:
-    return list(jsonschema_rs.Draft7Validator(chart_schema(chart)).iter_errors(values))
+    return list(validator_of(chart).iter_errors(values))
 
 
 def wrong(chart: str, values: object) -> list[tuple[str | int, ...]]:
@@ -280,16 +287,16 @@ def test_the_values_reference_names_every_leaf() -> None:
 
 
 def test_a_key_has_a_heading_with_its_facts() -> None:
-    pages = reference.pages(TREE)
-    assert (
-        "## `ray.test.timeoutSeconds`\n\ninteger; default `240`; unit: seconds\n\nTime limit of one test"
-        in pages["docs/values/ray.md"]
-    )
+    pages, node = reference.pages(TREE), dict(LEAVES)["ray", "test", "timeoutSeconds"]
+    heading = f"## `ray.test.timeoutSeconds`\n\ninteger; default `{node['default']}`; unit: seconds\n\n"
+    assert f"{heading}{prose(node['description'])}\n" in pages["docs/values/ray.md"]
     assert "## `storage.NAME.gcsfuse.bucket`\n\nstring; **required**\n" in pages["docs/values/storage.md"]
-    assert (
-        "Charts that read this section: `network`, `storage`, `raycluster`, `grpo-job`."
-        in pages["docs/values/stack.md"]
-    )
+
+
+@pytest.mark.parametrize("section", SECTIONS)
+def test_the_page_of_a_section_names_the_charts_that_read_it(section: str) -> None:
+    (line,) = re.findall(r"^Charts that read .*$", reference.pages(TREE)[f"docs/values/{section}.md"], re.MULTILINE)
+    assert re.findall("`([a-z-]+)`", line) == [chart for chart, read in CHARTS.items() if section in read]
 
 
 @given(

@@ -61,7 +61,6 @@ def test_the_committed_picture_is_that_of_the_committed_results(curve: ModuleTyp
         assert one["cluster"] == cluster
         early, late = curve.means(one["rewards"])
         assert late >= early + curve.MARGIN
-        assert f"| {one['seed']} | {early:.3f} | {late:.3f} |" in (EXAMPLE / "README.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.full

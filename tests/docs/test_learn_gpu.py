@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import io
 import json
 import os
 import re
@@ -53,16 +55,17 @@ def gpu() -> ModuleType:
     return importlib.import_module("gpu")
 
 
-@pytest.fixture
-def planned(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+@pytest.fixture(scope="module")
+def planned(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """Return what `grpo plan` says for the model that is measured, on an H100."""
-    config = tmp_path / "config.json"
+    config = tmp_path_factory.mktemp("model") / "config.json"
     sizes = {**MODELS["memory"], "model_type": "qwen2", "tie_word_embeddings": True, "max_position_embeddings": 512}
     config.write_text(json.dumps({**sizes, "architectures": ["Qwen2ForCausalLM"]}))
     words = [word for name in FILES for word in ("-f", str(ROOT / name))]
     options = ["--set", "accelerator.gpuMemoryGigabytes=80", "--model-config", str(config), "--format", "json"]
-    assert cli.main(["plan", *words, *options]) == 0
-    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        assert cli.main(["plan", *words, *options]) == 0
+    found: dict[str, Any] = json.loads(printed.getvalue())
     return found
 
 

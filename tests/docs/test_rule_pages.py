@@ -12,13 +12,17 @@ from postrender.generate.markdown import prose
 from postrender.rules import index, reading
 from tests.conftest import ROOT
 
-PAGES = site.rule_pages(ROOT)
 RULES = {rule.id: rule for rule in index.rules()}
 
 
-def test_a_rule_has_a_page_that_says_what_it_says() -> None:
+@pytest.fixture(scope="module")
+def rule_pages() -> dict[str, str]:
+    return site.rule_pages(ROOT)
+
+
+def test_a_rule_has_a_page_that_says_what_it_says(rule_pages: dict[str, str]) -> None:
     for rule in RULES.values():
-        page = PAGES[f"docs/rules/{rule.id}.md"].replace("\\", "")
+        page = rule_pages[f"docs/rules/{rule.id}.md"].replace("\\", "")
         for text in (rule.title, rule.severity, rule.why, rule.fix, rule.source, rule.command, rule.versions):
             assert text in re.sub("<(https:[^>]*)>", r"\1", page), rule.id
         for name in ("bad", "good"):
@@ -27,44 +31,51 @@ def test_a_rule_has_a_page_that_says_what_it_says() -> None:
         assert page.count("```") % 2 == 0, rule.id
 
 
-def test_the_tables_link_to_every_page_and_the_pages_back() -> None:
+def test_the_tables_link_to_every_page_and_the_pages_back(rule_pages: dict[str, str]) -> None:
     tables = site.rule_tables()
     listed = re.findall(r"\]\((\S+\.md)\)", tables)
-    assert sorted(f"docs/{name}" for name in listed) == sorted(PAGES)
+    assert sorted(f"docs/{name}" for name in listed) == sorted(rule_pages)
     for each in reading.READING:
         assert f"| {each.id} |" in tables
-    for page, text in PAGES.items():
+    for page, text in rule_pages.items():
         (up,) = re.findall(r"^\[All rules\]\((\S+)\)$", text, re.MULTILINE)
         assert (Path("/") / page).parent.joinpath(up).resolve() == Path("/docs/rules.md")
 
 
-def test_an_example_keeps_its_marks_and_names_the_files_below_it() -> None:
-    page = PAGES["docs/rules/nodes/another-accelerator.md"]
-    assert "With the values `values/accelerators/b200.yaml`:\n\n```yaml\n---\n" in page
-    assert "# <- finding: the pod selects nvidia-h200-141gb" in page
+def test_an_example_keeps_its_marks_and_names_the_files_below_it(rule_pages: dict[str, str]) -> None:
+    page = rule_pages["docs/rules/nodes/another-accelerator.md"]
+    assert "`values/accelerators/b200.yaml`:\n\n```yaml\n---\n" in page
+    assert " # <- finding: " in page
     assert "# values: " not in page
 
 
 @pytest.mark.parametrize(
-    ("first", "said"),
+    ("first", "files"),
     [
         (
             "# lint: b200 smoke",
-            "`values/accelerators/b200.yaml`, `values/recipes/smoke.yaml`, `values/examples/site.yaml`",
+            ("values/accelerators/b200.yaml", "values/recipes/smoke.yaml", "values/examples/site.yaml"),
         ),
-        ("# lint: b200 smoke nemo-rl-v0.6.0", "`values/recipes/smoke.yaml`, `values/frameworks/nemo-rl-v0.6.0.yaml`, "),
-        ("# values: h200 {stack: {name: a}}", "`values/accelerators/h200.yaml` and `{stack: {name: a}}`:"),
-        ("# A comment of the example.", ""),
+        (
+            "# lint: b200 smoke nemo-rl-v0.6.0",
+            tuple(
+                f"values/{name}.yaml"
+                for name in ("accelerators/b200", "recipes/smoke", "frameworks/nemo-rl-v0.6.0", "examples/site")
+            ),
+        ),
+        ("# values: h200 {stack: {name: a}}", ("values/accelerators/h200.yaml", "{stack: {name: a}}")),
+        ("# A comment of the example.", ()),
     ],
 )
-def test_the_files_that_a_fixture_names_are_listed(tmp_path: Path, first: str, said: str) -> None:
+def test_the_files_that_a_fixture_names_are_listed(tmp_path: Path, first: str, files: tuple[str, ...]) -> None:
     rule = next(iter(RULES))
     folder = tmp_path / "tests/rules" / rule
     folder.mkdir(parents=True)
     (folder / "bad.yaml").write_text(f"{first}\na: 1\n", "utf-8")
     page = site.rule_pages(tmp_path)[f"docs/rules/{rule}.md"]
-    assert said in page
-    assert ("```yaml\na: 1\n```" if said else f"```yaml\n{first}\na: 1\n```") in page
+    above, _, example = page.partition("## Bad\n")[2].partition("```yaml\n")
+    assert tuple(re.findall("`([^`]+)`", above)) == files
+    assert example.startswith("a: 1\n```" if files else f"{first}\na: 1\n```")
     assert "## Good" not in page
 
 

@@ -11,53 +11,73 @@ from postrender.generate import reference, site, sources
 from tests.conftest import PROFILES, RECIPES, ROOT
 from tests.docs import pages
 
-PAGES = site.pages(ROOT)
-GENERATED = {*site.rule_pages(ROOT), *reference.pages(sources.load(ROOT))}
+
+@pytest.fixture(scope="module")
+def site_pages() -> dict[str, str]:
+    return site.pages(ROOT)
 
 
-def test_the_site_has_all_pages() -> None:
+@pytest.fixture(scope="module")
+def generated() -> set[str]:
+    """Return the pages that Git does not have."""
+    return {*site.rule_pages(ROOT), *reference.pages(sources.load(ROOT))}
+
+
+def test_the_site_has_all_pages(site_pages: dict[str, str], generated: set[str]) -> None:
     committed = {path.relative_to(ROOT).as_posix() for path in pages.PAGES}
-    assert {*PAGES} >= committed | GENERATED | {"index.md", "CONTRIBUTING.md"}
-    assert PAGES["index.md"].startswith((ROOT / "README.md").read_text("utf-8"))
+    assert {*site_pages} >= committed | generated | {"index.md", "CONTRIBUTING.md"}
+    assert site_pages["index.md"].startswith((ROOT / "README.md").read_text("utf-8"))
 
 
-def test_generated_pages_are_not_in_git() -> None:
-    assert not [path for path in GENERATED if (ROOT / path).exists()]
+def test_generated_pages_are_not_in_git(generated: set[str]) -> None:
+    assert not [path for path in generated if (ROOT / path).exists()]
 
 
-def test_a_page_keeps_its_text_and_gets_its_list() -> None:
+def test_a_page_keeps_its_text_and_gets_its_list(site_pages: dict[str, str]) -> None:
     for name in ("docs/values.md", "docs/rules.md"):
-        assert PAGES[name].startswith((ROOT / name).read_text("utf-8"))
-    assert "\nvalues/stack\nvalues/platform\n" in PAGES["docs/values.md"]
-    assert "### nemo-rl\n" in PAGES["docs/rules.md"]
+        assert site_pages[name].startswith((ROOT / name).read_text("utf-8"))
+    assert "\nvalues/stack\nvalues/platform\n" in site_pages["docs/values.md"]
+    assert "### nemo-rl\n" in site_pages["docs/rules.md"]
 
 
-def test_every_profile_and_recipe_has_its_row() -> None:
+def test_every_profile_and_recipe_has_its_row(site_pages: dict[str, str]) -> None:
     """A new one is listed nowhere else."""
-    page = PAGES["docs/recipes.md"]
-    rows = re.findall(r"^\| \[(\S+)\]\((\S+)\) \| (.+) \|$", page, re.MULTILINE)
+    page = site_pages["docs/recipes.md"]
+    rows = re.findall(r"^\| \[(\S+)\]\((\.\./values/\S+)\) \| (.+) \|$", page, re.MULTILINE)
     assert sorted(name for name, _, _ in rows) == sorted([*PROFILES, *RECIPES])
     for name, link, text in rows:
         assert (ROOT / "docs" / link).is_file(), name
         assert 20 < len(text) < 160, (name, text)
-    assert "| GB200: GKE A4X, 4 GPUs a node, arm64, RDMA over RoCE, NVLink across up to 18 nodes |" in page
 
 
-def test_the_folder_holds_what_the_pages_link_to(tmp_path: Path) -> None:
-    (tmp_path / "site/docs").mkdir(parents=True)
-    (tmp_path / "site/docs/old.md").touch()
-    site.write(ROOT, tmp_path / "site")
-    assert not (tmp_path / "site/docs/old.md").exists()
-    assert (tmp_path / "site/docs/options.md").read_text("utf-8") == PAGES["docs/options.md"]
-    assert (tmp_path / "site/examples/helmfile.yaml").is_file()
+def test_a_row_has_the_first_sentence_of_the_comment_at_the_top(tmp_path: Path) -> None:
+    path = tmp_path / "values/accelerators/x9.yaml"
+    path.parent.mkdir(parents=True)
+    path.write_text("# schema\n# X9: a machine\n# of 3.5 meters. It hums.\naccelerator: {}\n# No.\n", encoding="utf-8")
+    assert f"| [x9](../{path.relative_to(tmp_path)}) | X9: a machine of 3.5 meters |" in site.file_tables(tmp_path)
 
 
-def test_the_folder_holds_the_pictures_of_the_pages(tmp_path: Path) -> None:
-    site.write(ROOT, tmp_path / "site")
-    shown = [(path, name) for path, text in PAGES.items() for name in re.findall(r"!\[[^]]*\]\(([^):]+)\)", text)]
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of the site, in which an older one lay."""
+    found = tmp_path_factory.mktemp("build") / "site"
+    (found / "docs").mkdir(parents=True)
+    (found / "docs/old.md").touch()
+    site.write(ROOT, found)
+    return found
+
+
+def test_the_folder_holds_what_the_pages_link_to(folder: Path, site_pages: dict[str, str]) -> None:
+    assert not (folder / "docs/old.md").exists()
+    assert (folder / "docs/options.md").read_text("utf-8") == site_pages["docs/options.md"]
+    assert (folder / "examples/helmfile.yaml").is_file()
+
+
+def test_the_folder_holds_the_pictures_of_the_pages(folder: Path, site_pages: dict[str, str]) -> None:
+    shown = [(path, name) for path, text in site_pages.items() for name in re.findall(r"!\[[^]]*\]\(([^):]+)\)", text)]
     assert ("docs/howto/report.md", "report.png") in shown
     for path, name in shown:
-        picture = (tmp_path / "site" / path).parent / name
+        picture = (folder / path).parent / name
         assert picture.is_file(), (path, name)
         assert picture.stat().st_size < 150_000, "a picture loads at once"
 
@@ -68,8 +88,9 @@ def test_the_command_wants_one_folder(monkeypatch: pytest.MonkeyPatch, capsys: p
     assert "FOLDER" in capsys.readouterr().err
 
 
-def test_every_recipe_has_a_verdict_on_both_machines() -> None:
-    rows = [line for line in site.verdicts(ROOT).splitlines() if line.startswith("| ")][1:]
+def test_every_recipe_has_a_verdict_on_both_machines(site_pages: dict[str, str]) -> None:
+    table = site_pages["docs/recipes.md"].partition("\n## Do they fit?\n")[2]
+    rows = [line for line in table.splitlines() if line.startswith("| ")][1:]
     assert len(rows) == len(list((ROOT / "values/recipes").glob("*.yaml")))
     for row in rows:
         assert re.fullmatch(r"\| \S+ \|( (fits|tight), \d+% of a GPU; node memory fits \|){2}", row), row

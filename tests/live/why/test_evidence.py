@@ -14,7 +14,6 @@ from postrender.live import bundle, submission
 from postrender.live.evidence import Evidence
 from postrender.live.why import diagnosis, registry
 from postrender.live.why.cause import HARDWARE, UNKNOWN
-from tests.conftest import ROOT
 from tests.live import bundles
 
 HEAD, WORKER = 0, 1
@@ -444,21 +443,6 @@ def test_every_cause_has_two_plants() -> None:
     for cause, _ in PLANTS:
         counts[cause] += 1
     assert {cause: count for cause, count in counts.items() if count < 2} == {}
-
-
-def test_the_page_counts_the_plants() -> None:
-    from tests.live.why.test_logs import PLANTS as LOGS
-
-    def over(count: int) -> str:
-        return f"over {count // 10 * 10} times"
-
-    causes = len(registry.causes())
-    logs, shown = sum(map(len, LOGS.values())), len({cause for cause, _ in PLANTS})
-    wanted = (
-        f"plant each of the {causes} causes at least twice: {over(logs)} in the lines of a log ({len(LOGS)} causes), "
-        f"and {over(len(PLANTS))} in what a cluster shows ({shown} causes)"
-    )
-    assert wanted in (ROOT / "docs/howto/why.md").read_text("utf-8"), f"write into docs/howto/why.md: {wanted}"
 
 
 def test_a_run_that_goes_on_has_no_cause_whatever_its_log_says() -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import re
-import time
 import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +16,7 @@ from postrender.live.why import diagnosis, log_reader, registry
 from postrender.live.why.cause import CONFIGURATION
 from postrender.live.why.ranking import Found
 from postrender.rules import index, messages
+from tests.processor import limited
 
 PLANTS: dict[str, list[str]] = yaml.safe_load(Path(__file__).with_name("logs.yaml").read_text("utf-8"))
 NOISE = "(Worker pid=1, ip=10.0.0.1) INFO loading shard 3 of 17\n"
@@ -179,12 +178,11 @@ def test_the_rank_that_stopped_first(ranks: dict[int, int], said: str) -> None:
     assert ranked(text)[0].remark(None).startswith(said)
 
 
-@pytest.mark.parametrize("part", ["requires ", "target modules ", "does not support ", "12", "*** JOB 1 ON "])
-def test_a_part_that_is_repeated_takes_no_time(part: str) -> None:
-    text = f"ValueError: {part}not found to be installed CANCELLED AT {part * (200_000 // len(part))}\n"
-    began = time.process_time()
-    ranked(text)
-    assert time.process_time() - began < 5
+def test_a_part_that_is_repeated_takes_no_time() -> None:
+    for part in ("requires ", "target modules ", "does not support ", "12", "*** JOB 1 ON "):
+        with limited(20):
+            text = f"ValueError: {part}not found to be installed CANCELLED AT {part * (200_000 // len(part))}\n"
+            ranked(text)
 
 
 @pytest.mark.full
@@ -199,9 +197,8 @@ def test_a_long_log_takes_little_time_and_memory() -> None:
             yield piece
         yield b"OSError: [Errno 28] No space left on device\n"
 
-    start = time.process_time()
-    found = diagnosis.of_log(pieces(), "log")
-    assert time.process_time() - start < 15
+    with limited():
+        found = diagnosis.of_log(pieces(), "log")
     assert [each.cause.id for each in found.found] == ["disk-full"]
     assert "were not read, the log is too long" in found.unread["log"]
     assert found.found[0].lines[0].order == piece.count(b"\n") * (-(-(200 << 20) // len(piece))) + 1
@@ -224,11 +221,6 @@ def test_the_error_of_a_framework_leads_to_its_rule(words: str) -> None:
     assert len(found.rules) == len(messages.table()[words])
     assert found.cause.blame == CONFIGURATION
     assert found.value.startswith("job.config.") or found.value in ("job.config", "ray.workers.replicas")
-
-
-def test_the_page_lists_every_cause() -> None:
-    page = (Path(__file__).parents[3] / "docs/howto/why.md").read_text("utf-8").partition("## The causes")[2]
-    assert sorted(re.findall(r"`([a-z-]+)`", page.rpartition("|")[0])) == [cause.id for cause in registry.causes()]
 
 
 def test_rules_of_causes_exist() -> None:

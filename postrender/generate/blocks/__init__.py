@@ -1,0 +1,1 @@
+"""Write the numbers and tables of hand-written pages that the sources know."""
