@@ -1,5 +1,7 @@
 import importlib
+import os
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,6 +11,7 @@ import pytest
 from tests.programs import JOBS
 
 from .harness import Site
+from .simulation.machine import Machine
 
 
 @pytest.fixture
@@ -16,6 +19,19 @@ def site(tmp_path: Path) -> Iterator[Site]:
     made = Site(tmp_path)
     yield made
     made.close()
+
+
+def memory() -> str | None:
+    """Return a folder in memory, None where there is none: a disk may flush each of the many heartbeats."""
+    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+
+
+@pytest.fixture
+def machine() -> Iterator[Machine]:
+    with tempfile.TemporaryDirectory(prefix="grpo-machine-", dir=memory()) as folder:
+        made = Machine(Path(folder))
+        yield made
+        made.close()
 
 
 @pytest.fixture

@@ -129,7 +129,7 @@ def main() -> int:
     parser.add_argument("--loss", default="0.1234")
     parser.add_argument("--reward", default="0.5000")
     parser.add_argument("--bad-from", type=int, default=1)
-    options = parser.parse_args()
+    options = parser.parse_args(sys.argv[1:])
     run = Run(options)
     if options.deaf:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)

@@ -65,7 +65,7 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--descriptors", help="file for what is open at the start")
     parser.add_argument("--config")
-    return parser.parse_args()
+    return parser.parse_args(sys.argv[1:])
 
 
 if __name__ == "__main__":
