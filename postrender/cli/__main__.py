@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
+from postrender.cli.main import program
 
-from postrender.cli.main import main
-
-sys.exit(main())
+program()

@@ -7,6 +7,8 @@ import importlib
 import os
 import pkgutil
 import sys
+import threading
+from typing import NoReturn
 
 import click
 from click.shell_completion import shell_complete
@@ -135,3 +137,14 @@ def main(words: list[str] | None = None) -> int:
     except OSError as error:
         return _cannot_write(error)
     return code
+
+
+def program() -> NoReturn:
+    """Run `grpo` as a program, and end at once if the cluster still owes an answer.
+
+    Python takes such threads away at its own end, and a library in the middle of a call may then abort the process.
+    """
+    code = main()
+    if threading.active_count() > 1:
+        os._exit(code)
+    sys.exit(code)
