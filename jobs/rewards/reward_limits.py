@@ -107,14 +107,14 @@ def out_of_time(seconds: float, frame: FrameType | None) -> OutOfTimeError:
 
 
 def in_main_thread(seconds: float, function: Callable[..., Any], *arguments: Any) -> Any:
-    runs, over, thread = True, threading.Event(), threading.get_ident()
+    runs, over, thread = False, threading.Event(), threading.get_ident()
 
     def end(number: int, frame: FrameType | None) -> None:
         if runs:
             raise out_of_time(seconds, frame)
 
     def ring() -> None:
-        """Send the signal when the time is over. A timer would be cleared by a library that uses the alarm itself."""
+        """Send the signal when the time is over. A library that uses the alarm would clear a timer."""
         wait = seconds
         while not over.wait(wait):
             # The handler of such a library would take the signal for its own.
@@ -129,6 +129,7 @@ def in_main_thread(seconds: float, function: Callable[..., Any], *arguments: Any
     before = signal.signal(signal.SIGALRM, end)
     try:
         try:
+            runs = True
             return function(*arguments)
         finally:
             runs = False

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import subprocess
+import sys
 import textwrap
 import time
 from collections.abc import Callable
@@ -12,12 +15,17 @@ from typing import Any
 import pytest
 
 from postrender.cli import main as cli
+from postrender.helm import local
 from postrender.rewards import samples
 from postrender.rewards.files import RewardFiles
 from postrender.values import merge
 from tests.conftest import RECIPES, ROOT, stack_files, thin
 from tests.docs import pages
 from tests.recipes.rendered import nemo_rl_recipes
+
+# First, because the program would import the copy in its folder, which does not last.
+importlib.import_module("rewards")
+program = importlib.import_module("try_rewards")
 
 Run = Callable[..., tuple[int, str, str]]
 STACK = [word for path in stack_files() for word in ("-f", str(path))]
@@ -26,7 +34,9 @@ GOOD = "def reward(truth, response, **kwargs):\n    return float(truth in respon
 
 
 @pytest.fixture
-def grpo(capsys: pytest.CaptureFixture[str]) -> Run:
+def apart(capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run the command as it is: the rewards run in a process of their own."""
+
     def run(*words: object) -> tuple[int, str, str]:
         code = cli.main(["try-reward", *map(str, words)])
         out, err = capsys.readouterr()
@@ -35,14 +45,22 @@ def grpo(capsys: pytest.CaptureFixture[str]) -> Run:
     return run
 
 
+@pytest.fixture
+def grpo(apart: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run the command, and the rewards in this process: another one takes longer to start than all else."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setattr(local, "run", lambda path, words, folder, seconds: program.main(words))
+    return apart
+
+
 def of_file(text: str, folder: Path) -> list[str]:
     """Return the words that give a reward as a file."""
     (folder / "mine.py").write_text(text, encoding="utf-8")
     return [*STACK, "--set-file", f"job.rewards.mine.file={folder / 'mine.py'}"]
 
 
-def test_the_example_scores_as_its_table_says(grpo: Run) -> None:
-    code, out, err = grpo(*STACK[:4], "-f", EXAMPLE, *STACK[4:])
+def test_the_example_scores_as_its_table_says(apart: Run) -> None:
+    code, out, err = apart(*STACK[:4], "-f", EXAMPLE, *STACK[4:])
     assert (code, err) == (0, "")
     lines = out.splitlines()
     assert lines[0] == "prompt of the first sample: job.prompts.tags"
@@ -51,12 +69,9 @@ def test_the_example_scores_as_its_table_says(grpo: Run) -> None:
     assert " ".join(heading.split()) == "sample format × 0.2 answer × 0.8 length × 0.5 score correct"
     assert [row.split()[-2:] for row in table[:4]] == [["1", "yes"], ["0.2", "no"], ["0", "no"], ["0", "no"]]
     assert lines[-1] == "possible score: -0.5 to 1"
-
-
-def test_the_page_shows_the_table(grpo: Run) -> None:
     page = (ROOT / "docs/howto/own-reward.md").read_text(encoding="utf-8")
-    (table,) = pages.blocks(page, "text")
-    assert table in grpo(*STACK[:4], "-f", EXAMPLE, *STACK[4:])[1]
+    (shown,) = pages.blocks(page, "text")
+    assert shown in out
 
 
 def test_json(grpo: Run) -> None:
@@ -136,7 +151,6 @@ def test_an_exception_is_shown_with_the_line_of_the_values_file(grpo: Run, tmp_p
         ("x = 1\n", "mine.py defines no function reward("),
         (GOOD.replace("float(", "[].x, float("), "error: {}:2: reward mine fails on sample right"),
         ("def reward(a, b, **kwargs):\n    return 1\n", "reward mine fails on sample right and scores 0.0: TypeError"),
-        ("import os\ndef reward(a, b, **kwargs):\n    os._exit(3)\n", "ended with 3 at sample right"),
     ],
 )
 def test_a_mistake_in_a_file_is_shown_with_its_line(text: str, said: str, grpo: Run, tmp_path: Path) -> None:
@@ -145,11 +159,47 @@ def test_a_mistake_in_a_file_is_shown_with_its_line(text: str, said: str, grpo: 
     assert said.format(tmp_path / "mine.py") in out
 
 
-def test_a_reward_that_does_not_return_is_stopped(grpo: Run, tmp_path: Path) -> None:
-    started = time.monotonic()
-    code, out, _ = grpo(*of_file("import time\ndef reward(a, b, **k):\n    time.sleep(99)\n", tmp_path), "--timeout", 6)
-    assert (code, time.monotonic() - started < 30) == (1, True)
+def test_a_reward_that_ends_its_process_is_told(apart: Run, tmp_path: Path) -> None:
+    code, out, _ = apart(*of_file("import os\ndef reward(a, b, **kwargs):\n    os._exit(3)\n", tmp_path))
+    assert code == 1
+    assert "ended with 3 at sample right" in out
+
+
+def test_a_reward_that_does_not_return_is_stopped(apart: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time is over when the reward is asked."""
+    pid, wait = tmp_path / "pid", subprocess.Popen.wait
+
+    def over(process: subprocess.Popen[bytes], timeout: float | None = None) -> int:
+        if timeout != 6:
+            return wait(process, timeout)
+        deadline = time.monotonic() + 120
+        while not pid.exists():
+            assert (process.poll(), time.monotonic() < deadline) == (None, True)
+            time.sleep(0.01)
+        raise subprocess.TimeoutExpired(process.args, timeout)
+
+    monkeypatch.setattr(subprocess.Popen, "wait", over)
+    text = f"""
+        import os, time
+        SECONDS = 600
+        def reward(a, b, **k):
+            with open({str(pid) + "-"!r}, "w") as file:
+                file.write(str(os.getpid()))
+            os.rename(file.name, {str(pid)!r})
+            time.sleep(120)
+            os.remove({str(pid)!r})
+            os._exit(0)
+    """
+    code, out, _ = apart(*of_file(textwrap.dedent(text), tmp_path), "--timeout", 6)
+    assert code == 1
     assert "error: the rewards did not end within 6 s: scoring sample right" in out
+    assert not Path(f"/proc/{pid.read_text()}").exists()
+
+
+def test_a_reward_that_is_never_loaded_is_stopped(apart: Run, tmp_path: Path) -> None:
+    code, out, _ = apart(*of_file("import time\ntime.sleep(600)\n", tmp_path), "--timeout", 0.1)
+    assert code == 1
+    assert "error: the rewards did not end within 0.1 s: loading" in out
 
 
 def test_the_name_of_a_file_is_not_its_content(grpo: Run) -> None:

@@ -3,34 +3,30 @@
 from __future__ import annotations
 
 import importlib
+import inspect
+import signal
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import yaml
 
+from postrender.generate.blocks.texts import MARKS
 from tests.conftest import thin
 
 from . import judges
 from .harness import ROOT
+from .patience import patience  # noqa: F401 - a fixture of all tests here
 
 answers, builtins, limits, numbers = (
     importlib.import_module(f"reward_{name}") for name in ("answers", "builtins", "limits", "numbers")
 )
 rewards = importlib.import_module("rewards")
+OURS = limits.SECONDS
 
 TABLE: list[dict[str, Any]] = yaml.safe_load((ROOT / "tests/jobs/answers.yaml").read_text(encoding="utf-8"))
-PAGE = ROOT / "docs/howto/own-reward.md"
 LONG = 200_000
-# What the answers of a judge are marked with; it is not asked about others.
-MARKS = {"nemo-rl": "", "verl-gsm8k": "####", "verl-math": "box"}
-
-
-@pytest.fixture(autouse=True)
-def no_child() -> Iterator[None]:
-    yield
-    limits.are_equal.stop()
+TOWER = r"\boxed{9^{9^{9^9}}}"
 
 
 def asked(judge: str) -> list[dict[str, Any]]:
@@ -38,14 +34,17 @@ def asked(judge: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.full
-def test_each_answer_of_the_table_has_its_score() -> None:
+def test_each_answer_of_the_table_has_its_score(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[str] = []
     judge = rewards.Combination([rewards.Reward("exact", 1, builtins.exact_answer)], told.append)
-    wrong = [row for row in TABLE if judge(row["truth"], row["response"]).score != row["score"]]
-    assert wrong == []
-    # The tower of powers.
+    # The tower of powers comes last: all others have all the time that they need.
+    *rows, tower = sorted(TABLE, key=lambda row: row["response"] == TOWER)
+    wrong = [row for row in rows if judge(row["truth"], row["response"]).score != row["score"]]
+    assert (wrong, told) == ([], [])
+    monkeypatch.setattr(limits, "SECONDS", 0.1)
+    assert judge(tower["truth"], tower["response"]).score == tower["score"]
     assert len(told) == 1
-    assert "OutOfTimeError: the comparison of two expressions did not end within 4 s" in told[0]
+    assert "OutOfTimeError: the comparison of two expressions did not end within 0.1 s" in told[0]
 
 
 def test_the_table_is_large_and_balanced() -> None:
@@ -56,20 +55,29 @@ def test_the_table_is_large_and_balanced() -> None:
 
 
 @pytest.mark.full
+def test_math_verify_gives_up_later_than_we_do() -> None:
+    """It would call the answer wrong and say nothing."""
+    grader, parser = (importlib.import_module(f"math_verify.{name}") for name in ("grader", "parser"))
+    defaults = {**inspect.signature(grader.verify).parameters, **inspect.signature(parser.parse).parameters}
+    assert min(defaults["timeout_seconds"].default, defaults["parsing_timeout"].default) > OURS
+
+
+@pytest.mark.full
 @pytest.mark.parametrize("name", MARKS)
-def test_the_judges_of_the_frameworks_differ_where_the_table_says_so(name: str) -> None:
+def test_the_judges_of_the_frameworks_differ_where_the_table_says_so(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     judge = {"nemo-rl": judges.nemo_rl, "verl-gsm8k": judges.verl_gsm8k, "verl-math": judges.verl_math}[name]()
     if judge is None:
         pytest.skip("GRPO_VERL_SOURCES does not name a folder with verl-v0.7.1: its judge of MATH was not asked")
-    found = {row["response"]: judge(row["truth"], row["response"]) != row["score"] for row in asked(name)}
+    # math-verify gives up after 5 s: too soon on a busy machine, and too late for what never ends.
+    alarm = signal.alarm
+    found = {}
+    for row in asked(name):
+        never = row["response"] == TOWER
+        monkeypatch.setattr(signal, "alarm", (lambda seconds: alarm(min(seconds, 1))) if never else (lambda seconds: 0))
+        found[row["response"]] = judge(row["truth"], row["response"]) != row["score"]
     assert found == {row["response"]: name in row.get("differs", ()) for row in asked(name)}
-
-
-@pytest.mark.parametrize("name", MARKS)
-def test_the_page_has_the_agreement_of_the_table(name: str) -> None:
-    agree = sum(name not in row.get("differs", ()) for row in asked(name))
-    line = next(line for line in PAGE.read_text(encoding="utf-8").splitlines() if f"`{name}`" in line)
-    assert f"{agree} of {len(asked(name))}" in line
 
 
 PARTS = (

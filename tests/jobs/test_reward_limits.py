@@ -7,32 +7,36 @@ import importlib
 import importlib.util
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
+import textwrap
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from tests.conftest import thin
+from tests.programs import PROGRAMS
 
-answers, limits, rewards = (importlib.import_module(f"reward{name}") for name in ("_answers", "_limits", "s"))
+from .patience import LIMIT, patience  # noqa: F401 - a fixture of all tests here
+from .reward_clock import Clock
+
+answers, builtins, limits, rewards = (
+    importlib.import_module(f"reward{name}") for name in ("_answers", "_builtins", "_limits", "s")
+)
 
 CATASTROPHE, HARMLESS = "a" * 40 + "!", "aaaa"
 PATTERN = "^(a+)+$"
+# More seconds than a test waits for anything.
+LONG = 10 * LIMIT
 needs_math = pytest.mark.skipif(importlib.util.find_spec("math_verify") is None, reason="math-verify is not installed")
-
-
-@pytest.fixture(autouse=True)
-def no_child() -> Iterator[None]:
-    yield
-    limits.are_equal.stop()
-    limits.is_found.stop()
 
 
 def loaded(folder: Path, told: list[str], text: str = "", **entry: Any) -> Any:
@@ -51,49 +55,41 @@ def in_other_thread(call: Callable[[], Any]) -> Any:
         return pool.submit(call).result()
 
 
+Place = Callable[[Callable[[], Any]], Any]
 EVERYWHERE = pytest.mark.parametrize("place", [in_main_thread, in_other_thread])
 
 
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + LIMIT
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+# -- questions to another process
+
+
 @EVERYWHERE
-def test_a_pattern_that_does_not_end_scores_zero(
-    place: Callable[[Callable[[], Any]], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_pattern_that_does_not_end_scores_zero(place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[str] = []
     judge = loaded(tmp_path, told, builtin="format", kwargs={"pattern": PATTERN})
-    monkeypatch.setattr(limits, "SECONDS", 1.0)
-    started = time.monotonic()
-    assert place(lambda: judge("", CATASTROPHE)) == (0.0, False, {"mine": 0.0})
-    assert time.monotonic() - started < 20
-    monkeypatch.setattr(limits, "SECONDS", 20.0)
+    with monkeypatch.context() as patch:
+        patch.setattr(limits, "SECONDS", 0.1)
+        assert place(lambda: judge("", CATASTROPHE)) == (0.0, False, {"mine": 0.0})
     assert place(lambda: judge("", HARMLESS)).score == 1.0
     assert place(lambda: judge("", "b")).score == 0.0
     (text,) = told
     assert text.startswith("reward mine failed once and scored 0.0 instead; the last time: OutOfTimeError: ")
-    assert "the search for the pattern did not end within 1 s" in text
-
-
-@pytest.mark.full
-def test_a_pattern_leaves_other_threads_free(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "SECONDS", 2.0)
-    beats, ended = 0, threading.Event()
-
-    def search() -> None:
-        with pytest.raises(limits.OutOfTimeError):
-            limits.is_found(PATTERN, CATASTROPHE)
-        ended.set()
-
-    threading.Thread(target=search).start()
-    while not ended.wait(0.05):
-        beats += 1
-    assert beats > 10
+    assert "the search for the pattern did not end within 0.1 s" in text
 
 
 @needs_math
 @pytest.mark.parametrize("tower", thin(["9^{9^{9^9}}", "10^{10^{10}}", "(10^9)!"], 3))
 def test_an_expression_that_cannot_be_computed_raises(tower: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    limits.are_equal.start()
-    monkeypatch.setattr(limits, "SECONDS", 1.0)
-    with pytest.raises(limits.OutOfTimeError, match="the comparison of two expressions did not end within 1 s"):
+    assert builtins.exact_answer(r"\sqrt{8}", r"<answer>2\sqrt{2}</answer>") == (1.0, True)
+    assert builtins.exact_answer("x^2+1", "<answer>x^2-1</answer>") == (0.0, False)
+    monkeypatch.setattr(limits, "SECONDS", 0.1)
+    with pytest.raises(limits.OutOfTimeError, match=r"the comparison of two expressions did not end within 0\.1 s"):
         answers.equal("5", tower)
 
 
@@ -121,6 +117,33 @@ def test_without_math_verify_texts_are_compared_and_it_is_said_once(
     assert judge.child is None
 
 
+class Silent:
+    """Stands in for select.poll: no answer comes."""
+
+    def register(self, *given: Any) -> None:
+        pass
+
+    def poll(self, milliseconds: float) -> list[Any]:
+        deadline = time.monotonic() + LONG
+        while time.monotonic() < deadline:
+            time.sleep(0.01)
+        return []
+
+
+@EVERYWHERE
+def test_a_question_whose_asker_ran_out_of_time_has_no_answer_left(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next question would get it: rewards that are wrong until the end of the run."""
+    assert limits.is_found("a", "a")
+    with monkeypatch.context() as patch:
+        patch.setattr(limits, "threading", Clock(lambda frame: frame.f_code is Silent.poll.__code__))
+        patch.setattr(limits, "select", SimpleNamespace(poll=Silent, POLLIN=select.POLLIN))
+        with pytest.raises(limits.OutOfTimeError):
+            place(lambda: limits.within(0.5, limits.is_found, "b", "x"))
+    assert [limits.is_found("b", text) for text in ("b", "x", "b")] == [True, False, True]
+
+
 def runs(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
@@ -128,35 +151,66 @@ def runs(pid: int) -> bool:
         return False
 
 
+SEARCHES = f"""
+import os, reward_limits, signal, threading, time
+
+def seconds(pid):
+    "Return the processor time of a process, much if it has ended."
+    try:
+        fields = open(f"/proc/{{pid}}/stat").read().rpartition(")")[2].split()
+    except OSError:
+        return 9
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+reward_limits.SECONDS = {LIMIT}
+threading.Thread(target=reward_limits.is_found, args=({PATTERN!r}, {CATASTROPHE!r}), daemon=True).start()
+while reward_limits.is_found.child is None:
+    time.sleep(0.01)
+pid = reward_limits.is_found.child.pid
+while seconds(pid) < 0.5:
+    time.sleep(0.01)
+print(pid, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
 @pytest.mark.full
-def test_a_search_ends_although_its_parent_was_killed(tmp_path: Path) -> None:
-    text = Path(limits.__file__).read_text(encoding="utf-8").replace("SECONDS = 4.0", "SECONDS = 1.0")
-    assert "SECONDS = 1.0" in text
+def test_a_search_leaves_other_threads_free_and_ends_although_its_parent_was_killed(tmp_path: Path) -> None:
+    text = PROGRAMS["reward_limits"].read_text(encoding="utf-8").replace("SECONDS = 4.0", "SECONDS = 0.5")
+    assert "SECONDS = 0.5" in text
     (tmp_path / "reward_limits.py").write_text(text)
-    program = (
-        "import os, reward_limits, signal, threading, time\n"
-        f"threading.Thread(target=reward_limits.is_found, args=({PATTERN!r}, {CATASTROPHE!r}), daemon=True).start()\n"
-        "while reward_limits.is_found.child is None: time.sleep(0.01)\n"
-        "print(reward_limits.is_found.child.pid, flush=True)\n"
-        "time.sleep(0.5)\n"
-        "os.kill(os.getpid(), signal.SIGKILL)\n"
-    )
-    words = [sys.executable, "-c", program]
-    ended = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
+    words = [sys.executable, "-c", SEARCHES]
+    ended = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=LIMIT)
     assert ended.returncode == -signal.SIGKILL, ended.stderr
-    deadline = time.monotonic() + 60
-    while runs(int(ended.stdout)):
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    until(lambda: not runs(int(ended.stdout)))
+
+
+# -- files of one's own
+
+
+def hang(text: str, patch: pytest.MonkeyPatch) -> tuple[Clock, int]:
+    """Let the time of mine.py be over at the lines that say so; return the clock and the last of these lines."""
+    lines = [number for number, line in enumerate(text.splitlines(), 1) if line.endswith("# hangs")]
+    clock = Clock(lambda frame: frame.f_code.co_filename.endswith("/mine.py") and frame.f_lineno in lines)
+    patch.setattr(limits, "threading", clock)
+    return clock, lines[-1]
+
+
+def own(body: str) -> str:
+    """Return a file of one's own, with the code of its reward."""
+    head = f"import reward_limits, signal, time\nSECONDS = 0.3\nEND = time.monotonic() + {LONG}\n"
+    return (
+        f"{head}def reward(truth, response):\n{textwrap.indent(textwrap.dedent(body), '    ')}\n    return 0.5, True\n"
+    )
 
 
 HANGING = {
-    "computes": "while True: pass",
-    "waits": "import time; time.sleep(600)",
+    "computes": "if truth == 'hang':\n    while time.monotonic() < END: pass  # hangs",
+    "waits": f"if truth == 'hang':\n    time.sleep({LONG})  # hangs",
     "hides its exceptions": """
-        while True:
+        while truth == 'hang' and time.monotonic() < END:
             try:
-                while True: pass
+                while time.monotonic() < END: pass  # hangs
             except Exception: pass
     """,
 }
@@ -165,57 +219,131 @@ HANGING = {
 @EVERYWHERE
 @pytest.mark.parametrize("kind", HANGING)
 def test_a_file_of_ones_own_has_a_limit_of_its_own(
-    place: Callable[[Callable[[], Any]], Any], kind: str, tmp_path: Path
+    place: Place, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[str] = []
-    body = HANGING[kind] if "\n" in HANGING[kind] else f"        {HANGING[kind]}"
-    text = f"SECONDS = 0.3\ndef reward(truth, response):\n    if truth == 'hang':\n{body}\n    return 0.5, True\n"
+    text = own(HANGING[kind])
     judge = loaded(tmp_path, told, text, file="mine.py")
-    before, threads = signal.getsignal(signal.SIGALRM), threading.active_count()
+    clock, line = hang(text, monkeypatch)
+    before, threads = signal.getsignal(signal.SIGALRM), {*threading.enumerate()}
     assert place(lambda: judge("hang", "x")) == (0.0, False, {"mine": 0.0})
     assert place(lambda: judge("72", "x")) == (0.5, True, {"mine": 0.5})
     (said,) = told
-    assert "OutOfTimeError: it did not end within 0.3 s (at mine.py:" in said
+    assert f"OutOfTimeError: it did not end within 0.3 s (at mine.py:{line})" in said
     assert "; a file that needs longer says SECONDS = 0.6 (" in said
+    assert {*clock.waits} == {0.3}
     assert signal.getsignal(signal.SIGALRM) is before
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
     if kind != "waits":
-        deadline = time.monotonic() + 10
-        while threading.active_count() > threads and time.monotonic() < deadline:
-            time.sleep(0.01)
-        assert threading.active_count() == threads
+        until(lambda: {*threading.enumerate()} <= threads)
 
 
 @EVERYWHERE
-def test_a_question_whose_asker_ran_out_of_time_has_no_answer_left(place: Callable[[Callable[[], Any]], Any]) -> None:
-    """The next question would get it: rewards that are wrong until the end of the run."""
-    assert limits.is_found("a", "a")
-    pid = limits.is_found.child.pid
-    os.kill(pid, signal.SIGSTOP)
-    with pytest.raises(limits.OutOfTimeError):
-        place(lambda: limits.within(0.5, limits.is_found, "b", "x"))
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGCONT)
-    assert [limits.is_found("b", text) for text in ("b", "x", "b")] == [True, False, True]
+def test_a_limit_is_kept_by_the_real_clock(place: Place, tmp_path: Path) -> None:
+    told: list[str] = []
+    text = own("while time.monotonic() < END: pass").replace("SECONDS = 0.3", "SECONDS = 0.1")
+    judge = loaded(tmp_path, told, text, file="mine.py")
+    assert place(lambda: judge("72", "x")) == (0.0, False, {"mine": 0.0})
+    assert "OutOfTimeError: it did not end within 0.1 s (at " in told[0]
 
 
 ALARMS = {
     "clears it": "signal.alarm(0)",
     "has a limit within": "reward_limits.within(5, int)",
     "sets a handler for a moment": "signal.signal(signal.SIGALRM, signal.signal(signal.SIGALRM, signal.SIG_IGN))",
+    # The time is over meanwhile: the bell waits until the handler is ours again.
+    "has a handler when the time is over": """
+        taken = []
+        before = signal.signal(signal.SIGALRM, lambda *given: taken.append(given))
+        while len(reward_limits.threading.waits) < 2: pass  # hangs
+        signal.signal(signal.SIGALRM, before)
+        assert taken == [] and reward_limits.threading.waits[:2] == [0.3, 0.02]
+    """,
 }
 
 
 @pytest.mark.parametrize("kind", ALARMS)
-def test_a_library_that_uses_the_alarm_has_a_limit_too(kind: str, tmp_path: Path) -> None:
+def test_a_library_that_uses_the_alarm_has_a_limit_too(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Such as parse() of math-verify, which clears the alarm of the process."""
     told: list[str] = []
-    body = f"    {ALARMS[kind]}\n    time.sleep(30)\n    return 1.0, True\n"
-    text = f"import reward_limits, signal, time\nSECONDS = 0.3\ndef reward(truth, response):\n{body}"
-    started = time.monotonic()
-    assert loaded(tmp_path, told, text, file="mine.py")("72", "x").score == 0.0
-    assert time.monotonic() - started < 20
-    assert "it did not end within 0.3 s (at mine.py:5)" in told[0]
+    text = own(f"{textwrap.dedent(ALARMS[kind])}\ntime.sleep({LONG})  # hangs")
+    judge = loaded(tmp_path, told, text, file="mine.py")
+    _, line = hang(text, monkeypatch)
+    assert judge("72", "x").score == 0.0
+    assert f"it did not end within 0.3 s (at mine.py:{line})" in told[0]
+
+
+class Paused:
+    """Stands in for the module signal: the time is over as soon as the handler is there, as if after a pause."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(signal, name)
+
+    def signal(self, number: int, handler: Any) -> Any:
+        before = signal.signal(number, handler)
+        self.pause()
+        return before
+
+    def pause(self) -> None:
+        """Wait until the bell has rung."""
+        while len(self.clock.waits) < 2:
+            time.sleep(0.001)
+
+
+def test_a_pause_before_the_function_began_leaves_no_handler(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would end whatever runs later."""
+
+    def waits() -> None:
+        time.sleep(LONG)
+
+    clock = Clock(lambda frame: frame.f_code in (Paused.pause.__code__, waits.__code__))
+    monkeypatch.setattr(limits, "threading", clock)
+    monkeypatch.setattr(limits, "signal", Paused(clock))
+    before = signal.getsignal(signal.SIGALRM)
+    try:
+        with pytest.raises(limits.OutOfTimeError):
+            limits.within(0.3, waits)
+        assert signal.getsignal(signal.SIGALRM) is before
+    finally:
+        signal.signal(signal.SIGALRM, before)
+
+
+@EVERYWHERE
+def test_a_reward_may_clean_up_after_its_time(place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+    text = own(f"""
+        try:
+            while time.monotonic() < END: time.sleep(0.01)  # hangs
+        finally:
+            time.sleep(0.01)
+            open({str(tmp_path / "clean")!r}, "w").close()
+    """)
+    judge = loaded(tmp_path, told, text, file="mine.py")
+    clock, line = hang(text, monkeypatch)
+    assert place(lambda: judge("72", "x")).score == 0.0
+    until((tmp_path / "clean").exists)
+    assert f"(at mine.py:{line})" in told[0]
+    assert {*clock.waits} == {0.3}
+
+
+def test_the_end_of_a_reward_has_a_limit_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+    text = own(f"""
+        try:
+            time.sleep({LONG})  # hangs
+        finally:
+            time.sleep({LONG})  # hangs
+    """)
+    judge = loaded(tmp_path, told, text, file="mine.py")
+    clock, line = hang(text, monkeypatch)
+    assert judge("72", "x").score == 0.0
+    assert f"(at mine.py:{line})" in told[0]
+    assert clock.waits == [0.3] * 3
 
 
 WAITS = """
@@ -224,61 +352,36 @@ sys.path.insert(0, sys.argv[1])
 import reward_limits
 for _ in range(8):
     threading.Thread(target=os.read, args=(os.pipe()[0], 1), daemon=True).start()
-print("ready", flush=True)
-reward_limits.within(1.0, time.sleep, 600)
+reward_limits.within(0.5, time.sleep, 600)
 """
+
+
+def rings_soon(process: subprocess.Popen[str]) -> bool:
+    """Return whether all threads of WAITS are there: the main one, those that read, and the bell."""
+    return process.poll() is not None or len(os.listdir(f"/proc/{process.pid}/task")) == 10
 
 
 @pytest.mark.full
 def test_a_process_that_was_paused_when_the_time_was_over_goes_on() -> None:
     """The kernel then gives the signal to a thread that does not wait: most times, so there are several processes."""
-    words = [sys.executable, "-c", WAITS, str(Path(limits.__file__).parent)]
-    pipe = subprocess.PIPE
+    words = [sys.executable, "-c", WAITS, str(PROGRAMS["reward_limits"].parent)]
     with contextlib.ExitStack() as stack:
-        processes = [
-            stack.enter_context(subprocess.Popen(words, stdout=pipe, stderr=pipe, text=True)) for _ in range(6)
-        ]
+        processes = [stack.enter_context(subprocess.Popen(words, stderr=subprocess.PIPE, text=True)) for _ in range(6)]
         for process in processes:
             stack.callback(process.kill)
         for process in processes:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "ready\n"
+            until(lambda process=process: rings_soon(process))
             process.send_signal(signal.SIGSTOP)
-        time.sleep(1.5)
+        time.sleep(0.7)
         for process in processes:
             process.send_signal(signal.SIGCONT)
         for process in processes:
-            _, error = process.communicate(timeout=30)
-            assert "reward_limits.OutOfTimeError: it did not end within 1 s" in error
-
-
-@pytest.mark.full
-@EVERYWHERE
-def test_a_reward_may_clean_up_after_its_time(place: Callable[[Callable[[], Any]], Any], tmp_path: Path) -> None:
-    text = f"""
-import time
-from pathlib import Path
-SECONDS = 2
-def reward(truth, response):
-    try:
-        time.sleep(3 if truth == 'hang' else 0)
-    finally:
-        time.sleep(0.5)
-        Path({str(tmp_path / "clean")!r}).touch()
-"""
-    told: list[str] = []
-    assert place(lambda: loaded(tmp_path, told, text, file="mine.py")("hang", "x")).score == 0.0
-    deadline = time.monotonic() + 30
-    while not (tmp_path / "clean").exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    assert "(at mine.py:7)" in told[0]
+            _, error = process.communicate(timeout=LIMIT)
+            assert "reward_limits.OutOfTimeError: it did not end within 0.5 s" in error
 
 
 @EVERYWHERE
-def test_an_exception_of_ones_own_is_still_told_with_its_line(
-    place: Callable[[Callable[[], Any]], Any], tmp_path: Path
-) -> None:
+def test_an_exception_of_ones_own_is_still_told_with_its_line(place: Place, tmp_path: Path) -> None:
     told: list[str] = []
     judge = loaded(tmp_path, told, "def reward(truth, response):\n    return 1 / 0\n", file="mine.py")
     assert place(lambda: judge("72", "x")).score == 0.0

@@ -7,7 +7,7 @@ import importlib.util
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,26 +17,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from postrender.rules.values.nemo_rl.settings.rewards import SCORES
-from tests.conftest import thin
 from tests.programs import PROGRAMS
 
 from .harness import ROOT
+from .patience import patience  # noqa: F401 - a fixture of all tests here
 
-answers, builtins, limits, rewards = (
-    importlib.import_module(f"reward{name}") for name in ("_answers", "_builtins", "_limits", "s")
-)
+answers, builtins, rewards = (importlib.import_module(f"reward{name}") for name in ("_answers", "_builtins", "s"))
 
 EXAMPLE = ROOT / "values/examples/rewards.yaml"
 LONG = 200_000
 GOOD = "<think>6 times 12</think><answer>72</answer>"
 needs_math = pytest.mark.skipif(importlib.util.find_spec("math_verify") is None, reason="math-verify is not installed")
-
-
-@pytest.fixture(autouse=True)
-def no_child() -> Iterator[None]:
-    yield
-    limits.are_equal.stop()
-    limits.is_found.stop()
 
 
 def write(directory: Path, entries: dict[str, Any], **files: str) -> Path:
@@ -174,7 +165,8 @@ MATHEMATICS = [
 
 
 @needs_math
-@pytest.mark.parametrize(("truth", "answer", "right"), thin(MATHEMATICS, 4))
+@pytest.mark.full
+@pytest.mark.parametrize(("truth", "answer", "right"), MATHEMATICS)
 def test_expressions_are_compared_by_math_verify(truth: str, answer: str, right: bool) -> None:
     assert builtins.exact_answer(truth, f"<answer>{answer}</answer>") == (float(right), right)
 

@@ -20,6 +20,8 @@ import pytest
 from postrender.values import catalogue
 from tests import programs
 
+from .patience import LIMIT, write_limits
+
 STUBS = Path(__file__).with_name("stubs")
 PROGRAMS = (
     *("rewards", "reward_builtins", "reward_answers", "reward_limits", "reward_numbers"),
@@ -52,6 +54,7 @@ def folder(tmp_path: Path) -> Path:
     made.mkdir()
     for name in PROGRAMS:
         shutil.copy(programs.PROGRAMS[name], made)
+    write_limits(made)
     entries = {"format": {"weight": 0.2, "builtin": "format"}, "answer": {"weight": 0.8, "builtin": "exact_answer"}}
     (made / "rewards.json").write_text(json.dumps(entries))
     (made / "tags.txt").write_text("Answer in <answer></answer>, {{}} are braces: {}")
@@ -61,7 +64,7 @@ def folder(tmp_path: Path) -> Path:
 def run(words: list[Any], *sources: Path) -> subprocess.CompletedProcess[str]:
     environment = {"PATH": os.environ["PATH"], "PYTHONPATH": os.pathsep.join(map(str, [STUBS, *sources]))}
     command = [sys.executable, *map(str, words)]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=LIMIT)
 
 
 def small_nemo_rl(folder: Path, environments: str = "") -> Path:
