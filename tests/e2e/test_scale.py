@@ -27,10 +27,6 @@ COMMANDS = ("status", "doctor", "why")
 WAITING = 64
 # Seconds of processor time for everything: Python, four charts, 2,500 objects. The clock of a busy machine says little.
 MOST = 6.0
-# Seconds for which the command waits for an answer, and a little more.
-PATIENCE = 8.0
-# Seconds until a person has read a sentence, with Python and the charts.
-IN_ALL = 10.0
 
 
 @dataclass
@@ -124,7 +120,7 @@ def away(stack: Stack, command: str, server: ApiServer) -> Timed:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_an_api_server_that_is_away_or_silent(server: ApiServer, stack: Stack, command: str) -> None:
-    """The time to render the charts is that of the machine, so it is measured and taken off."""
+    """It ends by itself. How long it waits is asserted with a clock of its own, in tests/live; here it is printed."""
     base = away(stack, command, server)
     assert (base.done.returncode, "nothing can be read" in base.done.stderr) == (3, True)
     with stalling(server, stack.work, after=0) as kubeconfig:
@@ -133,8 +129,6 @@ def test_an_api_server_that_is_away_or_silent(server: ApiServer, stack: Stack, c
     assert found.done.returncode == 3
     assert "nothing can be read from the API server" in found.done.stderr
     assert "Traceback" not in found.done.stderr
-    assert found.clock - base.clock < PATIENCE
-    assert max(base.clock, found.clock) < IN_ALL
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -150,8 +144,6 @@ def test_an_api_server_that_stops_in_the_middle(server: ApiServer, stack: Stack,
         assert any(
             kind in line and ("no answer" in line or "timed out" in line) for line in found.done.stdout.splitlines()
         )
-    assert found.clock - base.clock < PATIENCE
-    assert max(base.clock, found.clock) < IN_ALL
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -175,7 +167,6 @@ def test_half_of_the_objects_are_deleted(new_stack: NewStack, kube: Kube, comman
         print(f"{command}: {found.clock:.1f} s with half of the objects")
         assert found.done.returncode == 1, found.done.stderr
         assert missing[command] in found.done.stdout, found.done.stdout
-        assert found.clock < IN_ALL
     finally:
         stack.uninstall_all()
 

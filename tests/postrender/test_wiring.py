@@ -574,6 +574,13 @@ PLAIN: dict[str, Any] = {
 }
 
 
+def test_rights_that_a_container_has_stay() -> None:
+    container = {**PLAIN["container"], "securityContext": {"capabilities": {"add": ["SYS_NICE"], "drop": ["ALL"]}}}
+    after, _ = wired(changed({}, container=container))
+    added = {"add": ["SYS_NICE", "IPC_LOCK"], "drop": ["ALL"]}
+    assert after["spec"]["containers"][0]["securityContext"] == {"capabilities": added}
+
+
 @pytest.mark.parametrize(
     ("profile", "selected", "resource", "net"),
     [
