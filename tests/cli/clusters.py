@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from postrender import deadline
 from postrender.cli.watching import head_pod
-from postrender.runlog import job_output
+from postrender.helm import kubectl
+from postrender.runlog import job_output, pieces
 from tests.conftest import Object, Render, by_kind
+from tests.played import Clock
 
 NAME = "gemma3-gsm8k-1"
+# Seconds for what may not run out: only what hangs takes so long.
+LONG = 600.0
 # What kubectl would ask the API server for, and what it would start in the pod.
 KUBECTL = """\
 #!/bin/sh
 echo "$*" >> "$CLUSTER/calls"
-[ -z "$SECONDS_AWAY" ] || exec sleep "$SECONDS_AWAY"
-[ -z "$SECONDS_LATE" ] || sleep "$SECONDS_LATE"
+[ "$HANGS" != "$1" ] || exec sleep 3600
 if said=$(cat "$CLUSTER/refuses-$1" 2>/dev/null); then echo "$said" >&2; exit 1; fi
 case $1 in
   config) cat "$CLUSTER/namespace" ;;
@@ -30,10 +36,10 @@ case $1 in
          *pods*) cat "$CLUSTER/pods.json" ;;
          *) cat "$CLUSTER/pod-names" ;;
        esac ;;
-  exec) [ -z "$EXEC_AWAY" ] || exec sleep "$EXEC_AWAY"
-        while [ "$1" != -- ]; do shift; done; shift
+  exec) while [ "$1" != -- ]; do shift; done; shift
         for word; do shift; case $word in /*) word="$CLUSTER$word" ;; esac; set -- "$@" "$word"; done
         "$@"; code=$?
+        [ -z "$STAYS" ] || sleep 600
         [ $code = 0 ] || { echo "command terminated with exit code $code" >&2; exit $code; } ;;
 esac
 """
@@ -66,13 +72,16 @@ class Cluster:
         self.put("pods.json", {"items": []})
 
     def put(self, name: str, content: Any) -> None:
-        """Replace a file at once: the stand-in may be reading it."""
-        draft = self.folder / "draft"
-        draft.write_text(json.dumps(content))
-        draft.rename(self.folder / name)
+        self._replace(name, json.dumps(content))
 
     def refuse(self, verb: str, message: str) -> None:
-        (self.folder / f"refuses-{verb}").write_text(message)
+        self._replace(f"refuses-{verb}", message)
+
+    def _replace(self, name: str, text: str) -> None:
+        """Replace a file at once: the stand-in may be reading it."""
+        draft = self.folder / "draft"
+        draft.write_text(text)
+        draft.rename(self.folder / name)
 
     def allow(self, verb: str) -> None:
         (self.folder / f"refuses-{verb}").unlink()
@@ -95,7 +104,7 @@ class Cluster:
 
 
 def stand_in(folder: Path, monkeypatch: pytest.MonkeyPatch, render: Render) -> Cluster:
-    """Put the stand-in on PATH, and make what waits short."""
+    """Put the stand-in on PATH; no answer of it is late, and a program in the pod is waited for only shortly."""
     rendered = by_kind(render("grpo-job"), "RayJob")
     assert rendered["metadata"]["name"] == NAME
     (folder / "bin").mkdir()
@@ -103,15 +112,60 @@ def stand_in(folder: Path, monkeypatch: pytest.MonkeyPatch, render: Render) -> C
     (folder / "bin/kubectl").chmod(0o755)
     monkeypatch.setenv("PATH", f"{folder / 'bin'}:/usr/bin:/bin")
     monkeypatch.setenv("CLUSTER", str(folder))
-    for name in ("SECONDS_AWAY", "SECONDS_LATE", "EXEC_AWAY"):
+    for name in ("HANGS", "STAYS"):
         monkeypatch.delenv(name, raising=False)
+    for module, name in (
+        *((deadline, name) for name in ("PATIENCE", "_IN_ALL", "_LEAST")),
+        *((head_pod, "PATIENCE"), (kubectl, "_END_SECONDS")),
+    ):
+        monkeypatch.setattr(module, name, LONG)
     monkeypatch.setattr(head_pod, "READ_SECONDS", 1.0)
-    monkeypatch.setattr(job_output, "PAUSE_SECONDS", 0.2)
+    monkeypatch.setattr(job_output, "PAUSE_SECONDS", 0.05)
     return Cluster(folder, rendered)
 
 
+class Waits:
+    """A command's waits for the stand-in: no time passes but the command's own, on a clock of its own.
+
+    `hang` names what kubectl never answers; `late` is how many seconds each other answer takes. A look at the output
+    of a program that sees nothing takes half a second, from its first byte on, or from the start if it hangs.
+    """
+
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, hang: str = "", late: float = 0.0, patience: float = 6.0
+    ) -> None:
+        self.clock, self.hang, self.late, self.is_over = Clock(), hang, late, False
+        self._run, self._of_pipe = subprocess.run, pieces.of_pipe
+        monkeypatch.setenv("HANGS", hang)
+        for name, value in {"PATIENCE": patience, "_IN_ALL": patience + 1, "_LEAST": patience / 2}.items():
+            monkeypatch.setattr(deadline, name, value)
+        monkeypatch.setattr(head_pod, "PATIENCE", patience)
+        for module in (deadline, head_pod):
+            monkeypatch.setattr(module, "time", self.clock)
+        monkeypatch.setattr(kubectl, "subprocess", SimpleNamespace(**{**vars(subprocess), "run": self.run}))
+        monkeypatch.setattr(pieces, "PAUSE_SECONDS", 0.02)
+        monkeypatch.setattr(pieces, "of_pipe", self.of_pipe)
+
+    def run(self, words: list[str], timeout: float, **options: Any) -> Any:
+        """Take the place of subprocess.run."""
+        needs = LONG if words[1] == self.hang else self.late
+        self.clock.sleep(min(needs, timeout))
+        if timeout < needs:
+            raise subprocess.TimeoutExpired(words, timeout)
+        return self._run(words, **options)
+
+    def of_pipe(self, descriptor: int) -> Iterator[bytes]:
+        """Take the place of pieces.of_pipe; when `is_over` is set, silence takes no time any more."""
+        has_begun = self.hang == "exec"
+        for piece in self._of_pipe(descriptor):
+            has_begun = has_begun or bool(piece)
+            if has_begun and not piece and not self.is_over:
+                self.clock.sleep(0.5)
+            yield piece
+
+
 def until(condition: Callable[[], object]) -> None:
-    end = time.monotonic() + 30
+    end = time.monotonic() + 120
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.05)

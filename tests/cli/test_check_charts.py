@@ -21,6 +21,7 @@ from postrender.generate.release import package
 from postrender.helm.engines import Embedded
 from postrender.report import text as report_text
 from tests.conftest import ACCELERATORS, LAYERS, ROOT, require_tool, stack_files, thin
+from tests.rendering import SharedHelm
 
 Run = Callable[..., tuple[int, str, str]]
 META = "apiVersion: v2\nname: app\nversion: 1.0.0\n"
@@ -64,9 +65,11 @@ def write(folder: str, **files: str) -> Path:
 
 @pytest.fixture
 def grpo(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, unshared_helm: None
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, shared_helm: SharedHelm
 ) -> Run:
     """Run `grpo check` in an empty folder, without a helm executable on PATH; return exit code, stdout, stderr."""
+    # Two renders of a chart may differ, so each is made anew, by the one Helm of all tests.
+    monkeypatch.setattr(shared_helm, "_render", lambda request: shared_helm._ask(shared_helm.engine, request))
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     # Both know files by their names, and each test has charts of the same names.

@@ -55,22 +55,16 @@ def test_two_sets_of_files_are_compared(grpo: Run) -> None:
     assert "\n      left   100Gi\n      right  2Gi\n" in out
 
 
-def test_a_side_without_files_has_those_of_both(grpo: Run) -> None:
-    write(more="ray: {workers: {replicas: 3}}\n")
-    code, out, _ = grpo("diff", *STACK, "--right", "more.yaml", "--set", "job.name=mine")
+def test_sites_with_other_names_are_compared_object_by_object(grpo: Run) -> None:
+    """The side without files has those of both, and what --set gives counts for both."""
+    write(other="stack: {name: other}\njob: {name: second}\nray: {workers: {replicas: 3}}\n")
+    code, out, _ = grpo("diff", *STACK, "--right", "other.yaml", "--set", "job.attempt=2")
     assert code == 0
     assert "    spec.workerGroupSpecs[0].replicas\n      left   2\n      right  3\n" in out
-    assert "RayJob/mine-1" in out
-    assert "gemma3-gsm8k-1" not in out
-
-
-def test_sites_with_other_names_are_compared_object_by_object(grpo: Run) -> None:
-    write(other="stack: {name: other}\njob: {name: second}\n")
-    _, out, _ = grpo("diff", *STACK, "--right", "other.yaml")
     assert (
         "PersistentVolumeClaim/gemma-data\n    metadata.name\n      left   gemma-data\n      right  other-data\n" in out
     )
-    assert "  RayJob/gemma3-gsm8k-1\n    metadata.name\n      left   gemma3-gsm8k-1\n      right  second-1\n" in out
+    assert "  RayJob/gemma3-gsm8k-2\n    metadata.name\n      left   gemma3-gsm8k-2\n      right  second-2\n" in out
     assert "(not set)" not in out
 
 
@@ -144,8 +138,8 @@ def test_a_command_reads_the_file_of_now(grpo: Run) -> None:
 
 
 def test_two_folders_need_no_values(grpo: Run) -> None:
-    grpo("render", *STACK, "--output-dir", "old")
-    grpo("render", *STACK, "--set", "job.attempt=2", "--output-dir", "new")
+    grpo("render", "grpo-job", *STACK, "--output-dir", "old")
+    grpo("render", "grpo-job", *STACK, "--set", "job.attempt=2", "--output-dir", "new")
     code, out, err = grpo("diff", "--left", "old", "--right", "new")
     assert code == 0
     assert "      left   gemma3-gsm8k-1\n      right  gemma3-gsm8k-2\n" in out

@@ -112,7 +112,7 @@ def test_without_a_terminal_nothing_is_written_unless_told(grpo: Run) -> None:
 
 @pytest.mark.parametrize(
     ("answer", "code", "text"),
-    thin([("y\n", 0, MENDED), ("yes\n", 0, MENDED), ("n\n", 1, MINE), ("\n", 1, MINE), ("\x04", 1, MINE)], 3),
+    thin([("\n", 1, MINE), ("y\n", 0, MENDED), ("yes\n", 0, MENDED), ("n\n", 1, MINE), ("\x04", 1, MINE)], 5),
 )
 def test_a_person_is_asked(grpo: Run, answer: str, code: int, text: str) -> None:
     above, below = pty.openpty()
@@ -126,7 +126,7 @@ def test_a_person_is_asked(grpo: Run, answer: str, code: int, text: str) -> None
             capture_output=True,
             text=True,
             env={**os.environ, "PYTHONPATH": str(ROOT)},
-            timeout=60,
+            timeout=120,
         )
     finally:
         os.close(above)

@@ -113,7 +113,7 @@ def test_values_of_the_command_line_are_on_the_page_and_in_its_commands(grpo: Ru
     assert re.search(r"^F=\(.* --set job.name=other,job.attempt=7\)$", page, re.MULTILINE)
 
 
-@pytest.mark.parametrize(("machine", "recipe", "place"), thin(CASES, 40))
+@pytest.mark.parametrize(("machine", "recipe", "place"), thin(CASES, 60))
 def test_every_recipe_has_a_page_whose_commands_render(
     machine: str, recipe: str, place: str, grpo: Run, helm: Engine
 ) -> None:
@@ -176,10 +176,15 @@ def test_machines_without_rdma_have_a_page_without_vpcs(machine: str, name: str,
     ("machine", "extra", "said"),
     [
         ("coreweave-h200", "", "and `rdma/ib: 1`"),
-        ("eks-h200", "", "and `vpc.amazonaws.com/efa: 16`"),
-        ("oci-h200", "", "and `nvidia.com/rdma-vf: 8`"),
-        ("eks-h200", "network: {mode: dranet}\n", "claims `efa.networking.k8s.aws`"),
-        ("eks-h200", "network: {mode: none}\n", "Without RDMA, NCCL uses TCP between nodes"),
+        *thin(
+            [
+                ("eks-h200", "network: {mode: dranet}\n", "claims `efa.networking.k8s.aws`"),
+                ("eks-h200", "", "and `vpc.amazonaws.com/efa: 16`"),
+                ("eks-h200", "network: {mode: none}\n", "Without RDMA, NCCL uses TCP between nodes"),
+                ("oci-h200", "", "and `nvidia.com/rdma-vf: 8`"),
+            ],
+            2,
+        ),
         (
             "infiniband-h100",
             "accelerator: {resources: {rdma/rdma_shared_device_a: null}}\n",
@@ -209,20 +214,26 @@ def test_the_page_says_how_nccl_connects_the_nodes_of_another_cloud(
 
 @pytest.mark.parametrize(
     ("machine", "extra"),
-    [
-        ("b200", ""),
-        ("b200", PLACES["autopilot"]),
-        ("eks-b200", CLAIM),
-        ("eks-b200", CLAIM + "network: {mode: none}\n"),
-        ("aks-h200", CLAIM),
-        ("aks-h200", CLAIM + "accelerator: {files: {more: {configMap: nvidia-topology, key: b, mountPath: /b}}}\n"),
-        ("aks-h200", CLAIM + "network: {mode: none}\n"),
-        ("oci-b300", CLAIM + "accelerator: {hostNetwork: true, capabilities: {IPC_LOCK: false}}\n"),
-        ("coreweave-gb200", CLAIM + ARM64),
-        ("coreweave-gb200", CLAIM + ARM64 + "accelerator: {nvlinkDomainNodes: null}\n"),
-        ("aks-gb300", CLAIM + ARM64),
-        ("gb300", CLAIM + ARM64 + "platform: {capacity: {kind: reservation, reservation: blue}}\n"),
-    ],
+    thin(
+        [
+            ("b200", ""),
+            ("b200", PLACES["autopilot"]),
+            # ConfigMaps, two of one name.
+            ("aks-h200", CLAIM + "accelerator: {files: {more: {configMap: nvidia-topology, key: b, mountPath: /b}}}\n"),
+            ("aks-h200", CLAIM),
+            # The network of the node, without the capability.
+            ("oci-b300", CLAIM + "accelerator: {hostNetwork: true, capabilities: {IPC_LOCK: false}}\n"),
+            ("eks-b200", CLAIM),
+            ("eks-b200", CLAIM + "network: {mode: none}\n"),
+            ("aks-h200", CLAIM + "network: {mode: none}\n"),
+            # A domain of NVLink, and none.
+            ("coreweave-gb200", CLAIM + ARM64),
+            ("aks-gb300", CLAIM + ARM64),
+            ("coreweave-gb200", CLAIM + ARM64 + "accelerator: {nvlinkDomainNodes: null}\n"),
+            ("gb300", CLAIM + ARM64 + "platform: {capacity: {kind: reservation, reservation: blue}}\n"),
+        ],
+        2,
+    ),
 )
 def test_the_page_has_what_the_workers_need_of_the_cluster(machine: str, extra: str, grpo: Run, helm: Engine) -> None:
     """The label where the pods may do more than the level baseline, their ConfigMaps, and the definition of NVLink."""

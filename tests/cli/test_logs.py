@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shlex
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -13,9 +12,10 @@ import pytest
 
 from postrender import deadline
 from postrender.cli import main as cli
-from postrender.cli.watching import head_pod, printing
-from tests.cli.clusters import Cluster, stand_in
+from postrender.cli.watching import printing
+from tests.cli.clusters import Cluster, Waits, stand_in
 from tests.conftest import Render, stack_files
+from tests.played import Clock
 
 TOKEN = "hf_" + "aB3" * 8
 FILES = [word for path in stack_files() for word in ("-f", str(path))]
@@ -117,26 +117,29 @@ def test_no_secret_is_printed(grpo: Run, cluster: Cluster) -> None:
     assert out.count("\n") == 2
 
 
-@pytest.mark.parametrize(("away", "words"), [("SECONDS_AWAY", []), ("EXEC_AWAY", []), ("EXEC_AWAY", ["--tail", "2"])])
+@pytest.mark.parametrize(("verb", "words"), [("get", []), ("exec", []), ("exec", ["--tail", "2"])])
 def test_a_cluster_that_hangs_is_said_in_time(
-    grpo: Run, cluster: Cluster, monkeypatch: pytest.MonkeyPatch, away: str, words: list[str]
+    grpo: Run, cluster: Cluster, monkeypatch: pytest.MonkeyPatch, verb: str, words: list[str]
 ) -> None:
-    monkeypatch.setattr(head_pod, "READ_SECONDS", 60.0)
-    monkeypatch.setattr(deadline, "PATIENCE", 2.0)
-    monkeypatch.setenv(away, "60")
+    waits = Waits(monkeypatch, hang=verb)
     cluster.write(TEXT)
-    began = time.monotonic()
     code, out, err = grpo("-n", "rl", *words)
     assert (code, out) == (3, "")
     assert "not answer" in err.splitlines()[0]
-    assert time.monotonic() - began < 30
+    assert 6 <= waits.clock.moment < 8
 
 
-def test_a_long_rendering_leaves_the_cluster_less_time() -> None:
-    at = time.monotonic()
-    assert deadline.after(at).seconds == deadline.PATIENCE
-    assert 3.0 < deadline.after(at - 2).seconds <= 5.0
-    assert deadline.after(at - 60).seconds == 3.0
+def test_a_long_rendering_leaves_the_cluster_less_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock()
+    monkeypatch.setattr(deadline, "time", clock)
+    assert [deadline.after(began).seconds for began in (0.0, -2.0, -60.0)] == [6.0, 5.0, 3.0]
+    limit = deadline.after(0.0)
+    clock.sleep(2)
+    assert limit.left == 4
+    clock.sleep(60)
+    assert limit.left == 0
+    limit.renew()
+    assert limit.left == 6
 
 
 @pytest.mark.parametrize("size", [1, 5, 17])

@@ -13,7 +13,7 @@ from postrender.check.trace import Origins
 from postrender.cli import main as cli
 from postrender.helm.engines import Engine
 from postrender.helm.stack import Stack
-from tests.conftest import ROOT, SITE, thin
+from tests.conftest import ROOT, SITE
 
 STACK = [ROOT / "values/accelerators/b200.yaml", ROOT / "values/recipes/gemma3-27b-gsm8k.yaml", SITE]
 CLUSTER = ("RayCluster", "gemma-ray")
@@ -28,20 +28,18 @@ def check(file: Path, capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]
     return found
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("more", "rule", "line"),
-    thin(
-        [
-            ("ray:\n  head:\n    memory: 4Gi\n", "ray/small-head", 3),
-            (
-                "ray:\n  workers:\n    initContainers:\n      warm:\n        image: a:1\n        env:\n"
-                "          - name: A\n          - name: A\n",
-                "pods/duplicate-merge-key",
-                8,
-            ),
-        ],
-        2,
-    ),
+    [
+        ("ray:\n  head:\n    memory: 4Gi\n", "ray/small-head", 3),
+        (
+            "ray:\n  workers:\n    initContainers:\n      warm:\n        image: a:1\n        env:\n"
+            "          - name: A\n          - name: A\n",
+            "pods/duplicate-merge-key",
+            8,
+        ),
+    ],
 )
 def test_a_finding_stands_at_the_values(
     more: str, rule: str, line: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -211,9 +211,9 @@ def test_kustomize_reads_the_folder(render_to: Run, out: Path, capsys: pytest.Ca
 
 def test_the_folder_of_another_stack_is_refused(render_to: Run, out: Path) -> None:
     """What it holds would be removed, and with pruning a training would end."""
-    render_to()
+    render_to("storage")
     before = state(out)
-    code, _, err = render_to("all", "stack: {name: qwen}\n")
+    code, _, err = render_to("storage", "stack: {name: qwen}\n")
     assert code == 2
     assert "holds stack gemma, and these values are stack qwen" in err.replace(" namespace rl", "")
     assert "give each stack its own folder" in err

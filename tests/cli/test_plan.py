@@ -44,7 +44,8 @@ def test_the_command(grpo: Run) -> None:
     assert "weights: 4 B a parameter / 8 GPUs" in out
 
 
-def test_the_command_exits_with_1_for_a_run_that_does_not_fit(grpo: Run) -> None:
+@pytest.mark.full
+def test_a_model_that_is_too_large_does_not_fit(grpo: Run) -> None:
     files = [word for file in stack_files("h200") for word in ("-f", str(file))]
     code, out, _ = grpo("plan", *files, "--set", "job.config.policy.model_name=meta-llama/Llama-3.1-405B-Instruct")
     assert code == 1
@@ -102,6 +103,7 @@ def test_the_best_change_is_written(grpo: Run, tmp_path: Path) -> None:
     files = [word for file in [*stack_files("h200"), mine] for word in ("-f", str(file))]
     code, out, _ = grpo("plan", *files)
     assert code == 1
+    assert out.endswith("does not fit (computed, not measured)\n")
     first = out.split("what helps, the best first:\n- ")[1].splitlines()[0]
     assert first == "policy.train_micro_batch_size=2, policy.logprob_batch_size=2: fits (more and smaller passes)"
     code, out, err = grpo("plan", *files, "--fix", "--yes")
@@ -111,6 +113,7 @@ def test_the_best_change_is_written(grpo: Run, tmp_path: Path) -> None:
     assert out.endswith("fits (computed, not measured)\n")
 
 
+@pytest.mark.full
 def test_what_an_argument_gives_is_written_into_no_file(grpo: Run, tmp_path: Path) -> None:
     mine = tmp_path / "mine.yaml"
     mine.write_text("job:\n  config:\n    policy:\n      train_micro_batch_size: 64\n")
@@ -126,11 +129,11 @@ def test_what_an_argument_gives_is_written_into_no_file(grpo: Run, tmp_path: Pat
 
 def test_machines_side_by_side(grpo: Run) -> None:
     files = [word for file in stack_files("h200")[1:] for word in ("-f", str(file))]
-    code, out, err = grpo("plan", *files, "--compare", "b200,h200,gb200")
+    code, out, err = grpo("plan", *files, "--compare", "h200,b200")
     assert (code, err) == (0, "")
-    assert [line.split()[0] for line in out.splitlines()[:4]] == ["machine", "b200", "h200", "gb200"]
-    _, out, _ = grpo("plan", *files, "--compare", "b200,h200", "--format", "json")
-    assert list(json.loads(out)) == ["b200", "h200"]
+    assert [line.split()[0] for line in out.splitlines()[:3]] == ["machine", "h200", "b200"]
+    _, out, _ = grpo("plan", *files, "--compare", "h200", "--format", "json")
+    assert list(json.loads(out)) == ["h200"]
 
 
 def test_a_configuration_without_charts(grpo: Run, tmp_path: Path) -> None:

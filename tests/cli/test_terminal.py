@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import pty
 import re
@@ -10,9 +12,12 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
+from postrender.cli import main as cli
+from postrender.report import text as report_text
 from tests.conftest import ROOT, SITE, stack_files, thin
 from tests.jobs import checkpoint_files
 from tests.postrender.test_secrets import EXAMPLES
@@ -30,13 +35,26 @@ def environment(**more: str) -> dict[str, str]:
 
 
 def piped(folder: Path, *words: str, **more: str) -> str:
-    """Return what a command prints into a pipe."""
-    command = [sys.executable, "-m", "postrender.cli", *words]
-    return subprocess.run(
-        command, check=False, capture_output=True, text=True, cwd=folder, env=environment(**more)
-    ).stdout
+    """Return what a command prints where no terminal is; in this process, which has none."""
+    out, nowhere = io.StringIO(), io.StringIO()
+    report_text._source_lines.cache_clear()
+    with (
+        mock.patch.dict(os.environ, environment(**more), clear=True),
+        contextlib.chdir(folder),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(nowhere),
+    ):
+        cli.main(list(words))
+    return out.getvalue()
 
 
+# `grpo` without a progress bar, however long it takes.
+PROGRAM = """
+from postrender.terminal import progress
+progress._AFTER_SECONDS = 3600.0
+import runpy
+runpy.run_module("postrender.cli", run_name="__main__")
+"""
 # The line on stderr that says what was judged.
 SUMMARY = re.compile(r"^judged: .*\n", re.MULTILINE)
 
@@ -56,7 +74,7 @@ def watched(folder: Path, *words: str, **more: str) -> str:
 
     reader = threading.Thread(target=read)
     reader.start()
-    command = [sys.executable, "-m", "postrender.cli", *words]
+    command = [sys.executable, "-c", PROGRAM, *words]
     try:
         subprocess.run(
             command, check=False, stdin=subprocess.DEVNULL, stdout=below, stderr=below, cwd=folder,

@@ -62,21 +62,22 @@ def parsed(out: str) -> ET.Element:
 
 
 def test_only_findings_that_are_bad_enough_fail_and_all_are_told(grpo: Run) -> None:
-    _, out, _ = grpo("lint", *STACK, "--format", "json")
+    values = [*STACK, "--no-render"]
+    _, out, _ = grpo("lint", *values, "--format", "json")
     found = dict(rules(out))
     assert {"error", "warning"} == set(found.values())
     lesser = next(name for name, severity in found.items() if severity == "warning")
     expected = {"error": 0, "warning": 1, "info": 1}
     for fail_on, code in expected.items():
-        assert grpo("lint", *STACK, "--select", lesser, "--fail-on", fail_on)[0] == code
-        assert grpo("lint", *STACK, "--fail-on", fail_on)[0] == 1
+        assert grpo("lint", *values, "--select", lesser, "--fail-on", fail_on)[0] == code
+        assert grpo("lint", *values, "--fail-on", fail_on)[0] == 1
     code, out, err = grpo("lint", *STACK, "--select", lesser)
     assert (code, err.startswith("judged: 4 files, 4 charts, ")) == (0, True)
     assert "objects (selected rules only); not judged: " in err
     assert out.endswith("\n1 warning; the exit code is 0, and 1 with --fail-on warning\n")
-    code, out, _ = grpo("lint", *STACK, "--select", lesser, "--format", "junit")
+    code, out, _ = grpo("lint", *values, "--select", lesser, "--format", "junit")
     assert (code, parsed(out).get("failures")) == (0, "0")
-    code, out, _ = grpo("lint", *STACK, "--select", lesser, "--format", "junit", "--fail-on", "warning")
+    code, out, _ = grpo("lint", *values, "--select", lesser, "--format", "junit", "--fail-on", "warning")
     assert (code, parsed(out).get("failures")) == (1, "1")
 
 
@@ -175,6 +176,7 @@ def test_lint_judges_what_the_values_render_to(grpo: Run) -> None:
     ("more", "found"),
     thin(
         [
+            ("accelerator:\n  worker: {cpu: '240'}\n", [("nodes/too-large", "more.yaml", 2)]),
             (
                 "accelerator: {worker: {cpu: '240',\n  memory: 4000Gi}}\n",
                 [("nodes/too-large", "more.yaml", 1), ("nodes/too-large", "more.yaml", 2)],
@@ -185,7 +187,7 @@ def test_lint_judges_what_the_values_render_to(grpo: Run) -> None:
                 [("nodes/another-accelerator", "more.yaml", 2)],
             ),
         ],
-        2,
+        3,
     ),
 )
 def test_what_does_not_fit_a_machine_stands_at_the_value_that_asks_for_it(
@@ -210,6 +212,9 @@ def test_findings_and_a_failed_render_do_not_hide_each_other(grpo: Run, more: st
     code, out, err = grpo("lint", *STACK, "--format", "json")
     assert (code, found in {name for name, _ in rules(out)}) == (1, True)
     assert err.startswith("judged: 4 files")
+
+
+def test_a_helm_that_is_not_there_does_not_hide_a_finding(grpo: Run) -> None:
     Path("more.yaml").write_text("job: {nodes: 64}\n")
     code, out, err = grpo("lint", *STACK, "--helm", "no-helm")
     assert (code, "[job/more-nodes-than-cluster]" in out, "no-helm" in err) == (3, True, True)

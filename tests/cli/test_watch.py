@@ -421,7 +421,7 @@ def test_a_log_is_followed_until_the_training_has_ended(tmp_path: Path) -> None:
         assert [process.stdout.readline()[:7] for _ in range(2)] == ["step 1 ", "step 2 "]
         file.write(text[middle:])
         file.flush()
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=120)
     assert (process.returncode, out[:7], err) == (0, "step 3 ", "3 steps, 0 findings\n")
 
 
@@ -488,6 +488,10 @@ def test_a_terminal_shows_the_curve_of_the_reward(log: Path) -> None:
     coloured = watched(log.parent, "watch", str(log))
     assert "▁▄█" in coloured
     assert "\x1b[36m" in coloured
+
+
+@pytest.mark.full
+def test_a_curve_has_no_colour_where_none_is_wanted_and_ci_has_no_curve(log: Path) -> None:
     plain = watched(log.parent, "watch", str(log), NO_COLOR="1")
     assert "▁▄█" in plain
     assert "\x1b[36m" not in plain

@@ -17,6 +17,7 @@ import pytest
 
 from postrender.cli import main as cli
 from postrender.runlog import job_output, ray_jobs
+from tests.cli.clusters import LONG, until
 from tests.runlog import logs
 
 TEXT = logs.nemo_rl(steps=3, reward=[0.25, 0.5, 0.75]).removesuffix(logs.ENDED).encode()
@@ -110,8 +111,10 @@ class Handler(BaseHTTPRequestHandler):
 @pytest.fixture
 def ray(monkeypatch: pytest.MonkeyPatch) -> Iterator[Dashboard]:
     monkeypatch.delenv("RAY_AUTH_TOKEN", raising=False)
-    monkeypatch.setattr(ray_jobs, "LOOK_SECONDS", 0.5)
-    monkeypatch.setattr(job_output, "PAUSE_SECONDS", 0.2)
+    monkeypatch.setattr(ray_jobs, "LOOK_SECONDS", 0.1)
+    monkeypatch.setattr(ray_jobs, "_PAUSE_SECONDS", 0.05)
+    monkeypatch.setattr(ray_jobs, "PATIENCE", LONG)
+    monkeypatch.setattr(job_output, "PAUSE_SECONDS", 0.05)
     with Dashboard() as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.05,))
         thread.start()
@@ -158,7 +161,8 @@ def test_a_job_is_followed_to_its_end_through_lost_connections(grpo: Run, ray: D
     ray.log, ray.cuts = TEXT[:MIDDLE], [MIDDLE - 700, MIDDLE - 100]
 
     def run() -> None:
-        time.sleep(1.5)
+        # Both connections that are cut are lost, and the third one has all there is.
+        until(lambda: sum("/logs/stream?" in path for path in ray.asked) > 2)
         ray.log = TEXT
         ray.job("new", "SUCCEEDED")
 

@@ -1,25 +1,37 @@
-"""Run a task program as the launcher does: its file, the modules beside it, a task file, an environment of its own."""
+"""Run a task program: in a process of its own as the launcher does, or in this one, which takes no time to start."""
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import io
 import json
 import os
+import runpy
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
-from tests.programs import flat_folder
+import pytest
+
+from tests.programs import PROGRAMS, flat_folder
+
+# What a program must not find in its environment because these tests run with it.
+FOREIGN = ("HF_TOKEN", "HF_HOME", "HF_HUB_CACHE", "HF_ENDPOINT", "HF_HUB_OFFLINE", "GIT_DIR", "GIT_INDEX_FILE")
 
 
 @dataclass
 class Done:
-    """What a task program printed, and its exit code."""
+    """What a program printed, and its exit code."""
 
     code: int
     output: str
+    errors: str = ""
 
     def fails(self) -> str:
         """Return the one sentence of a failure; anything else that looks like one is an error of the test."""
@@ -34,13 +46,17 @@ class Done:
         return self.output
 
 
-def run_task(program: str, task: dict[str, Any], folder: Path, **environment: str) -> Done:
+def task_file(task: dict[str, Any], folder: Path) -> Path:
     path = folder / "task.json"
     path.write_text(json.dumps(task), encoding="utf-8")
-    names = ("HF_TOKEN", "HF_HOME", "HF_HUB_CACHE", "HF_ENDPOINT", "HF_HUB_OFFLINE", "GIT_DIR", "GIT_INDEX_FILE")
-    inherited = {key: value for key, value in os.environ.items() if key not in names}
+    return path
+
+
+def run_task(program: str, task: dict[str, Any], folder: Path, **environment: str) -> Done:
+    """Run a task program in a process of its own."""
+    inherited = {key: value for key, value in os.environ.items() if key not in FOREIGN}
     done = subprocess.run(
-        [sys.executable, str(flat_folder() / f"{program}.py"), str(path)],
+        [sys.executable, str(flat_folder() / f"{program}.py"), str(task_file(task, folder))],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -49,6 +65,55 @@ def run_task(program: str, task: dict[str, Any], folder: Path, **environment: st
         env={**inherited, "HOME": str(folder), "PYTHONDONTWRITEBYTECODE": "1", **environment},
     )
     return Done(done.returncode, done.stdout)
+
+
+def run_task_here(program: str, task: dict[str, Any], folder: Path, **environment: str) -> Done:
+    """Run a task program in this process; a test that uses `run_task` shows that it starts in one of its own."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in FOREIGN:
+            patch.delenv(name, raising=False)
+        done = run_here(program, task_file(task, folder), HOME=str(folder), **environment)
+    return Done(done.code, done.output + done.errors)
+
+
+def run_here(program: str, *words: object, **environment: str) -> Done:
+    """Run a program of jobs/ in this process, with modules and signal handlers of its own."""
+    # Programs also write bytes to the buffer of stdout.
+    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", newline="\n", write_through=True) for _ in range(2))
+    with pytest.MonkeyPatch.context() as patch, mock.patch.dict(os.environ, environment), own_modules(), own_handlers():
+        patch.setattr(sys, "stdout", out)
+        patch.setattr(sys, "stderr", err)
+        patch.setattr(sys, "argv", [f"{program}.py", *map(str, words)])
+        try:
+            runpy.run_path(str(PROGRAMS[program]), run_name="__main__")
+            code = 0
+        except SystemExit as end:
+            code = end.code if isinstance(end.code, int) else int(end.code is not None)
+            if isinstance(end.code, str):
+                print(end.code, file=sys.stderr)
+    return Done(code, *(stream.buffer.getvalue().decode() for stream in (out, err)))  # type: ignore[attr-defined]
+
+
+@contextlib.contextmanager
+def own_modules() -> Iterator[None]:
+    """Let a program import the modules of jobs/ anew: some read the environment when they are imported."""
+    kept = {name: sys.modules.pop(name) for name in PROGRAMS if name in sys.modules}
+    try:
+        yield
+    finally:
+        for name in PROGRAMS:
+            sys.modules.pop(name, None)
+        sys.modules.update(kept)
+
+
+@contextlib.contextmanager
+def own_handlers() -> Iterator[None]:
+    kept = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in kept.items():
+            signal.signal(number, handler)
 
 
 def load_task(name: str) -> Any:

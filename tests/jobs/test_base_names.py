@@ -211,9 +211,8 @@ def test_without_the_weights_of_the_base_model_the_hub_is_asked_for_their_names(
     files.nemo_rl(run.tmp / "run", 30)
     model(run.tmp / "made", named("model.w"))
     (run.tmp / "base/model.safetensors").unlink()
-    (run.tmp / "packages/huggingface_hub.py").write_text(HUB)
     environment = {"BASE": str(run.tmp / "base"), "NAMES": names}
-    code, output = run.convert(model="example/toy", environment=environment)
+    code, output = run.convert(model="example/toy", hub=HUB, environment=environment)
     if "other.v" in names:
         assert (code, "it lacks 1 of the base model (other.v)" in output) == (1, True)
     else:
@@ -267,7 +266,7 @@ def test_who_has_the_base_model_in_a_folder_is_not_told_to_fetch_it(tmp_path: Pa
 def test_such_a_result_ends_the_task_with_1(run: Run) -> None:
     files.nemo_rl(run.tmp / "run", 30)
     model(run.tmp / "made", SAVED, **SIGLIP)
-    (run.tmp / "packages/huggingface_hub.py").write_text(HUB.replace('return os.environ["BASE"]', "raise OSError"))
-    code, output = run.convert(model="example/toy", environment={"NAMES": ""})
+    hub = HUB.replace('return os.environ["BASE"]', "raise OSError")
+    code, output = run.convert(model="example/toy", hub=hub, environment={"NAMES": ""})
     assert (code, list(run.hf.iterdir())) == (1, [])
     assert "run the task fetch for it, then this task again" in output.splitlines()[-1]

@@ -16,12 +16,17 @@ import checkpoints
 from tests.programs import PROGRAMS
 
 from . import checkpoint_files as files
+from .tasks import Done, run_here
 
 PROGRAM = PROGRAMS["checkpoints"]
 FORMATS = ("dcp", "dcp-v2", "safetensors", "consolidated", "megatron", "lora")
 
 
-def run_program(*arguments: object) -> subprocess.CompletedProcess[str]:
+def run_program(*arguments: object) -> Done:
+    return run_here("checkpoints", *arguments)
+
+
+def piped(*arguments: object) -> subprocess.CompletedProcess[str]:
     """Run the program as it runs in a head pod: from stdin, with nothing but Python's library."""
     words = [sys.executable, "-I", "-", *map(str, arguments)]
     return subprocess.run(words, check=False, capture_output=True, text=True, input=PROGRAM.read_text())
@@ -312,7 +317,7 @@ def test_a_stray_folder_of_verl_hides_no_step_of_nemo_rl(tmp_path: Path, identit
         (tmp_path / "checkpoints/latest_checkpointed_iteration.txt").write_text("5")
     assert checkpoints.detect(tmp_path) == "nemo-rl"
     assert [one.step for one in checkpoints.list_checkpoints(tmp_path)] == [10]
-    assert "10  yes" in run_program(tmp_path).stdout
+    assert "10  yes" in run_program(tmp_path).output
 
 
 def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
@@ -328,7 +333,7 @@ def test_the_program_prints_a_table(tmp_path: Path) -> None:
     for step, value in ((10, 0.5), (20, 0.25)):
         files.nemo_rl(tmp_path, step, value=value)
     files.nemo_rl(tmp_path, 30, state="tmp_")
-    done = run_program(tmp_path)
+    done = piped(tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert [" ".join(line.split()) for line in done.stdout.splitlines()] == [
         "step complete GiB val:accuracy",
@@ -336,12 +341,12 @@ def test_the_program_prints_a_table(tmp_path: Path) -> None:
         "20 yes 0.00 0.2500 a resume loads it",
         "30 no 0.00 - being written, or left by an interrupted save",
     ]
-    assert run_program(tmp_path / "checkpoints").stdout == done.stdout
+    assert run_program(tmp_path / "checkpoints").output == done.stdout
 
 
 def test_the_program_prints_json(tmp_path: Path) -> None:
     path = files.nemo_rl(tmp_path, 10, value=0.5)
-    done = json.loads(run_program(tmp_path, "--json").stdout)
+    done = json.loads(run_program(tmp_path, "--json").output)
     (one,) = done.pop("checkpoints")
     paths = dict.fromkeys(("best", "latest", "resume"), str(path))
     assert done == {"directory": str(tmp_path), "framework": "nemo-rl", **paths}
@@ -355,18 +360,18 @@ def test_below_the_table_stands_what_becomes_of_a_broken_step(tmp_path: Path) ->
     steps = tmp_path / "checkpoints"
     done = run_program(tmp_path)
     expected = f"{steps}/step_20 is not complete: the next start goes back to step 10"
-    assert (done.returncode, done.stdout.splitlines()[3:]) == (0, [expected])
-    assert "a resume loads it" not in done.stdout
+    assert (done.code, done.output.splitlines()[3:]) == (0, [expected])
+    assert "a resume loads it" not in done.output
     shutil.rmtree(steps / "step_10")
     done = run_program(tmp_path)
-    last = done.stdout.splitlines()[-1]
+    last = done.output.splitlines()[-1]
     assert last.endswith(f"Restore its files, or move it out of {steps} to start at step 0")
-    assert "a resume loads it" not in done.stdout
-    assert (done.returncode, done.stderr) == (1, "grpo: no step is complete, so the launcher refuses to start\n")
-    assert run_program(tmp_path, "--json").returncode == 1
+    assert "a resume loads it" not in done.output
+    assert (done.code, done.errors) == (1, "grpo: no step is complete, so the launcher refuses to start\n")
+    assert run_program(tmp_path, "--json").code == 1
     shutil.rmtree(steps / "step_20")
     files.nemo_rl(tmp_path, 10, value=0.5)
-    assert len(run_program(tmp_path).stdout.splitlines()) == 2
+    assert len(run_program(tmp_path).output.splitlines()) == 2
 
 
 def test_a_step_of_an_unknown_format_is_loaded_all_the_same(tmp_path: Path) -> None:
@@ -375,8 +380,8 @@ def test_a_step_of_an_unknown_format_is_loaded_all_the_same(tmp_path: Path) -> N
     shutil.rmtree(weights)
     (weights / "shards.bin").mkdir(parents=True)
     done = run_program(tmp_path)
-    assert (done.returncode, done.stderr) == (0, "")
-    (_, row) = done.stdout.splitlines()
+    assert (done.code, done.errors) == (0, "")
+    (_, row) = done.output.splitlines()
     assert row.endswith("; a resume loads it")
 
 
@@ -386,7 +391,7 @@ def test_a_broken_step_of_verl_is_told_too(tmp_path: Path, whole: int | None) ->
         files.verl(tmp_path, whole)
     (files.verl(tmp_path, 10) / "data.pt").unlink()
     (tmp_path / "checkpoints/latest_checkpointed_iteration.txt").write_text("10")
-    last = run_program(tmp_path).stdout.splitlines()[-1]
+    last = run_program(tmp_path).output.splitlines()[-1]
     assert last.startswith(f"{tmp_path}/checkpoints/global_step_10 is not complete: ")
     assert ("goes back to step 5" in last) == bool(whole)
     assert ("to start at step 0" in last) == (not whole)
@@ -396,10 +401,10 @@ def test_a_metric_that_no_step_has_is_told_with_those_there_are(tmp_path: Path) 
     for step in (10, 20):
         files.nemo_rl(tmp_path, step, value=0.5)
     done = run_program(tmp_path, "--metric", "val:acuracy")
-    assert (done.returncode, len(done.stdout.splitlines())) == (1, 3)
-    assert done.stderr == "grpo: no step has a value of val:acuracy; available metrics: total_steps, val:accuracy\n"
-    assert json.loads(run_program(tmp_path, "--metric", "x", "--json").stdout)["best"] == ""
-    assert run_program(tmp_path, "--metric", "val:accuracy").returncode == 0
+    assert (done.code, len(done.output.splitlines())) == (1, 3)
+    assert done.errors == "grpo: no step has a value of val:acuracy; available metrics: total_steps, val:accuracy\n"
+    assert json.loads(run_program(tmp_path, "--metric", "x", "--json").output)["best"] == ""
+    assert run_program(tmp_path, "--metric", "val:accuracy").code == 0
 
 
 def test_the_metrics_of_verl_are_those_of_its_validation(tmp_path: Path) -> None:
@@ -408,26 +413,26 @@ def test_the_metrics_of_verl_are_those_of_its_validation(tmp_path: Path) -> None
     (tmp_path / "attempts/1/output.log").write_text(LOG.format(first=0.5, second=0.25))
     done = run_program(tmp_path, "--metric", "reward")
     core = "val-core/openai/gsm8k/reward"
-    assert done.returncode == 1
-    assert done.stderr.endswith(f"; available metrics: val-aux/x/score/mean@1, {core}/best@8, {core}/mean@8\n")
+    assert done.code == 1
+    assert done.errors.endswith(f"; available metrics: val-aux/x/score/mean@1, {core}/best@8, {core}/mean@8\n")
     (tmp_path / "attempts/1/output.log").write_text("")
-    assert run_program(tmp_path, "--metric", "reward").stderr.endswith("; available metrics: none\n")
+    assert run_program(tmp_path, "--metric", "reward").errors.endswith("; available metrics: none\n")
 
 
 def test_a_run_that_has_saved_nothing_yet(tmp_path: Path) -> None:
     (tmp_path / "checkpoints").mkdir()
     done = run_program(tmp_path)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == f"grpo: no checkpoint in {tmp_path}/checkpoints\n"
+    assert (done.code, done.output) == (1, "")
+    assert done.errors == f"grpo: no checkpoint in {tmp_path}/checkpoints\n"
     done = run_program(tmp_path, "--json")
-    assert (done.returncode, json.loads(done.stdout)["checkpoints"]) == (1, [])
+    assert (done.code, json.loads(done.output)["checkpoints"]) == (1, [])
 
 
 def test_a_directory_that_is_not_there_is_told(tmp_path: Path) -> None:
     done = run_program(tmp_path / "gone")
-    assert (done.returncode, done.stdout) == (2, "")
+    assert (done.code, done.output) == (2, "")
     assert (
-        done.stderr == f"grpo: {tmp_path}/gone is no directory: name the run directory, <mountPath>/runs/<job.name>\n"
+        done.errors == f"grpo: {tmp_path}/gone is no directory: name the run directory, <mountPath>/runs/<job.name>\n"
     )
 
 

@@ -1,24 +1,32 @@
-"""Cleaning a run: what goes, what stays, and that nobody trains meanwhile. Ray is played; the launches are real."""
+"""Cleaning a run: what goes, what stays, and that nobody trains meanwhile. Ray is played, and so is the clock."""
 
 from __future__ import annotations
 
 import json
 import os
+import sys
+import types
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from .harness import BEAT, LAPSE, Site, until
-from .tasks import Done, load_task, run_task
+from tests.played import Clock
 
-SHORT = {"GRPO_OWNER_BEAT_SECONDS": str(BEAT), "GRPO_OWNER_LAPSE_SECONDS": str(LAPSE)}
+from .tasks import Done, load_task, run_task, run_task_here
+
+# It waits for a part of a beat, and no time is long enough for it to lose its run.
+SHORT = {"GRPO_OWNER_BEAT_SECONDS": "0.01", "GRPO_OWNER_LAPSE_SECONDS": "60"}
 RUN = "gemma3-gsm8k"
+# Seconds of a clock that is played.
+LAPSE = 20.0
 # Ray as far as clean.py asks it: two nodes, which are folders here. Node "bad" cannot do anything.
 RAY = """
 import os
-nodes = lambda: [{"Alive": alive, "NodeID": name, "NodeManagerHostname": name} for name, alive in NODES]
-NODES = [("head", True), ("w-1", True), ("gone", False), *([("bad", True)] if os.environ.get("BAD") else [])]
+NODES = {"head": True, "w-1": True, "gone": False}
+def nodes():
+    found = {**NODES, "bad": True} if os.environ.get("BAD") else NODES
+    return [{"Alive": alive, "NodeID": name, "NodeManagerHostname": name} for name, alive in found.items()]
 get = lambda call, timeout: call()
 shutdown = lambda: None
 def init(address, **_):
@@ -43,13 +51,12 @@ class NodeAffinitySchedulingStrategy:
 
 
 @pytest.fixture
-def ray(tmp_path: Path) -> Path:
-    folder = tmp_path / "packages/ray"
-    (folder / "util").mkdir(parents=True)
-    (folder / "__init__.py").write_text(RAY)
-    (folder / "util/__init__.py").write_text("")
-    (folder / "util/scheduling_strategies.py").write_text(STRATEGY)
-    return folder.parent
+def ray(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = {"ray": RAY, "ray.util": "", "ray.util.scheduling_strategies": STRATEGY}
+    for name, text in texts.items():
+        module = types.ModuleType(name)
+        exec(text, vars(module))  # noqa: S102  ours
+        monkeypatch.setitem(sys.modules, name, module)
 
 
 def fill(directory: Path) -> Path:
@@ -68,11 +75,12 @@ def directory(tmp_path: Path) -> Path:
     return fill(tmp_path / "data/runs" / RUN)
 
 
-def clean(tmp_path: Path, directory: Path, *what: str, run: str = RUN, **environment: str) -> Done:
+def clean(tmp_path: Path, directory: Path, *what: str, run: str = RUN, start: Any = run_task_here, **more: str) -> Done:
     task: dict[str, Any] = {"task": "clean", "run": run, "runDirectory": str(directory), "stageDirectory": ""}
     task |= {"what": list(what)} if what else {}
-    task["stageDirectory"] = environment.pop("stage", str(tmp_path / "stage"))
-    return run_task("clean", task, tmp_path, **{**SHORT, **environment})
+    task["stageDirectory"] = more.pop("stage", str(tmp_path / "stage"))
+    done: Done = start("clean", task, tmp_path, **{**SHORT, **more})
+    return done
 
 
 def names(directory: Path) -> list[str]:
@@ -80,7 +88,7 @@ def names(directory: Path) -> list[str]:
 
 
 def test_checkpoints_go_and_the_rest_stays(tmp_path: Path, directory: Path) -> None:
-    said = clean(tmp_path, directory, "checkpoints").succeeds()
+    said = clean(tmp_path, directory, "checkpoints", start=run_task).succeeds()
     assert names(directory) == ["evaluations", "hf", "logs"]
     assert f"checkpoints: 3.0 GiB freed in {directory}/checkpoints" in said
     assert f"the next attempt of {RUN} will start at step 0" in said
@@ -134,7 +142,7 @@ def test_nothing_behind_a_link_is_deleted(tmp_path: Path, directory: Path) -> No
 def test_another_directory_is_refused(tmp_path: Path, directory: Path, path: str) -> None:
     (directory.parent / "other").mkdir()
     task = {"run": RUN, "runDirectory": path.format(directory), "what": ["checkpoints"]}
-    assert f"is not the directory of run {RUN}" in run_task("clean", task, tmp_path, **SHORT).fails()
+    assert f"is not the directory of run {RUN}" in run_task_here("clean", task, tmp_path, **SHORT).fails()
     assert (directory / "checkpoints/step_10").exists()
 
 
@@ -147,88 +155,105 @@ def test_a_run_that_does_not_exist(tmp_path: Path, directory: Path) -> None:
     assert "clean does not know logs: expected checkpoints" in clean(tmp_path, directory, "logs").fails()
 
 
-@pytest.mark.full
-def test_a_run_that_trains_is_left_alone(tmp_path: Path, site: Site) -> None:
-    fill(site.directory)
-    launch = site.start("--run", 30)
-    site.trains(1)
-    said = clean(tmp_path, site.directory, "checkpoints").fails()
-    assert "nothing was deleted" in said
-    assert "attempt 1 (host" in said
-    assert (site.directory / "checkpoints/step_10").exists()
-    assert not launch.ended()
-    until(lambda: site.record()["state"] == "running", "the trainer keeps its run")
-    launch.process.terminate()
-    launch.wait()
-    clean(tmp_path, site.directory, "checkpoints").succeeds()
-    # The owner records still work: the next attempt takes the run.
-    assert site.start(attempt=2).wait() == 0
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made, owner = Clock(), load_task("owner")
+    for name, value in {
+        "now": made.monotonic,
+        "pause": made.sleep,
+        "LAPSE": LAPSE,
+        "FENCE": LAPSE * owner.PART,
+    }.items():
+        monkeypatch.setattr(owner, name, value)
+    monkeypatch.setattr(load_task("clean"), "LAPSE", LAPSE)
+    return made
 
 
-@pytest.mark.full
-def test_a_run_whose_owner_fell_silent_is_cleaned(tmp_path: Path, site: Site) -> None:
-    fill(site.directory)
-    launch = site.start("--run", 30)
-    site.trains(1)
-    launch.process.kill()
-    launch.wait()
-    said = clean(tmp_path, site.directory, "checkpoints").succeeds()
-    assert "owns the run, silent for" in said
-    assert not (site.directory / "checkpoints").exists()
+def owner_of(directory: Path, attempt: int) -> Any:
+    """Return a new owner of a run; its heart does not beat by itself."""
+    (directory / "owners").mkdir(exist_ok=True)
+    owner = load_task("owner").Owner({"run": RUN, "attempt": attempt}, directory, 3600.0)
+    owner.acquire()
+    return owner
 
 
-@pytest.mark.full
-@pytest.mark.parametrize("task", ["convert", "evaluate"])
-def test_a_task_that_reads_checkpoints_is_waited_for(
-    tmp_path: Path, directory: Path, task: str, monkeypatch: pytest.MonkeyPatch
+def clean_here(directory: Path, clock: Clock) -> None:
+    load_task("clean").main({"run": RUN, "runDirectory": str(directory), "what": ["checkpoints"]})
+
+
+def test_a_run_that_trains_is_left_alone(directory: Path, clock: Clock) -> None:
+    trains = owner_of(directory, 1)
+
+    def beat() -> None:
+        trains.beats += 1
+        trains.write("running")
+
+    clock.meanwhile = beat
+    with pytest.raises(load_task("runtime").JobError, match=r"nothing was deleted, because .* attempt 1 \(host"):
+        clean_here(directory, clock)
+    assert (directory / "checkpoints/step_10").exists()
+    trains.check()
+    trains.release()
+    clock.meanwhile = lambda: None
+    clean_here(directory, clock)
+    assert not (directory / "checkpoints").exists()
+    # The owner records still work: the next attempt takes the run at once.
+    before = clock.moment
+    owner_of(directory, 2).release()
+    assert clock.moment - before < LAPSE
+
+
+def test_a_run_whose_owner_fell_silent_is_cleaned(
+    directory: Path, clock: Clock, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    owner_of(directory, 1)
+    clean_here(directory, clock)
+    assert "owns the run, silent for" in capsys.readouterr().out
+    assert clock.moment >= LAPSE
+    assert not (directory / "checkpoints").exists()
+
+
+@pytest.mark.parametrize("task", ["convert", "evaluate"])
+def test_a_task_that_reads_checkpoints_is_waited_for(directory: Path, clock: Clock, task: str) -> None:
     folder = directory / "tasks" / task
-    (folder / "owners").mkdir(parents=True)
-    (folder / "owners/1.json").write_text("{}")
-    owner = load_task("owner")
-    monkeypatch.setattr(owner, "BEAT", BEAT)
-    monkeypatch.setattr(owner, "LAPSE", LAPSE)
-    alive = owner.Owner({"run": RUN, "attempt": 1}, folder, 1)
-    alive.term = 1
-    alive.write("running")
-    alive.heart.start()
-    try:
-        said = clean(tmp_path, directory, "checkpoints").fails()
-    finally:
-        alive.release()
-    assert f"nothing was deleted, because {folder} is in use: attempt 1" in said
+    folder.mkdir(parents=True)
+    reads = owner_of(folder, 1)
+
+    def beat() -> None:
+        reads.beats += 1
+        reads.write("running")
+
+    clock.meanwhile = beat
+    said = rf"nothing was deleted, because {folder} is in use: attempt 1"
+    with pytest.raises(load_task("runtime").JobError, match=said):
+        clean_here(directory, clock)
     assert (directory / "checkpoints/step_10").exists()
     # The run itself is free again.
     assert json.loads((directory / "owner.json").read_text())["state"] == "released"
 
 
 @pytest.fixture
-def short(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Return clean.py as a module, with short times."""
-    module = load_task("clean")
-    owner = load_task("owner")
-    for name, value in {"BEAT": BEAT, "LAPSE": LAPSE, "FENCE": LAPSE * 2 / 3}.items():
-        monkeypatch.setattr(owner, name, value)
-    monkeypatch.setattr(module, "LAPSE", LAPSE)
-    return module
+def program(clock: Clock) -> Any:
+    """Return clean.py as a module for which no time passes."""
+    return load_task("clean")
 
 
-def test_the_run_is_owned_while_its_folders_go(directory: Path, short: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_run_is_owned_while_its_folders_go(directory: Path, program: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     states, rename = [], os.rename
 
     def watched(source: str, target: str) -> None:
         states.append(json.loads((directory / "owner.json").read_text())["state"])
         rename(source, target)
 
-    monkeypatch.setattr(short.os, "rename", watched)
-    short.main({"run": RUN, "runDirectory": str(directory), "what": ["checkpoints"]})
+    monkeypatch.setattr(program.os, "rename", watched)
+    program.main({"run": RUN, "runDirectory": str(directory), "what": ["checkpoints"]})
     assert states == ["running"]
 
 
 def test_a_bucket_that_cannot_rename_folders_is_emptied_in_place(
-    directory: Path, short: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    directory: Path, program: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    states, remove = [], short.remove
+    states, remove = [], program.remove
 
     def refuse(source: str, target: str) -> None:
         raise OSError(24, "Too many open files")
@@ -237,23 +262,23 @@ def test_a_bucket_that_cannot_rename_folders_is_emptied_in_place(
         states.append(json.loads((directory / "owner.json").read_text())["state"])
         remove(path)
 
-    monkeypatch.setattr(short.os, "rename", refuse)
-    monkeypatch.setattr(short, "remove", watched)
-    short.main({"run": RUN, "runDirectory": str(directory), "what": ["checkpoints"]})
+    monkeypatch.setattr(program.os, "rename", refuse)
+    monkeypatch.setattr(program, "remove", watched)
+    program.main({"run": RUN, "runDirectory": str(directory), "what": ["checkpoints"]})
     assert states == ["running", "running"]
     assert names(directory) == ["evaluations", "hf", "logs"]
     assert "checkpoints (Too many open files)" in capsys.readouterr().out
 
 
-def test_deleting_stops_when_the_run_is_lost(directory: Path, short: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_deleting_stops_when_the_run_is_lost(directory: Path, program: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(source: str, target: str) -> None:
         # Another attempt takes the run meanwhile.
         (directory / "owners/99.json").write_text("{}")
         raise OSError(24, "Too many open files")
 
-    monkeypatch.setattr(short.os, "rename", refuse)
-    with pytest.raises(short.JobError, match="the run was taken over"):
-        short.main({"run": RUN, "runDirectory": str(directory), "what": ["checkpoints"]})
+    monkeypatch.setattr(program.os, "rename", refuse)
+    with pytest.raises(program.JobError, match="the run was taken over"):
+        program.main({"run": RUN, "runDirectory": str(directory), "what": ["checkpoints"]})
     assert (directory / "checkpoints/step_10/policy/data").exists()
 
 
@@ -267,9 +292,9 @@ def staged(tmp_path: Path, *nodes: str) -> list[Path]:
     return copies
 
 
-def test_copies_go_from_every_node(tmp_path: Path, directory: Path, ray: Path) -> None:
+def test_copies_go_from_every_node(tmp_path: Path, directory: Path, ray: None) -> None:
     copies = staged(tmp_path, "head", "w-1")
-    said = clean(tmp_path, directory, PYTHONPATH=str(ray)).succeeds()
+    said = clean(tmp_path, directory).succeeds()
     assert [copy.exists() for copy in copies] == [False, True, False, True]
     for host in ("head", "w-1"):
         assert f"staged: 1.0 GiB freed in {tmp_path}/stage of {host}" in said
@@ -277,17 +302,17 @@ def test_copies_go_from_every_node(tmp_path: Path, directory: Path, ray: Path) -
     assert not (directory / "checkpoints").exists()
 
 
-def test_a_node_that_fails_is_named_and_the_rest_is_done(tmp_path: Path, directory: Path, ray: Path) -> None:
+def test_a_node_that_fails_is_named_and_the_rest_is_done(tmp_path: Path, directory: Path, ray: None) -> None:
     copies = staged(tmp_path, "head", "w-1")
-    said = clean(tmp_path, directory, PYTHONPATH=str(ray), BAD="1")
+    said = clean(tmp_path, directory, BAD="1")
     assert "were not deleted on every node: bad: OSError: Read-only file system" in said.fails()
     assert [copy.exists() for copy in copies] == [False, True, False, True]
     assert names(directory) == ["evaluations", "hf", "logs"]
 
 
-def test_without_ray_it_cleans_here_and_says_so(tmp_path: Path, directory: Path, ray: Path) -> None:
+def test_without_ray_it_cleans_here_and_says_so(tmp_path: Path, directory: Path, ray: None) -> None:
     (copy, other) = staged(tmp_path, ".")
-    said = clean(tmp_path, directory, "staged", PYTHONPATH=str(ray), ALONE="1").succeeds()
+    said = clean(tmp_path, directory, "staged", ALONE="1").succeeds()
     assert "no Ray cluster is running here" in said
     assert (copy.exists(), other.exists()) == (False, True)
     assert (directory / "checkpoints").exists()

@@ -18,6 +18,8 @@ from postrender.values import catalogue
 from tests.conftest import thin
 from tests.programs import flat_folder
 
+from .tasks import Done, run_here, task_file
+
 HERE = Path(__file__).parent
 VERSIONS = catalogue.versions("nemo-rl")
 MATH = {"temperature": 0.0, "topP": 1.0, "maxNewTokens": 8192, "samples": 1, "seed": 42}
@@ -80,36 +82,34 @@ class Evaluation:
         }
 
     def words(self, **changes: Any) -> list[str]:
-        path = self.tmp / "task.json"
-        path.write_text(json.dumps(self.task(**changes)))
-        return [sys.executable, str(flat_folder() / "evaluate.py"), str(path)]
+        return [str(flat_folder() / "evaluate.py"), str(task_file(self.task(**changes), self.tmp))]
 
     @property
     def environment(self) -> dict[str, str]:
-        kept = {key: value for key, value in os.environ.items() if not key.startswith("COV")}
-        return {**kept, "GRPO_DATASETS": str(self.tmp / "data/datasets"), "HF_HOME": str(self.tmp / "hub")}
+        return {"GRPO_DATASETS": str(self.tmp / "data/datasets"), "HF_HOME": str(self.tmp / "hub")}
 
-    def start(self, **changes: Any) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            self.words(**changes),
-            check=False,
-            capture_output=True,
+    def start(self, *options: str, **changes: Any) -> Done:
+        """Run the program in this process; the framework runs in one of its own."""
+        return run_here("evaluate", *self.words(**changes)[1:], *options, **self.environment)
+
+    def process(self, **changes: Any) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, *self.words(**changes)],
+            stdout=subprocess.PIPE,
             text=True,
             encoding="utf-8",
-            env=self.environment,
-            timeout=120,
+            env={**os.environ, **self.environment},
         )
 
     def succeed(self, **changes: Any) -> str:
         done = self.start(**changes)
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
+        assert done.code == 0, done.output + done.errors
+        return done.output
 
     def refused(self, *texts: str, **changes: Any) -> None:
         done = self.start(**changes)
-        assert done.returncode == 1, done.stdout + done.stderr
-        assert "Traceback" not in done.stderr
-        last = done.stdout.splitlines()[-1]
+        assert done.code == 1, done.output + done.errors
+        last = done.output.splitlines()[-1]
         assert "grpo: failed: " in last  # a progress bar on stderr may stand before it
         for text in texts:
             assert text in last
@@ -145,7 +145,10 @@ def verl(request: pytest.FixtureRequest, tmp_path: Path) -> Evaluation:
 
 
 def test_base_and_checkpoint_are_compared(each: Evaluation) -> None:
-    output = each.succeed()
+    """What is asked of NeMo RL, and what its answers become."""
+    with each.process(vllmKwargs={"block_size": 32}, tensorParallelSize=2) as process:
+        output, _ = process.communicate()
+    assert process.returncode == 0, output
     base, trained = each.result("math500-base"), each.result("math500-step_30")
     assert (base["correct"], base["total"], base["metric"]) == (201, 500, "pass@1")
     assert (base["score"], trained["score"]) == (0.402, 0.464)
@@ -157,10 +160,6 @@ def test_base_and_checkpoint_are_compared(each: Evaluation) -> None:
     assert (base["settings"]["model"], settings["maxNewTokens"]) == ("google/gemma-3-1b-it", 8192)
     table = "grpo: math500    base 40.20 +- 2.19 | step_30 46.40 +- 2.23 | change +6.20 +- 3.13, 2.0 standard errors"
     assert output.splitlines()[-1] == table
-
-
-def test_what_is_asked_of_nemo_rl(each: Evaluation) -> None:
-    each.succeed(vllmKwargs={"block_size": 32}, tensorParallelSize=2)
     first, second = each.started()
     assert first == [
         "--config=examples/configs/evals/math_eval.yaml",
@@ -179,36 +178,36 @@ def test_what_is_asked_of_nemo_rl(each: Evaluation) -> None:
     assert second == [first[0], f"generation.model_name={each.run}/hf/step_30", *first[2:]]
 
 
-def test_gsm8k_is_a_local_file(each: Evaluation) -> None:
-    each.succeed(benchmarks={"gsm8k": MATH}, models=["checkpoint"])
-    (words,) = each.started()
+def test_gsm8k_is_a_local_file(nemo: Evaluation) -> None:
+    nemo.succeed(benchmarks={"gsm8k": MATH}, models=["checkpoint"])
+    (words,) = nemo.started()
     assert words[0] == "--config=examples/configs/evals/local_eval.yaml"
     assert words[-5:] == [
-        f"data.dataset_name={each.tmp}/data/datasets/gsm8k/test.jsonl",
+        f"data.dataset_name={nemo.tmp}/data/datasets/gsm8k/test.jsonl",
         'data.problem_key="question"',
         'data.solution_key="answer"',
         'data.file_format="json"',
         'data.split="train"',
     ]
-    assert each.result("gsm8k-step_30")["score"] == 0.464
+    assert nemo.result("gsm8k-step_30")["score"] == 0.464
 
 
-def test_fractions_of_several_samples(each: Evaluation) -> None:
-    each.behave(right=447.4375)
+def test_fractions_of_several_samples(nemo: Evaluation) -> None:
+    nemo.behave(right=447.4375)
     settings = {**MATH, "temperature": 0.6, "samples": 16, "maxNewTokens": 32768}
-    output = each.succeed(benchmarks={"math500": settings}, models=["base"])
-    found = each.result("math500-base")
+    output = nemo.succeed(benchmarks={"math500": settings}, models=["base"])
+    found = nemo.result("math500-base")
     assert (found["correct"], found["score"]) == (447.4375, 0.894875)
     assert output.splitlines()[-1] == "grpo: math500    base 89.49 +- 1.37"
 
 
 def test_a_result_with_the_same_settings_is_used_again(nemo: Evaluation) -> None:
-    nemo.succeed()
-    assert "is reused" in nemo.succeed()
-    assert len(nemo.started()) == 2
-    output = nemo.succeed(benchmarks={"math500": {**MATH, "seed": 43}})
+    nemo.succeed(models=["base"])
+    assert "is reused" in nemo.succeed(models=["base"])
+    assert len(nemo.started()) == 1
+    output = nemo.succeed(models=["base"], benchmarks={"math500": {**MATH, "seed": 43}})
     assert "has other settings (seed) and is replaced" in output
-    assert len(nemo.started()) == 4
+    assert len(nemo.started()) == 2
     assert nemo.result("math500-base")["settings"]["seed"] == 43
 
 
@@ -229,11 +228,13 @@ def test_base_is_left_out_only_when_it_is_not_named(nemo: Evaluation) -> None:
 
 def test_an_override_that_was_ignored_is_found_before_the_end(each: Evaluation) -> None:
     each.behave(ignores=["generation.temperature", "cluster.gpus_per_node"])
-    each.refused(
-        "generation.temperature is 0.0, expected 0.6",
-        "cluster.gpus_per_node is 1, expected 8",
-        benchmarks={"math500": {**MATH, "temperature": 0.6}},
-    )
+    # In a process of its own, which ends here: it has not read the framework's output to the end.
+    with each.process(benchmarks={"math500": {**MATH, "temperature": 0.6}}) as process:
+        output, _ = process.communicate()
+    assert process.returncode == 1
+    last = output.splitlines()[-1]
+    assert "generation.temperature is 0.0, expected 0.6" in last
+    assert "cluster.gpus_per_node is 1, expected 8" in last
     assert not (each.run / "evaluations").exists()
 
 
@@ -247,10 +248,10 @@ def test_an_override_that_was_ignored_is_found_before_the_end(each: Evaluation) 
     ],
     ids=["crash", "no-result", "no-configuration", "other-samples"],
 )
-def test_what_is_no_result_is_not_kept(each: Evaluation, behaviour: dict[str, Any], texts: list[str]) -> None:
-    each.behave(**behaviour)
-    each.refused(*texts)
-    assert not (each.run / "evaluations").exists()
+def test_what_is_no_result_is_not_kept(nemo: Evaluation, behaviour: dict[str, Any], texts: list[str]) -> None:
+    nemo.behave(**behaviour)
+    nemo.refused(*texts, models=["base"])
+    assert not (nemo.run / "evaluations").exists()
 
 
 @pytest.mark.full
@@ -316,11 +317,12 @@ def test_the_best_checkpoint_is_chosen(nemo: Evaluation) -> None:
 def test_being_stopped_ends_the_framework(nemo: Evaluation) -> None:
     program = "import os, time\nopen('pid', 'w').write(str(os.getpid()))\nprint('ready', flush=True)\ntime.sleep(600)\n"
     (nemo.code / "examples/run_eval.py").write_text(program)
-    with subprocess.Popen(nemo.words(), stdout=subprocess.PIPE, text=True, env=nemo.environment) as process:
+    with nemo.process() as process:
         assert process.stdout is not None
         assert any(line == "ready\n" for line in process.stdout)
         process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == 143
+        process.communicate(timeout=120)
+    assert process.returncode == 143
     with pytest.raises(ProcessLookupError):
         os.kill(int((nemo.code / "pid").read_text()), 0)
 
@@ -466,13 +468,11 @@ def test_verl_needs_the_runs_configuration(verl: Evaluation) -> None:
     verl.refused("has no configuration of this run", "train first")
 
 
-def test_a_check_evaluates_nothing(each: Evaluation) -> None:
+def test_a_check_evaluates_nothing(nemo: Evaluation) -> None:
     """The launcher runs it before a GPU is waited for."""
-    words = [*each.words(benchmarks={"math500": MATH}), "--check"]
-    done = subprocess.run(words, check=False, capture_output=True, text=True, env=each.environment, timeout=60)
-    assert done.returncode == 0, done.stdout
-    assert each.started() == []
-    shutil.rmtree(each.run / "hf")
-    done = subprocess.run(words, check=False, capture_output=True, text=True, env=each.environment, timeout=60)
-    assert done.returncode == 1
-    assert "run task convert first" in done.stdout
+    done = nemo.start("--check", benchmarks={"math500": MATH})
+    assert done.code == 0, done.output
+    assert nemo.started() == []
+    shutil.rmtree(nemo.run / "hf")
+    done = nemo.start("--check", benchmarks={"math500": MATH})
+    assert (done.code, "run task convert first" in done.output) == (1, True)

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import io
+import json
 import os
 import pickle
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from .harness import Site, until
-from .test_guard import evidence, guard, moments, start
+from tests.played import Clock
+
+from .simulation.machine import Machine
+from .test_guard import guard, start
 from .torch_python import torch_python
 
 GROUP = ("0", "default_pg")
@@ -41,6 +44,7 @@ def said(jobs: Any, folder: Path, dumps: dict[int, bytes]) -> list[str]:
 
 DONE = entry(41)
 WAITS = entry(42, "_allgather_base", "started")
+RANKS = {0: dump(DONE, WAITS), 1: dump(DONE)}
 
 
 @pytest.mark.parametrize(
@@ -149,72 +153,59 @@ def test_what_pytorch_itself_writes(jobs: Any, tmp_path: Path) -> None:
     assert (at.rank, at.last) == (0, (2, "all_gather"))
 
 
-@pytest.mark.full
-def test_the_guard_writes_it_beside_the_dumps(site: Site) -> None:
-    dumps = site.tmp / "dumps"
-    site.environment["TORCH_FR_DUMP_TEMP_FILE"] = f"{dumps}/rank-"
-    launch = start(site, "--stall", "step@2", settings=guard("step", floor=10.0, restarts=0))
-    dumps.mkdir()
-    # Files that are older than the trainer are another one's.
-    until(lambda: moments(site, "stalls"), "the second step")
-    for rank, data in {0: dump(DONE, WAITS), 1: dump(DONE)}.items():
-        (dumps / f"rank-{rank}").write_bytes(data)
-    assert launch.wait() == 1, launch.output
-    (folder,) = evidence(site)
-    assert "rank 1 stopped first, after all_reduce 41; rank 0 waited in" in (folder / "nccl.txt").read_text()
+class Ranks:
+    """Ranks that do with their pipes what PyTorch 2.13 does: DumpPipe in ProcessGroupNCCL.hpp, and the loop of the
+    heartbeat monitor in ProcessGroupNCCL.cpp. Only a group of NCCL reads the pipe, and NCCL needs a GPU.
 
+    `look` is one turn of all their loops: who was asked writes its dump; one with an empty dump never does.
+    """
 
-# A stand-in for a rank, which does with its pipe what PyTorch 2.13 does: DumpPipe in ProcessGroupNCCL.hpp, and the loop
-# of the heartbeat monitor in ProcessGroupNCCL.cpp. Only a group of NCCL reads the pipe, and NCCL needs a GPU. argv: the
-# rank, what stands before the rank in the names of the pipe and of the dump, and the dump.
-RANK = """
-import os, sys, time
-rank, pipes, prefix, data = sys.argv[1:]
-name = f"{pipes}{rank}.pipe"
-os.mkfifo(name, 0o666)
-pipe = os.open(name, os.O_RDONLY | os.O_NONBLOCK)
-print("ready", flush=True)
-while True:
-    time.sleep(0.2)
-    if data and os.read(pipe, 128):
-        open(prefix + rank, "wb").write(bytes.fromhex(data))
-"""
+    def __init__(self, pipes: str, prefix: str, dumps: dict[int, bytes]) -> None:
+        self.prefix, self.dumps, self.pipes = prefix, dumps, dict[int, int]()
+        for rank in dumps:
+            os.mkfifo(f"{pipes}{rank}.pipe", 0o666)
+            self.pipes[rank] = os.open(f"{pipes}{rank}.pipe", os.O_RDONLY | os.O_NONBLOCK)
+
+    def look(self) -> None:
+        for rank, pipe in self.pipes.items():
+            if os.read(pipe, 128) and self.dumps[rank]:
+                Path(f"{self.prefix}{rank}").write_bytes(self.dumps[rank])
+
+    def close(self) -> None:
+        for pipe in self.pipes.values():
+            os.close(pipe)
 
 
 @pytest.fixture
-def ranks() -> Iterator[Callable[[str, str, dict[int, bytes]], None]]:
-    """Start ranks that dump when they are asked; one with an empty dump never does."""
-    running: list[subprocess.Popen[str]] = []
+def ranks() -> Iterator[Callable[[str, str, dict[int, bytes]], Ranks]]:
+    running: list[Ranks] = []
 
-    def begin(pipes: str, prefix: str, dumps: dict[int, bytes]) -> None:
-        for rank, data in dumps.items():
-            words = [sys.executable, "-c", RANK, str(rank), pipes, prefix, data.hex()]
-            running.append(subprocess.Popen(words, stdout=subprocess.PIPE, text=True))
-            assert running[-1].stdout is not None
-            assert running[-1].stdout.readline() == "ready\n"
+    def begin(*words: Any) -> Ranks:
+        running.append(Ranks(*words))
+        return running[-1]
 
     yield begin
     for each in running:
-        each.kill()
-        each.communicate()
+        each.close()
 
 
 def test_ranks_are_asked_for_their_dumps(
-    jobs: Any, tmp_path: Path, ranks: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+    jobs: Any, tmp_path: Path, ranks: Callable[..., Ranks], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One that does not answer is named; pipes that nobody reads, and files that are no pipes, are let alone."""
     node = jobs("node_evidence")
-    monkeypatch.setattr(node, "PATIENCE", 3.0)
     # The same beginning for both: a dump is no pipe.
     names = f"{tmp_path}/rank-"
-    ranks(names, names, {0: dump(DONE, WAITS), 1: dump(DONE), 2: b""})
+    clock = Clock(ranks(names, names, {0: dump(DONE, WAITS), 1: dump(DONE), 2: b""}).look)
+    monkeypatch.setattr(node, "time", clock)
     os.mkfifo(f"{names}3.pipe")
     Path(f"{names}4.pipe").write_text("no pipe")
     Path(f"{names}5.pipe").symlink_to(f"{names}1.pipe")
-    _, files = node.collect(0, names, names, 60.0)
+    _, files = node.collect(0, names, names, 3600.0)
     assert files["nccl-asked.txt"].decode() == (
-        "ranks 0, 1, 2 were asked for a dump\nranks 2 wrote no dump within 3 s\n"
+        "ranks 0, 1, 2 were asked for a dump\nranks 2 wrote no dump within 15 s\n"
     )
+    assert 15 < clock.moment < 17
     # The fourth began as a dump does.
     assert {name for name in files if name.startswith("nccl/")} == {f"nccl/rank-{end}" for end in ("0", "1", "4.pipe")}
     assert files["nccl/rank-1"] == dump(DONE)
@@ -226,16 +217,35 @@ def test_nobody_is_asked_where_no_pipes_are_set(jobs: Any, tmp_path: Path) -> No
     assert not any("nccl" in name for name in files)
 
 
-@pytest.mark.full
-def test_the_guard_asks_the_ranks_of_a_stalled_training(site: Site, ranks: Callable[..., None]) -> None:
-    dumps = site.tmp / "dumps"
-    dumps.mkdir()
-    site.environment["TORCH_FR_DUMP_TEMP_FILE"] = f"{dumps}/rank-"
-    site.environment["TORCH_NCCL_DEBUG_INFO_PIPE_FILE"] = f"{dumps}/ask-"
-    ranks(f"{dumps}/ask-", f"{dumps}/rank-", {0: dump(DONE, WAITS), 1: dump(DONE)})
-    launch = start(site, "--stall", "step@2", settings=guard("step", restarts=0))
+def test_the_guard_says_where_the_ranks_write_and_read(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    recorder = {"TORCH_FR_DUMP_TEMP_FILE": "/dumps/rank-", "TORCH_NCCL_DEBUG_INFO_PIPE_FILE": "/dumps/ask-"}
+    machine.environment |= recorder
+    asked, collect = [], machine.collect
+    monkeypatch.setattr(machine, "collect", lambda request: asked.append(request) or collect(request))
+    launch = start(machine, "--stall", "step@2", settings=guard("step", restarts=0))
     assert launch.wait() == 1, launch.output
-    (folder,) = evidence(site)
-    assert "rank 1 stopped first, after all_reduce 41; rank 0 waited in" in (folder / "nccl.txt").read_text()
+    assert [(each["prefix"], each["pipes"]) for each in asked] == [("/dumps/rank-", "/dumps/ask-")]
+
+
+def test_the_evidence_has_the_dumps_and_what_they_say(
+    jobs: Any, tmp_path: Path, ranks: Callable[..., Ranks], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prefix, folder = f"{tmp_path}/rank-", tmp_path / "evidence"
+    program = jobs("evidence")
+    # It takes this out of its environment.
+    monkeypatch.setenv("RAY_JOB_CONFIG_JSON_ENV_VAR", "{}")
+    monkeypatch.setattr(jobs("node_evidence"), "time", Clock(ranks(f"{tmp_path}/ask-", prefix, RANKS).look))
+    # Files that are older than the trainer are another one's.
+    Path(f"{prefix}7").write_bytes(dump(DONE))
+    os.utime(f"{prefix}7", (1, 1))
+    about = {"reason": "r", "output": "o", "group": 0, "seconds": 60.0, "started": program.now() - 3600.0}
+    request = {**about, "folder": str(folder), "prefix": prefix, "pipes": f"{tmp_path}/ask-"}
+    monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps(request)))
+    program.main()
+    assert (folder / "nccl.txt").read_text() == (
+        "flight recorder: group 0 default_pg: rank 1 stopped first, after all_reduce 41; rank 0 waited in "
+        "_allgather_base 42; no dump of ranks 2, 3\n"
+    )
     (asked,) = folder.glob("*/nccl-asked.txt")
     assert asked.read_text() == "ranks 0, 1 were asked for a dump\n"
+    assert {path.name for path in folder.glob("*/nccl/*")} == {"rank-0", "rank-1"}

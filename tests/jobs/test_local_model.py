@@ -1,91 +1,88 @@
-"""A training with a local copy of its model (job.stage), in real launches with a stand-in for Ray's client."""
+"""A training with a local copy of its model (job.stage), on the simulated machine with a stand-in for Ray's client."""
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 import signal
+import sys
+from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 
-from .harness import SOON, Launch, Site, load_program
+from .harness import Site, load_program
+from .simulation.machine import Machine
+from .simulation.processes import Process
 
-# Three nodes, each a process that runs its task at once, in the order in which the tasks are given.
-RAY = """
-import json, multiprocessing, os, sys, types
 
-def init(address, **_):
-    assert address == "auto"
-    assert "RAY_JOB_CONFIG_JSON_ENV_VAR" not in os.environ
+class Ray:
+    """A head and two GPU nodes, on which a task runs at once, in the order in which the tasks are given."""
 
-def nodes():
-    gpus = json.loads(os.environ["NODES"])
-    return [
-        {"NodeID": f"{number}", "NodeManagerHostname": f"host-{number}", "Alive": True, "Resources": {"GPU": each}}
-        for number, each in enumerate(gpus)
-    ]
+    def __init__(self, process: Process) -> None:
+        assert "RAY_JOB_CONFIG_JSON_ENV_VAR" not in process.environ
+        self.process, self.remote = process, self.deferred
 
-def available_resources():
-    return {"GPU": sum(json.loads(os.environ["NODES"]))}
+    def init(self, address: str, **_: object) -> None:
+        assert address == "auto"
 
-def remote(function):
-    def start(*words):
-        return lambda: function(*words)
-    return types.SimpleNamespace(options=lambda **_: types.SimpleNamespace(remote=start))
+    def nodes(self) -> list[dict[str, Any]]:
+        return [
+            {"NodeID": f"{number}", "NodeManagerHostname": f"host-{number}", "Alive": True, "Resources": {"GPU": gpus}}
+            for number, gpus in enumerate((0, 8, 8))
+        ]
 
-def wait(tasks, timeout):
-    return tasks[:1], tasks[1:]
+    def deferred(self, function: Callable[..., Any]) -> Any:
+        remote = SimpleNamespace(remote=lambda *words: functools.partial(function, *words))
+        return SimpleNamespace(options=lambda **_: remote)
 
-def get(task):
-    if os.path.exists(os.environ["HANG"]):
-        print("hanging", flush=True)
-        import time
-        time.sleep(60)
-    return task()
+    def wait(self, tasks: list[Any], timeout: float) -> tuple[list[Any], list[Any]]:
+        del timeout
+        return tasks[:1], tasks[1:]
 
-def shutdown():
-    pass
-"""
-STRATEGIES = "class NodeAffinitySchedulingStrategy:\n    def __init__(self, node_id, soft):\n        pass\n"
+    def get(self, task: Callable[[], Any]) -> Any:
+        if "HANG" in self.process.environ:
+            self.process.print("hanging")
+            self.process.clock.wait(3600)
+        return task()
+
+    def shutdown(self) -> None:
+        """Do nothing."""
 
 
 @pytest.fixture
-def staged(site: Site) -> Site:
-    """Return a site with a model on its volume and with a Ray cluster of a head and two GPU nodes."""
-    package = site.tmp / "modules/ray"
-    (package / "util").mkdir(parents=True)
-    (package / "__init__.py").write_text(RAY)
-    (package / "util/__init__.py").touch()
-    (package / "util/scheduling_strategies.py").write_text(STRATEGIES)
-    site.environment |= {
-        "PYTHONPATH": str(site.tmp / "modules"),
-        "NODES": "[0, 8, 8]",
-        "HANG": str(site.tmp / "hang"),
-        "RAY_JOB_CONFIG_JSON_ENV_VAR": "{}",
-    }
-    model = site.tmp / "data/models/toy-1b"
+def staged(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    """Return a machine with a model on its volume and with a Ray cluster."""
+    machine.libraries["ray"] = Ray
+    strategies: Any = ModuleType("ray.util.scheduling_strategies")
+    strategies.NodeAffinitySchedulingStrategy = lambda node_id, soft: node_id
+    for module in (ModuleType("ray"), ModuleType("ray.util"), strategies):
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+    machine.environment["RAY_JOB_CONFIG_JSON_ENV_VAR"] = "{}"
+    model = machine.tmp / "data/models/toy-1b"
     model.mkdir(parents=True)
     (model / "model-1.safetensors").write_bytes(b"x" * 1000)
     (model / "model.safetensors.index.json").write_text('{"weight_map": {"a.weight": "model-1.safetensors"}}')
     (model / "config.json").write_text("{}")
-    return site
+    return machine
 
 
-def start(site: Site, *options: object, limit: int = 1 << 30, **changes: Any) -> Launch:
+def start(site: Site, *options: object, limit: int = 1 << 30, **changes: Any) -> Any:
     model, disk = str(site.tmp / "data/models/toy-1b"), site.tmp / "scratch"
     room = {"directory": f"{disk}/grpo-models", "volume": str(disk), "bytes": limit, "advice": "raise the size"}
     plan = {"stage": {"model": model, "key": "--config", "room": room}, "identity": {"model": model}, **changes}
     return site.start(*options, **{"config": {"policy": {"model_name": model}}, **plan})
 
 
-def told(launch: Launch) -> list[str]:
+def told(launch: Any) -> list[str]:
     """Return the copy that each start of the trainer was told to read."""
     return re.findall(r"the trainer runs as process .* '--config=\"(.*)\"'", launch.output)
 
 
-def test_the_trainer_reads_the_copy_and_the_run_keeps_the_name(staged: Site) -> None:
+def test_the_trainer_reads_the_copy_and_the_run_keeps_the_name(staged: Machine) -> None:
     launch = start(staged)
     assert launch.wait() == 0, launch.output
     (copy,) = told(launch)
@@ -99,14 +96,42 @@ def test_the_trainer_reads_the_copy_and_the_run_keeps_the_name(staged: Site) -> 
     assert config == {"policy": {"model_name": name}}
 
 
-def test_weights_of_pytorch_need_not_be_there_too(staged: Site) -> None:
+# A cluster of one node, for a real process of the copy.
+ONE_NODE = """
+import types
+init = lambda **_: None
+nodes = lambda: [{"NodeID": "0", "NodeManagerHostname": "host-0", "Alive": True, "Resources": {"GPU": 8}}]
+wait = lambda tasks, timeout: (tasks[:1], tasks[1:])
+get = lambda task: task()
+shutdown = lambda: None
+def remote(function):
+    return types.SimpleNamespace(options=lambda **_: types.SimpleNamespace(remote=lambda *a: lambda: function(*a)))
+"""
+
+
+@pytest.mark.full
+def test_the_copy_is_made_by_a_process_of_its_own(site: Site) -> None:
+    package, model = site.tmp / "modules/ray/util", site.tmp / "data/models/toy-1b"
+    for folder in (package, model):
+        folder.mkdir(parents=True)
+    (package.parent / "__init__.py").write_text(ONE_NODE)
+    (package / "__init__.py").touch()
+    (package / "scheduling_strategies.py").write_text("NodeAffinitySchedulingStrategy = dict\n")
+    site.environment["PYTHONPATH"] = str(site.tmp / "modules")
+    (model / "model-1.safetensors").write_bytes(b"x" * 1000)
+    launch = start(site)
+    assert launch.wait() == 0, launch.output
+    (copy,) = told(launch)
+    assert (Path(copy) / "model-1.safetensors").stat().st_size == 1000
+
+
+def test_weights_of_pytorch_need_not_be_there_too(staged: Machine) -> None:
     model = staged.tmp / "data/models/toy-1b"
     (model / "a.bin.index.json").write_text('{"weight_map": {"a.weight": "pytorch_model-1.bin"}}')
     assert start(staged).wait() == 0
 
 
-@pytest.mark.full
-def test_a_retry_and_the_next_attempt_copy_nothing(staged: Site) -> None:
+def test_a_retry_and_the_next_attempt_copy_nothing(staged: Machine) -> None:
     launch = start(staged, "--code", 3, retries=1)
     assert launch.wait() == 3
     first, second = told(launch)
@@ -119,7 +144,7 @@ def test_a_retry_and_the_next_attempt_copy_nothing(staged: Site) -> None:
     assert "has a copy" not in later.output
 
 
-def test_no_room_ends_the_job_before_the_trainer_starts(staged: Site) -> None:
+def test_no_room_ends_the_job_before_the_trainer_starts(staged: Machine) -> None:
     launch = start(staged, limit=100)
     assert launch.wait() == 1
     assert f"host-1: the copy needs 0.0 GiB, and 0.0 GiB are free in {staged.tmp}/scratch" in launch.output
@@ -143,7 +168,7 @@ def test_no_room_ends_the_job_before_the_trainer_starts(staged: Site) -> None:
         ),
     ],
 )
-def test_a_model_that_is_not_whole_is_not_copied(staged: Site, lost: list[str], text: str) -> None:
+def test_a_model_that_is_not_whole_is_not_copied(staged: Machine, lost: list[str], text: str) -> None:
     model = staged.tmp / "data/models/toy-1b"
     for name in lost:
         if name == "bad":
@@ -160,12 +185,14 @@ def test_a_model_that_is_not_whole_is_not_copied(staged: Site, lost: list[str], 
     assert not staged.intervals()
 
 
-def test_a_stop_signal_ends_the_copy(staged: Site) -> None:
-    (staged.tmp / "hang").touch()
+def test_a_stop_signal_ends_the_copy(staged: Machine) -> None:
+    staged.environment["HANG"] = "1"
     launch = start(staged)
     launch.says("hanging")
     launch.signal(signal.SIGTERM)
-    assert launch.wait(SOON) == 128 + signal.SIGTERM, launch.output
+    asked = staged.now()
+    assert launch.wait() == 128 + signal.SIGTERM, launch.output
+    assert staged.now() - asked < 60
     assert "stopped by SIGTERM" in launch.output
     assert not staged.intervals()
     assert staged.record()["state"] == "released"

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from tests.played import Clock
+
 from .harness import load_program
 
 JOBS: list[dict[str, Any]] = [
@@ -86,7 +88,7 @@ class Processes:
 @pytest.fixture
 def head() -> Iterator[Head]:
     server = Head()
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
     yield server
     server.shutdown()
     server.server_close()
@@ -96,7 +98,7 @@ def head() -> Iterator[Head]:
 def program(head: Head, monkeypatch: pytest.MonkeyPatch) -> Any:
     module = load_program("pre_stop")
     monkeypatch.setattr(module, "DASHBOARD", head.server_port)
-    monkeypatch.setattr(module.time, "sleep", lambda _: None)
+    monkeypatch.setattr(module, "time", Clock())
     return module
 
 

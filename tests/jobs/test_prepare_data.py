@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import time
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.conftest import thin
+from tests.processor import limited
 
 from . import judges
-from .tasks import GSM8K, Done, load_task, run_task, solutions, write_lines
+from .tasks import GSM8K, Done, load_task, run_task, run_task_here, solutions, write_lines
 
 COMMIT = "e53f048856ff4f594e959d75785d2c2d37b678ee"
 NUMBERS = [number for _, _, number in GSM8K]
@@ -30,10 +30,13 @@ def raw(tmp_path: Path) -> Path:
     return tmp_path / "raw"
 
 
-def prepare(tmp_path: Path, source: Path | str, ending: str = "jsonl", **changes: Any) -> Done:
+def prepare(
+    tmp_path: Path, source: Path | str, ending: str = "jsonl", *, own_process: bool = False, **changes: Any
+) -> Done:
     entry = {"repository": str(source), "subset": "main", "question": "question", "answer": "answer", **changes}
     task = {"directory": str(tmp_path / "datasets"), "format": ending, "datasets": {"gsm8k": entry}}
-    return run_task("prepare_data", task, tmp_path, HF_HOME=str(tmp_path / "hf"))
+    start = run_task if own_process else run_task_here
+    return start("prepare_data", task, tmp_path, HF_HOME=str(tmp_path / "hf"))
 
 
 def lines(tmp_path: Path, split: str = "train") -> list[dict[str, Any]]:
@@ -66,17 +69,17 @@ def test_the_answer_is_read_as_the_rewards_read_it(answer: str, number: str) -> 
     assert load_task("prepare_data").final_answer(answer) == number
 
 
-@pytest.mark.parametrize("end", ["", "x", "1 " * 200])
-def test_an_answer_is_read_in_linear_time(end: str) -> None:
-    program, started = load_task("prepare_data"), time.monotonic()
-    for space in (" " * 400, " " * 200_000, "\t\n" * 100_000):
-        assert program.final_answer(f"####{space}{end}") == ""
-        assert program.final_answer(f"####{space}72{space}.{space}") == "72"
-    assert time.monotonic() - started < 30
+def test_an_answer_is_read_in_linear_time() -> None:
+    program = load_task("prepare_data")
+    with limited():
+        for space in (" " * 400, " " * 200_000, "\t\n" * 100_000):
+            for end in ("", "x", "1 " * 200):
+                assert program.final_answer(f"####{space}{end}") == ""
+            assert program.final_answer(f"####{space}72{space}.{space}") == "72"
 
 
 def test_json_lines_for_nemo_rl(tmp_path: Path, raw: Path) -> None:
-    prepare(tmp_path, raw).succeeds()
+    prepare(tmp_path, raw, own_process=True).succeeds()
     assert lines(tmp_path) == [
         {"question": row["question"], "answer": n, "task_name": "math"}
         for row, n in zip(solutions(), NUMBERS, strict=True)

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from tests.played import Clock
+
 from .harness import load_program
 from .hub import Hub, serve
 
@@ -19,8 +21,9 @@ Say = Callable[[], str]
 
 @pytest.fixture
 def probe() -> Any:
-    module = load_program("probe")
-    module.APPEAR = 0.1
+    """Return the program, with a clock that moves when it waits."""
+    module, clock = load_program("probe"), Clock()
+    module.time, module.now = clock, clock.monotonic
     return module
 
 
@@ -30,8 +33,7 @@ def cluster(probe: Any) -> Any:
 
     class Here(probe.Cluster):  # type: ignore[misc]
         def __init__(self) -> None:
-            self.patience = 0.2
-            self.deadline = probe.now() + 10
+            self.patience, self.deadline = 30.0, probe.now() + 120.0
             self.found = [probe.Node("1", "head", 0), probe.Node("2", "w-1", 8), probe.Node("3", "w-2", 8)]
             self.asked: list[int] = []
 
@@ -97,6 +99,13 @@ def test_a_gpu_node_that_has_not_joined_is_missed_before_gpus_are_asked_for(prob
     message = failure(probe, "gpus", cluster, nodes=3, gpusPerNode=8)
     assert message == "expected 3 GPU nodes, and Ray has 2: w-1, w-2"
     assert cluster.asked == []
+
+
+def test_a_gpu_node_that_joins_late_is_waited_for(probe: Any, cluster: Any, cuda: dict[str, Any]) -> None:
+    late = cluster.found.pop()
+    probe.time.meanwhile = lambda: cluster.found.append(late) if len(probe.time.pauses) == 3 else None
+    probe.check_gpus(cluster, GPUS)
+    assert cluster.asked == [8, 8]
 
 
 def test_without_torch_the_driver_is_asked(

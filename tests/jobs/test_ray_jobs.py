@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
+import os
 import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from unittest import mock
 
 import pytest
 
+from tests.played import Clock
 from tests.programs import PROGRAMS
+
+from .harness import load_program
 
 TOKEN = "not-a-real-one"
 REQUEST = {"submission_id": "mine", "entrypoint": "true", "runtime_env": {"working_dir": "gcs://_ray_pkg_1.zip"}}
@@ -58,80 +64,105 @@ class Handler(BaseHTTPRequestHandler):
 @pytest.fixture
 def head() -> Iterator[Head]:
     with Head() as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         yield server
         server.shutdown()
 
 
-def words(port: int, *arguments: str) -> list[str]:
-    """Start the program as `grpo` does, in the pod whose head has this port."""
-    text = PROGRAMS["ray_jobs"].read_text(encoding="utf-8").replace("127.0.0.1:8265", f"127.0.0.1:{port}")
-    return [sys.executable, "-I", "-c", text, *arguments]
+@dataclass
+class Pod:
+    """The head pod: its port, its folder for temporary files, and a clock that moves when the program waits."""
+
+    port: int
+    folder: Path
+    clock: Clock = field(default_factory=Clock)
+
+    @property
+    def log(self) -> Path:
+        return self.folder / "ray/session_latest/logs/job-driver-mine.log"
+
+    @property
+    def printed(self) -> bytes:
+        """Return what has left the program: a reader of its pipe sees nothing else."""
+        return (self.folder / "printed").read_bytes()
+
+    def run(self, *words: str, stdin: bytes = b"", token: str = TOKEN) -> tuple[int, str]:
+        """Run the program in this process; return its exit code and its stderr."""
+        program, errors = load_program("ray_jobs"), io.StringIO()
+        program.ADDRESS, program.time = f"127.0.0.1:{self.port}", self.clock
+        with (
+            mock.patch.dict(os.environ, {"RAY_AUTH_TOKEN": token, "RAY_TMPDIR": str(self.folder)}),
+            (self.folder / "printed").open("w") as printed,
+            contextlib.redirect_stdout(printed),
+            contextlib.redirect_stderr(errors),
+            mock.patch("sys.stdin", io.TextIOWrapper(io.BytesIO(stdin))),
+        ):
+            return program.main(list(words)), errors.getvalue()
 
 
-def run(
-    port: int, folder: Path, *arguments: str, stdin: bytes = b"", token: str = TOKEN
-) -> subprocess.CompletedProcess[bytes]:
-    environment = {"RAY_AUTH_TOKEN": token, "RAY_TMPDIR": str(folder)}
-    return subprocess.run(
-        words(port, *arguments), input=stdin, env=environment, capture_output=True, check=False, timeout=60
-    )
+@pytest.fixture
+def pod(head: Head, tmp_path: Path) -> Pod:
+    return Pod(head.server_port, tmp_path)
 
 
-def test_the_package_comes_before_the_job(head: Head, tmp_path: Path) -> None:
-    done = run(head.server_port, tmp_path, "submit", json.dumps(REQUEST), stdin=b"PK\x00\xff\n")
+def test_the_package_comes_before_the_job(head: Head) -> None:
+    """The program starts as `grpo` starts it: from its text."""
+    text = PROGRAMS["ray_jobs"].read_text(encoding="utf-8").replace("127.0.0.1:8265", f"127.0.0.1:{head.server_port}")
+    command = [sys.executable, "-I", "-c", text, "submit", json.dumps(REQUEST)]
+    environment = {"RAY_AUTH_TOKEN": TOKEN}
+    done = subprocess.run(command, input=b"PK\x00\xff\n", env=environment, capture_output=True, check=False)
     assert (done.returncode, done.stderr) == (0, b"")
     upload, job = head.told
     assert upload == ("PUT", "/api/packages/gcs/_ray_pkg_1.zip", b"PK\x00\xff\n")
     assert (job[:2], json.loads(job[2])) == (("POST", "/api/jobs/"), REQUEST)
 
 
-def test_the_state(head: Head, tmp_path: Path) -> None:
-    done = run(head.server_port, tmp_path, "state", "mine")
-    assert json.loads(done.stdout) == {"status": "RUNNING", "message": "m", "driver_exit_code": 3}
+def test_the_state(pod: Pod) -> None:
+    assert pod.run("state", "mine") == (0, "")
+    assert json.loads(pod.printed) == {"status": "RUNNING", "message": "m", "driver_exit_code": 3}
 
 
-def test_a_refusal_and_no_answer_differ(head: Head, tmp_path: Path) -> None:
+def test_a_refusal_and_no_answer_differ(head: Head, pod: Pod) -> None:
     head.refusal = "Job mine already exists"
-    done = run(head.server_port, tmp_path, "submit", json.dumps(REQUEST))
-    assert (done.returncode, b"with 500: Job mine already exists" in done.stderr) == (1, True)
-    refused = run(head.server_port, tmp_path, "state", "mine", token="wrong")
-    assert (refused.returncode, b"401" in refused.stderr, b"wrong" in refused.stderr) == (1, True, False)
+    code, said = pod.run("submit", json.dumps(REQUEST))
+    assert (code, "with 500: Job mine already exists" in said) == (1, True)
+    code, said = pod.run("state", "mine", token="wrong")
+    assert (code, "401" in said, "wrong" in said) == (1, True, False)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    away = run(port, tmp_path, "state", "mine")
-    assert (away.returncode, away.stderr.startswith(b"no answer from the Ray head at 127.0.0.1:")) == (3, True)
+        pod.port = free.getsockname()[1]
+        code, said = pod.run("state", "mine")
+    assert (code, said.startswith("no answer from the Ray head at 127.0.0.1:")) == (3, True)
 
 
-def test_wrong_usage(head: Head, tmp_path: Path) -> None:
-    assert run(head.server_port, tmp_path, "stop", "mine").returncode == 2
+def test_wrong_usage(pod: Pod) -> None:
+    assert pod.run("stop", "mine")[0] == 2
 
 
-def log(folder: Path) -> Path:
-    path = folder / "ray/session_latest/logs/job-driver-mine.log"
-    path.parent.mkdir(parents=True)
-    return path
+def test_the_output_is_followed_to_the_end_of_the_job(head: Head, pod: Pod) -> None:
+    seen: list[bytes] = []
+
+    def go_on() -> None:
+        seen.append(pod.printed)
+        if len(seen) == 2:
+            # There is no file before the job starts.
+            pod.log.parent.mkdir(parents=True)
+            pod.log.write_bytes(b"a\nbegan\n")
+        elif len(seen) == 4:
+            with pod.log.open("ab") as file:
+                file.write(b"\xff last")
+            head.status = "SUCCEEDED"
+
+    pod.clock.meanwhile = go_on
+    assert pod.run("follow", "mine", "2", "60") == (0, "")
+    assert seen[:5] == [b"", b"", b"began\n", b"began\n", b"began\n\xff last"]
+    assert pod.printed == b"began\n\xff last"
+    assert pod.clock.moment < 60
 
 
-def test_the_output_is_followed_to_the_end_of_the_job(head: Head, tmp_path: Path) -> None:
-    path: Any = log(tmp_path)
-    environment = {"RAY_AUTH_TOKEN": TOKEN, "RAY_TMPDIR": str(tmp_path)}
-    command = words(head.server_port, "follow", "mine", "2", "60")
-    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE) as process:
-        assert process.stdout
-        # There is no file before the job starts.
-        time.sleep(0.5)
-        path.write_bytes(b"a\nbegan\n")
-        assert process.stdout.readline() == b"began\n"
-        with path.open("ab") as file:
-            file.write(b"\xff last")
-        head.status = "SUCCEEDED"
-        assert process.stdout.read() == b"\xff last"
-        assert process.wait(30) == 0
-
-
-def test_the_time_ends_it_too(head: Head, tmp_path: Path) -> None:
-    log(tmp_path).write_bytes(b"x" * 3_000_000)
-    done = run(head.server_port, tmp_path, "follow", "mine", "1", "0")
-    assert (done.returncode, len(done.stdout)) == (0, 2_999_999)
+def test_the_time_ends_it_too(pod: Pod) -> None:
+    pod.log.parent.mkdir(parents=True)
+    pod.log.write_bytes(b"x" * 3_000_000)
+    assert pod.run("follow", "mine", "1", "30") == (0, "")
+    assert len(pod.printed) == 2_999_999
+    assert 30 < pod.clock.moment < 31

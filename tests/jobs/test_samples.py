@@ -12,6 +12,8 @@ import pytest
 
 from tests.programs import PROGRAMS
 
+from .tasks import run_here
+
 PROGRAM = PROGRAMS["samples"]
 REWARDS = [1.0, 0.0, 0.0, 1.0, 0.5, 0.0]
 
@@ -46,7 +48,7 @@ def steps(folder: Path, numbers: range, version: str = "v0.6.0") -> None:
         write(folder / f"train_data_step{number}.jsonl", rows)
 
 
-def start(*words: object) -> subprocess.CompletedProcess[str]:
+def piped(*words: object) -> subprocess.CompletedProcess[str]:
     """Run the program as `grpo samples` runs it in a pod: from stdin, without site packages."""
     command = [sys.executable, "-I", "-", *map(str, words)]
     text = PROGRAM.read_text(encoding="utf-8")
@@ -54,17 +56,16 @@ def start(*words: object) -> subprocess.CompletedProcess[str]:
 
 
 def found(*words: object) -> dict[str, Any]:
-    done = start(*words, "--json")
-    assert done.returncode == 0, done.stderr
-    result: dict[str, Any] = json.loads(done.stdout)
+    done = run_here("samples", *words, "--json")
+    assert done.code == 0, done.errors
+    result: dict[str, Any] = json.loads(done.output)
     return result
 
 
 def refused(text: str, *words: object, code: int = 1) -> None:
-    done = start(*words)
-    assert done.returncode == code, done.stdout
-    assert text in done.stderr
-    assert "Traceback" not in done.stderr
+    done = run_here("samples", *words)
+    assert done.code == code, done.output
+    assert text in done.errors
 
 
 @pytest.mark.parametrize(("version", "first"), [("v0.4.0", 0), ("v0.5.0", 1), ("v0.6.0", 1), ("v0.7.0", 1)])
@@ -175,7 +176,7 @@ def test_half_a_line_is_counted_and_passed_over(tmp_path: Path) -> None:
         file.write('[]\n{"content": [["p", "g", "e"]]}\n\n{"content": [["p", "g"')
     result = found(tmp_path)
     assert (result["samples"], result["damaged"]) == (2, 3)
-    assert "2 samples: reward 1.0000 +- 0.0000 (1 to 1), 3 lines cannot be read" in start(tmp_path).stdout
+    assert "2 samples: reward 1.0000 +- 0.0000 (1 to 1), 3 lines cannot be read" in run_here("samples", tmp_path).output
 
 
 @pytest.mark.full
@@ -198,7 +199,7 @@ def test_a_file_larger_than_the_memory_is_streamed(tmp_path: Path) -> None:
 def test_text_for_a_person(tmp_path: Path) -> None:
     row = {**nemo_rl(0, 0.25), "content": [["Grüße?", "\x1b[2J\x07ja\r\n", ""]]}
     write(tmp_path / "logs/exp_001/train_data_step1.jsonl", [row])
-    assert start(tmp_path).stdout == (
+    assert piped(tmp_path).stdout == (
         "=== sample 0, reward 0.25\n--- prompt\nGrüße?\n--- generation\n\\x1b[2J\\x07ja\\x0d\n\n"
         "=== step 1, 1 samples: reward 0.2500 +- 0.0000 (0.25 to 0.25)\n"
         f"{tmp_path}/logs/exp_001/train_data_step1.jsonl\n"
@@ -210,5 +211,7 @@ def test_what_is_not_there_is_said(tmp_path: Path) -> None:
     refused("has no trajectories", tmp_path)
     write(tmp_path / "logs/exp_001/train_data_step1.jsonl", [{}])
     refused("contains no sample (1 damaged lines)", tmp_path)
-    assert start(tmp_path, "--step", "0").returncode == 2
-    assert start(tmp_path, "--count", "0").returncode == 2
+    assert run_here("samples", tmp_path, "--step", "0").code == 2
+    assert run_here("samples", tmp_path, "--count", "0").code == 2
+    done = piped(tmp_path)
+    assert (done.returncode, "contains no sample" in done.stderr, "Traceback" in done.stderr) == (1, True, False)

@@ -150,18 +150,21 @@ def test_two_runs_on_one_node_copy_once(model: Path, tmp_path: Path) -> None:
         json.dumps(room(tmp_path / "disk")),
     ]
     environment = {**os.environ, "PYTHONPATH": str(flat_folder())}
+    options: Any = {"stdout": subprocess.PIPE, "text": True}
+    target = tmp_path / "disk/0/step_30"
     # It copies until it is killed.
-    first = subprocess.Popen(words, env={**environment, "PAUSE": "600"}, stdout=subprocess.PIPE, text=True)
-    assert first.stdout is not None
-    assert first.stdout.readline() == "copying\n"
-    others = [subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, text=True) for _ in range(2)]
-    first.kill()
-    first.wait()
-    assert not (tmp_path / "disk/0/step_30").exists()
-    said = sorted(other.communicate(timeout=60)[0].splitlines()[-1].split(" ")[1] for other in others)
+    with subprocess.Popen(words, env={**environment, "PAUSE": "3600"}, **options) as first:
+        try:
+            assert [first.stdout.readline() for _ in range(2)] == ["asking\n", "copying\n"]
+            others = [subprocess.Popen(words, env=environment, **options) for _ in range(2)]
+            assert [other.stdout.readline() for other in others] == ["asking\n"] * 2
+            # Nobody else copies meanwhile, and what is not whole is not there.
+            assert not target.exists()
+        finally:
+            first.kill()
+    said = sorted(other.communicate(timeout=120)[0].splitlines()[-1].split(" ")[1] for other in others)
     assert said == ["a", "its"]
-    assert (tmp_path / "disk/0/step_30/model-1.safetensors").stat().st_size == 8 << 20
-    first.stdout.close()
+    assert (target / "model-1.safetensors").stat().st_size == 8 << 20
 
 
 def test_another_content_has_another_place(staging: Any, model: Path) -> None:
@@ -172,19 +175,25 @@ def test_another_content_has_another_place(staging: Any, model: Path) -> None:
     assert staging.target_of(str(model), "/disk", "step_30") != first
 
 
-# Copies with pauses, and says when it begins.
+# Copies with a pause after each file, and says when it asks for the lock and when it begins.
 SLOWLY = """
-import json, os, shutil, sys, time
+import fcntl, json, os, shutil, sys, time
 import model_staging
 
-real = shutil.copyfile
+real, flock = shutil.copyfile, fcntl.flock
+
+def lock(file, operation):
+    print("asking", flush=True)
+    flock(file, operation)
+
+fcntl.flock = lock
 
 def slow(source, target):
     # Two threads copy: in one piece, so that their lines do not mix.
     sys.stdout.write("copying\\n")
     sys.stdout.flush()
     real(source, target)
-    time.sleep(float(os.environ.get("PAUSE", "0.3")))
+    time.sleep(float(os.environ.get("PAUSE", "0")))
 
 shutil.copyfile = slow
 source, target, room = sys.argv[1:]

@@ -10,7 +10,7 @@ import pytest
 
 from tests.programs import PROGRAMS
 
-from .tasks import run_task
+from .tasks import run_task, run_task_here
 
 OURS = ("runtime", "files", "owner", "task", "hub_cache", "code_digest", "fetch_code", "fetch_tables", "reward_numbers")
 TASKS = ("fetch", "prepare_data", "clean")
@@ -32,7 +32,6 @@ def test_a_program_needs_only_python_3_10(name: str) -> None:
 
 @pytest.mark.parametrize("name", TASKS)
 def test_a_task_file_that_is_not_one_is_a_sentence(name: str, tmp_path: Path) -> None:
-
     assert "usage: python3" in run_task(name, {}, tmp_path).fails()
     if name != "fetch":
-        assert "the task file has no key" in run_task(name, {"x": 1}, tmp_path).fails()
+        assert "the task file has no key" in run_task_here(name, {"x": 1}, tmp_path).fails()

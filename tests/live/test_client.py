@@ -170,7 +170,7 @@ def port() -> Iterator[int]:
             self.wfile.write(b'{"kind": "Status", "message": "not you"}')
 
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
     yield server.server_port
     server.shutdown()
     server.server_close()

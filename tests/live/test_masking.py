@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-import time
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from postrender import masking, secrets
+from tests.processor import limited
 
 TOKEN = "hf_" + "aB3" * 8
 PASSWORD = "correct-horse-battery"
@@ -121,33 +122,31 @@ def test_messages_stay_readable(text: str) -> None:
     assert masking.text(text) == text
 
 
-@pytest.mark.parametrize(
-    "part",
-    [
-        "eyJ",
-        "cookie:",
-        "cookie ",
-        "eyJhbGciOiJSUzI1NiJ9.",
-        "://a:",
-        "machine a login b ",
-        "cookie={",
-        "curl -u ",
-        "eyJhbGciOiJkaXIi..",
-        "==",
-    ],
+PARTS = (
+    "eyJ",
+    "cookie:",
+    "cookie ",
+    "eyJhbGciOiJSUzI1NiJ9.",
+    "://a:",
+    "machine a login b ",
+    "cookie={",
+    "curl -u ",
+    "eyJhbGciOiJkaXIi..",
+    "==",
 )
-def test_a_part_that_is_repeated_takes_no_time(part: str) -> None:
-    began = time.process_time()
-    masking.text(part * (500_000 // len(part)))
-    assert time.process_time() - began < 5
+
+
+def test_a_part_that_is_repeated_takes_no_time() -> None:
+    for part in PARTS:
+        with limited(10):
+            masking.text(part * (200_000 // len(part)))
 
 
 def test_a_long_word_takes_no_time() -> None:
     """A program that is packed as one word took minutes."""
     word = "a" * 200_000
-    began = time.monotonic()
-    assert masking.text(f"{word} --token={PASSWORD}") == f"{word} --token={masking.HIDDEN}"
-    assert time.monotonic() - began < 2
+    with limited(20):
+        assert masking.text(f"{word} --token={PASSWORD}") == f"{word} --token={masking.HIDDEN}"
 
 
 def test_the_password_of_curl_in_a_list() -> None:
@@ -200,9 +199,24 @@ def test_every_name_of_a_secret_is_looked_for(name: str) -> None:
         assert PASSWORD not in masking.text(f"MY_{written}={PASSWORD}")
 
 
-def test_thousands_of_texts_take_less_than_a_second() -> None:
-    """Those of 500 nodes took nine."""
-    texts = [f"gcr.io/some-project/{number}/image@sha256:{number:064x}" for number in range(50_000)]
-    start = time.process_time()
+def test_a_text_without_such_a_word_is_not_searched_for_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The texts of 500 nodes took nine seconds."""
+    asked: list[str] = []
+    search = SimpleNamespace(sub=lambda _replace, text: asked.append(text) or text)
+    for name in (
+        "_ARGUMENT",
+        "_FLAG",
+        "_QUOTED_FLAG",
+        "_NETRC",
+        "_COOKIE",
+        "_COOKIES",
+        "_CURL",
+        "_SIGNATURE",
+        "_PROXY",
+    ):
+        monkeypatch.setattr(masking, name, search)
+    texts = [f"gcr.io/some-project/{number}/image@sha256:{number:064x}" for number in range(100)]
     assert masking.clean(texts) == texts
-    assert time.process_time() - start < 2
+    assert asked == []
+    masking.text("a text with a key: abcdefgh")
+    assert asked

@@ -33,7 +33,7 @@ OPTIONS = (
     "--disable-background-networking",
     "--disable-dev-shm-usage",
 )
-PATIENCE = 60.0
+PATIENCE = 120.0
 
 Message = dict[str, Any]
 

@@ -291,6 +291,7 @@ def test_steps_and_phases_of_verl(capsys: pytest.CaptureFixture[str]) -> None:
     )
 
 
+@pytest.mark.full
 def test_the_table_of_a_page(tmp_path: Path) -> None:
     """Its numbers are those that the log prints for the four steps, rounded."""
     page = tmp_path / "report.html"

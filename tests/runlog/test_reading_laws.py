@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import log_readers
 from log_lines import LONGEST
 from steps import Event, Step
-from tests.conftest import thin
+from tests.conftest import examples, thin
 from tests.runlog import logs
 
 NEMO_RL = logs.SETUP + logs.epoch(1, 2) + logs.validation(0) + logs.nemo_rl(steps=2) + logs.header(3, 9) + logs.work()
@@ -32,7 +32,7 @@ def read(pieces: list[str], form: str) -> list[Event]:
 
 
 @pytest.mark.parametrize("name", TEXTS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(data=st.data())
 def test_pieces_give_the_events_of_the_whole(name: str, data: st.DataObject) -> None:
     text = TEXTS[name]
@@ -52,7 +52,7 @@ def test_a_log_may_be_cut_at_any_byte(name: str) -> None:
     """The events are then the first ones of the whole; only the last line, which is cut, may say something else."""
     data = TEXTS[name].encode()
     whole = [event for event in read([TEXTS[name]], log_readers.ANY) if isinstance(event, Step)]
-    for end in range(0, len(data), 3):
+    for end in range(0, len(data), 7):
         decoded = codecs.getincrementaldecoder("utf-8")("replace").decode(data[:end])
         found = [event for event in read([decoded], log_readers.ANY) if isinstance(event, Step)]
         assert found[:-1] == whole[: max(len(found) - 1, 0)]
@@ -82,7 +82,7 @@ def test_a_line_with_a_number_of_any_length_is_no_step(form: str, text: str, dig
 
 
 @pytest.mark.parametrize("form", FORMS)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 @given(
     lines=st.lists(st.one_of(st.text(), st.sampled_from([*NEMO_RL.split("\n"), *COLOURED.split("\n")])), max_size=30)
 )
@@ -90,7 +90,7 @@ def test_nothing_raises(form: str, lines: list[str]) -> None:
     read(["\n".join(lines)], form)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100))
 @given(data=st.binary(max_size=400))
 def test_bytes_that_are_no_text_do_not_raise(data: bytes) -> None:
     for form in FORMS:

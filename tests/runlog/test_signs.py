@@ -13,7 +13,7 @@ import yaml
 from history import REMEMBERED
 from signs import SEVERITIES, SIGNS, Judge, Limits, Sign
 from steps import Step
-from tests.conftest import ROOT
+from tests.conftest import ROOT, thin
 
 NAN = float("nan")
 
@@ -124,7 +124,7 @@ def test_a_run_that_learns_shows_no_sign(measures: dict[str, Any]) -> None:
     assert signs(run(60, **measures)) == []
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", thin(range(20), 4))
 def test_noisy_runs_that_learn_show_no_sign(seed: int) -> None:
     """Few answers a step, long validations, a warm-up, growing answers: none of it is a sign."""
     chance = random.Random(seed)  # noqa: S311 (no secret)
@@ -257,7 +257,7 @@ def test_one_fall_is_not_named_twice() -> None:
     assert found == [("reward-collapse", 29)]
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", thin(range(20), 4))
 def test_a_noisy_reward_that_stays_where_it_is_has_not_collapsed(seed: int) -> None:
     """With two answers a step, ten low steps come by chance, and so does the best mean before them."""
     chance = random.Random(seed)  # noqa: S311 (no secret)
