@@ -325,7 +325,7 @@ MODES = {
         **options.instead(existingClaim={"name": "nfs"}),
     },
 }
-OWN = [(RECIPES[0], machine, mode) for machine in ACCELERATORS for mode in ("dranet", *(MODES.keys() - {"dranet"}))]
+OWN = [(RECIPES[0], machine, mode) for machine in ACCELERATORS for mode in sorted(MODES, key="dranet".__ne__)]
 OWN += [(recipe, machine, mode) for recipe in RECIPES[1:] for machine in ACCELERATORS for mode in [*MODES][:2]]
 
 
