@@ -1,4 +1,4 @@
-# One door: `make` prints what there is. `make check` and `make e2e` are what CI runs.
+# One door: `make` prints what there is. `.ci/run` is what CI runs.
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 PYTHON ?= python3
@@ -10,6 +10,8 @@ RECIPE := values/recipes/gemma3-27b-gsm8k.yaml
 SITE := tests/site.yaml
 STACK = -f values/accelerators/$(1).yaml -f $(RECIPE) -f $(SITE)
 LAYERS := network storage raycluster grpo-job
+# The end-to-end tests that have a mark, all of them without ONLY.
+MARKED = $(ONLY:%=-m %)
 # The tests start the programs many hundred times; without its bytecode each start would compile the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -81,12 +83,12 @@ generate: $(STAMP) ## Write schemas, chart defaults and the tutorial
 goldens: $(STAMP) ## Rewrite the goldens; review them as a diff
 	$(BIN)/python -m pytest -q tests/charts/test_goldens.py --write-goldens
 
-bench: $(STAMP) ## Measure against the anchors; prints ratios
-	$(BIN)/python bench/lint.py
-	$(BIN)/python bench/check.py
-	$(BIN)/python bench/render.py
-	$(BIN)/python bench/dead_values.py
-	$(BIN)/python bench/post_render.py
+bench: $(STAMP) ## Measure against the anchors; prints ratios (needs make tools; ROUNDS=1: only try every script)
+	$(BIN)/python bench/lint.py $(ROUNDS)
+	$(BIN)/python bench/check.py $(ROUNDS)
+	$(BIN)/python bench/render.py $(ROUNDS)
+	$(BIN)/python bench/dead_values.py $(ROUNDS)
+	$(BIN)/python bench/post_render.py $(ROUNDS)
 
 recall: $(STAMP) ## Compare lint with what the real frameworks said of every mutated recipe; prints the share it catches
 	$(BIN)/python -m pytest -q -s -m recall tests/recall tests/plan
@@ -105,22 +107,22 @@ tools: ## Build pinned Helm 3, Helm 4, linters and a control plane, install PyTo
 	tools/build.sh
 	tools/torch.sh
 
-e2e: $(STAMP) tools ## Install the stack on a real control plane with the real operators; no container runs (needs root on Linux)
+e2e: $(STAMP) tools ## Install the stack on a real control plane with the real operators; no container runs (ONLY=ci: what CI runs of it; root on Linux)
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[render,dev,e2e]'
-	$(BIN)/python tests/e2e/run.py
+	$(BIN)/python tests/e2e/run.py $(MARKED)
 
-e2e-node: $(STAMP) tools ## The same on real nodes: kubelets, containerd, pods that run (needs root on Linux; not in a container)
+e2e-node: $(STAMP) tools ## The same on real nodes: kubelets, containerd, pods that run (ONLY=ci; root on Linux; not in a container)
 	tools/node.sh
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[render,dev,e2e]'
-	$(BIN)/python tests/e2e/node/run.py
+	$(BIN)/python tests/e2e/node/run.py $(MARKED)
 
-planted: $(STAMP) tools ## Plant failures into runs on a real Ray (SEEDS=1; KINDS=NAME,…, outcomes: one of each; LANES=1: clusters at once; PODS=1: in real pods; root on Linux)
+planted: $(STAMP) tools ## Plant failures into runs on a real Ray (ONLY=ci; SEEDS=1; KINDS=NAME,…, outcomes: one of each; LANES=1: clusters at once; PODS=1: in real pods; root on Linux)
 	tools/ray.sh
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[render,dev,e2e]'
 	$(if $(PODS),tools/node.sh && $(BIN)/python tests/e2e/node/run.py tests/e2e/node/test_planted.py \
 	  --seeds 1-$(or $(SEEDS),1) --kinds="$(KINDS)",seq $(or $(LANES),1) | xargs -P $(or $(LANES),1) -I% \
-	  $(BIN)/python tests/e2e/planted/run.py --seeds 1-$(or $(SEEDS),1) --kinds="$(KINDS)" --part %/$(or $(LANES),1))
-	$(if $(KINDS),,$(BIN)/python tests/e2e/planted/table.py)
+	  $(BIN)/python tests/e2e/planted/run.py $(MARKED) --seeds 1-$(or $(SEEDS),1) --kinds="$(KINDS)" --part %/$(or $(LANES),1))
+	$(if $(KINDS)$(ONLY),,$(BIN)/python tests/e2e/planted/table.py)
 
 dist: $(STAMP) ## Build the wheel and the four chart packages into dist/
 	rm -rf dist

@@ -1,115 +1,122 @@
-""".ci/run when the time of its last suite is over: what has failed by then is a failure, what was not run is named."""
+""".ci/run: a fixed list of parts, a table of them at the end, and no part that was not run is called passed."""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.conftest import ROOT
 
-SUITE = """
-import pathlib, time
+# Each program that .ci/run starts: it notes its words, and ends as FAILS says of them.
+PROGRAM = f"""#!{sys.executable}
+import json, os, pathlib, sys
+words = [pathlib.Path(sys.argv[0]).name, *sys.argv[1:]]
+with open(os.environ["CALLS"], "a") as file:
+    file.write(" ".join(words) + "\\n")
+for part, code in json.loads(os.environ["FAILS"]).items():
+    if part in " ".join(words):
+        print("e2e: needs a machine", file=sys.stderr)
+        sys.exit(code)
+"""
+PROGRAMS = ("bin/make", "bin/apt-get", "bin/chromium", ".venv/bin/python", "tools/node.sh")
+WHOLE = [
+    *("make demo", "make tools", "make test", "make lint", "make verify", "make docs", "make test-full", "make lowest"),
+    *("make bench ROUNDS=1", "make e2e ONLY=ci", "make planted ONLY=ci LANES=2", "node.sh", "make e2e-node ONLY=ci"),
+]
 
-def test_passes(): pass
-def test_fails(): assert False
-def test_hangs():
-    pathlib.Path("hangs").touch()
-    time.sleep(600)
-def test_later(): pass
-"""
-# The real one with minutes would take minutes: this one ends the suite as soon as a test hangs.
-TIMEOUT = """
-import os, pathlib, subprocess, sys, time
-words = [word for word in sys.argv[1:] if not word.startswith("-")][1:]
-if words != ["make", "e2e-node"]:
-    sys.exit(subprocess.call(words))
-with subprocess.Popen(words) as suite:
-    while suite.poll() is None and not pathlib.Path("hangs").exists():
-        time.sleep(0.1)
-    if suite.poll() is not None:
-        sys.exit(suite.returncode)
-    suite.send_signal(int(os.environ["SIGNAL"]))
-sys.exit({2: 124, 9: 137}[int(os.environ["SIGNAL"])])
-"""
-MAKE = f"""
-import os, pathlib, signal, sys
-if sys.argv[1:] == ["e2e-node"]:
-    if "TESTS" not in os.environ:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-        pathlib.Path("hangs").touch()
-        __import__("time").sleep(600)
-    options = ["-p", "harness.progress", "-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", "."]
-    os.environ["PYTHONPATH"] = {str(ROOT / "tests/e2e")!r}
-    # As in what a shell starts in the background.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    os.execv(sys.executable, [sys.executable, "-m", "pytest", *options, "-k", os.environ["TESTS"], "suite.py"])
-"""
-PROGRAMS = {"bin/timeout": TIMEOUT, "bin/make": MAKE, "bin/apt-get": "", ".venv/bin/python": ""}
-PROGRAMS |= {"tools/ray.sh": "", "tools/node.sh": ""}
+
+@dataclass
+class Ended:
+    """How a run of .ci/run has ended."""
+
+    code: int
+    calls: list[str]
+    said: str
+    rows: list[str]
 
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """Return a folder with .ci/run, where all that it calls but the suite succeeds at once."""
-    for name, text in PROGRAMS.items():
+    """Return a folder with .ci/run and stand-ins for all that it starts."""
+    for name in PROGRAMS:
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"#!{sys.executable}\n{text}", encoding="utf-8")
+        path.write_text(PROGRAM, encoding="utf-8")
         path.chmod(0o755)
     (tmp_path / ".ci").mkdir()
     shutil.copy(ROOT / ".ci/run", tmp_path / ".ci/run")
-    (tmp_path / "suite.py").write_text(SUITE, encoding="utf-8")
     return tmp_path
 
 
-def run(checkout: Path, tests: str, number: int = 2) -> tuple[int, str]:
-    """Return the exit code and the errors of .ci/run with some tests, cut off by a signal."""
-    chosen = {"TESTS": tests} if tests else {}
-    own = {"PATH": f"{checkout / 'bin'}:{os.environ['PATH']}", "SIGNAL": str(number), "TMPDIR": str(checkout)}
+def run(checkout: Path, fails: str = "{}") -> Ended:
+    """Run .ci/run; `fails` gives the exit codes of what has some words in its command line."""
+    own = {"PATH": f"{checkout / 'bin'}:{os.environ['PATH']}", "CALLS": str(checkout / "calls"), "FAILS": fails}
     done = subprocess.run(
-        [checkout / ".ci/run"],
-        env={**os.environ, **own, **chosen},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        check=False,
-        timeout=120,
+        [checkout / ".ci/run"], env={**os.environ, **own}, capture_output=True, text=True, check=False, timeout=60
     )
-    assert not list(checkout.glob("tmp.*")), "a folder was left behind"
-    return done.returncode, done.stderr
+    calls = (checkout / "calls").read_text().splitlines()
+    parts = [call for call in calls if call.startswith(("make ", "node.sh"))]
+    table = done.stdout.partition("== what ran\n")[2].splitlines()
+    return Ended(done.returncode, parts, done.stderr, table)
 
 
-@pytest.mark.parametrize("number", [2, 9])
-def test_a_failure_before_the_cut_is_a_failure(checkout: Path, number: int) -> None:
-    """By the signal that lets the suite tear down, and by the one that does not."""
-    code, said = run(checkout, "test", number)
-    assert code == 1
-    cut, _, failed = said.partition("FAILED before that:\n")
-    assert "NOT FINISHED: make e2e-node was stopped after " in cut
-    assert [line for line in cut.splitlines() if "::" in line] == ["suite.py::test_hangs", "suite.py::test_later"]
-    assert failed.splitlines() == ["suite.py::test_fails (call)"]
+def test_all_parts_run_in_their_order_and_stand_in_the_table(checkout: Path) -> None:
+    ended = run(checkout)
+    assert (ended.code, ended.calls) == (0, WHOLE)
+    assert all(re.match(r" *\d+ s  ", row) for row in ended.rows)
+    assert [part for part in WHOLE if not any(row.endswith(part) for row in ended.rows)] == []
+    assert ended.rows[-1].endswith(" in all")
+    assert "NOT RUN" not in ended.said
 
 
-def test_a_suite_that_is_only_out_of_time_is_no_failure_and_says_what_was_not_run(checkout: Path) -> None:
-    code, said = run(checkout, "passes or hangs or later", 9)
-    assert code == 0
-    assert "NOT FINISHED" in said
-    assert [line for line in said.splitlines() if "::" in line] == ["suite.py::test_hangs", "suite.py::test_later"]
+def test_a_part_that_fails_ends_the_run_with_its_code(checkout: Path) -> None:
+    ended = run(checkout, '{"make docs": 2}')
+    assert (ended.code, ended.calls[-1]) == (2, "make docs")
+    assert any(row.endswith("make docs: FAILED, exit code 2") for row in ended.rows)
+    assert any(row.endswith("make verify") for row in ended.rows)
 
 
-def test_a_cut_before_the_first_test_says_that_none_was_run(checkout: Path) -> None:
-    code, said = run(checkout, "")
-    assert code == 0
-    assert "NOT FINISHED" in said
-    assert "all of its tests" in said
+@pytest.mark.parametrize("part", ["make e2e ONLY", "make planted", "make e2e-node"])
+def test_an_end_to_end_test_that_fails_is_a_failure(checkout: Path, part: str) -> None:
+    ended = run(checkout, f'{{"{part}": 2}}')
+    assert ended.code == 2
+    assert any(part in row and "FAILED" in row for row in ended.rows)
 
 
-@pytest.mark.parametrize(("tests", "code"), [("passes", 0), ("passes or fails", 1)])
-def test_a_suite_that_ends_decides_by_itself(checkout: Path, tests: str, code: int) -> None:
-    ended, said = run(checkout, tests)
-    assert (ended, "NOT FINISHED" in said) == (code, False)
+@pytest.mark.parametrize(
+    ("fails", "target", "reason"),
+    [
+        ('{"planted/run.py --preflight": 3}', "planted", "e2e: needs a machine"),
+        ('{"node/run.py --preflight": 3}', "e2e-node", "e2e: needs a machine"),
+        ('{"node.sh": 1}', "e2e-node", "tools/node.sh has failed, or did not end within 15 minutes"),
+    ],
+)
+def test_what_a_machine_cannot_run_is_named_and_not_called_passed(
+    checkout: Path, fails: str, target: str, reason: str
+) -> None:
+    ended = run(checkout, fails)
+    assert ended.code == 0
+    assert f"NOT RUN: make {target}, because {reason}" in ended.said
+    assert f"make {target} ONLY=ci" not in ended.calls
+    rows = [row for row in ended.rows if f"make {target}" in row]
+    assert rows == [f"       -  make {target}: NOT RUN, because {reason}"]
+
+
+def test_nothing_of_make_check_is_left_out() -> None:
+    """CI runs its parts one by one, for the table."""
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    (parts,) = re.findall(r"^check: (.*?) ##", makefile, re.MULTILINE)
+    assert [part for part in parts.split() if f"make {part}" not in WHOLE] == []
+
+
+def test_the_test_workflow_runs_what_ci_runs() -> None:
+    jobs = yaml.safe_load((ROOT / ".github/workflows/test.yaml").read_text(encoding="utf-8"))["jobs"]
+    assert [step["run"] for step in jobs["everything"]["steps"] if ".ci/run" in step.get("run", "")]

@@ -12,6 +12,8 @@ from harness.kube import Kube, KubectlError, Manifest
 from harness.waiting import until
 from test_pods import as_pods
 
+pytestmark = pytest.mark.ci
+
 LABEL = "e2e/autopilot"
 CAPABILITIES = (
     *("AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD", "NET_BIND_SERVICE", "NET_RAW"),

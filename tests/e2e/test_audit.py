@@ -79,6 +79,7 @@ def asked(server: ApiServer, stack: Stack, command: str, *options: str) -> list[
     return until(lambda: server.requests()[before:], "entries of the audit log")
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_a_command_only_reads(stack: Stack, control_plane: ControlPlane, command: tuple[str, ...]) -> None:
     entries = asked(control_plane.server, stack, *command)
@@ -115,6 +116,7 @@ def test_a_command_by_kubectl_asks_in_the_pod_what_it_shows(
         assert reads or all(word in shown.stdout for text in asked_for for word in shlex.split(text)), asked_for
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("verb", "subresource", "uri"),
     [

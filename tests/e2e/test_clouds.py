@@ -52,7 +52,10 @@ def installed(new_stack: NewStack, kube: Kube, name: str, **values: Any) -> Stac
     return stack
 
 
-@pytest.mark.parametrize("name", ["aks-h200", "coreweave-b200", "eks-h200", "infiniband-h100", "oci-b200"])
+@pytest.mark.parametrize(
+    "name",
+    ["aks-h200", "coreweave-b200", pytest.param("eks-h200", marks=pytest.mark.ci), "infiniband-h100", "oci-b200"],
+)
 def test_workers_get_the_devices_of_the_plugin(
     name: str, machines: Machines, new_stack: NewStack, kube: Kube, profiles: dict[str, Profile]
 ) -> None:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from conftest import NewStack
 from harness.kube import Kube
 from harness.waiting import until
+
+pytestmark = pytest.mark.ci
 
 
 def test_a_cluster_that_never_comes_fails_the_run(new_stack: NewStack, kube: Kube) -> None:

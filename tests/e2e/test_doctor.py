@@ -17,11 +17,13 @@ from harness.controlplane import ControlPlane
 from harness.goodcluster import prepared
 from harness.kube import Kube, load
 from harness.kueue import Kueue
+from harness.listed import for_ci
 from harness.planting import HERE, Plant, planted, read
 from harness.stack import Stack
 from harness.waiting import until
 
 PLANTS = read(Path(__file__).parent / "faults.yaml")
+FOR_CI = ("nodes-cordoned", "secret-missing", "operator-down", "queue-held")
 NOT_HERE = {"gke-version"}
 QUEUED: dict[str, Any] = {"ray": {"kueue": {"queue": "gpus"}}}
 
@@ -63,6 +65,7 @@ def test_networks_that_the_stack_will_make_are_no_fault(new_stack: NewStack) -> 
     assert all(text.endswith("is not there yet; the network layer makes it") for text in texts), texts
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("values", [{}, QUEUED], ids=["plain", "queued"])
 def test_a_good_cluster(stack: Stack, values: dict[str, Any]) -> None:
     results = examine(stack.with_values(**values))
@@ -79,7 +82,7 @@ def shown(place: str) -> str:
     return Path(REPOSITORY, file).read_text().splitlines()[int(line) - 1][int(column) - 1 :]
 
 
-@pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.name)
+@pytest.mark.parametrize("plant", for_ci(PLANTS, lambda plant: plant.name in FOR_CI), ids=lambda plant: plant.name)
 def test_a_fault_is_found_by_name_and_no_other(stack: Stack, kube: Kube, plant: Plant) -> None:
     text = plant.text.replace(HERE, stack.namespace)
     options = [word.replace(HERE, stack.namespace) for word in plant.options]
@@ -131,6 +134,7 @@ def test_a_member_of_a_team_reads_what_was_not_checked(stack: Stack, kube: Kube)
     assert f"you may not create rayjobs.ray.io in {namespace}" in refused
 
 
+@pytest.mark.ci
 def test_the_table_has_every_check_and_each_name_once() -> None:
     assert len({plant.name for plant in PLANTS}) == len(PLANTS) >= 40
     # Rights are those of a user, and the hub is no part of the cluster: both have tests of their own.

@@ -46,6 +46,7 @@ def until_refused(stack: Stack) -> None:
     until(lambda: "cannot allocate all claims" in events(), "workers without devices", seen=events)
 
 
+@pytest.mark.ci
 def test_workers_get_all_devices_of_their_node(devices: None, new_stack: NewStack, kube: Kube) -> None:
     stack = new_stack("h200", network={"mode": "dranet"})
     stack.install("network", "storage", "raycluster")

@@ -35,6 +35,7 @@ def owners(job: Manifest, *path: str) -> list[str]:
     return managers
 
 
+@pytest.mark.ci
 def test_upgrades_of_a_run_with_its_own_cluster(run: Stack, kube: Kube) -> None:
     """They are those that the operator's first write would make fail with Helm 4."""
     job = kube.get("rayjob", run.run, run.namespace)

@@ -12,6 +12,8 @@ from harness.kube import Kube, KubectlError
 from harness.nodes import Profile
 from harness.waiting import until
 
+pytestmark = pytest.mark.ci
+
 PORTS = {"ports": [{"port": 8265}]}
 SERVICE = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "x-head-svc"}, "spec": PORTS}
 

@@ -14,6 +14,8 @@ from harness.nodes import Profile
 from harness.stack import LAYERS, Stack
 from harness.waiting import until
 
+pytestmark = pytest.mark.ci
+
 # Both Helms render the same for both machines: the suite compares all four.
 COMBINATIONS = ["helm3-h200", "helm4-b200"]
 

@@ -82,6 +82,7 @@ def start(stack: Stack, kueue: Kueue) -> set[str]:
     return uids(stack)
 
 
+@pytest.mark.parametrize("helm", ["helm3", pytest.param("helm4", marks=pytest.mark.ci)], indirect=True)
 def test_upgrades_and_rollbacks_that_change_no_pod(new_queued: Any, kueue: Kueue, kube: Kube) -> None:
     stack = new_queued()
     before = start(stack, kueue)
@@ -122,6 +123,7 @@ def test_kubectl_and_argo_cd_keep_the_pods(new_queued: Any, kueue: Kueue, kube: 
     stays(stack, before)
 
 
+@pytest.mark.parametrize("helm", [pytest.param("helm3", marks=pytest.mark.ci), "helm4"], indirect=True)
 def test_a_changed_image_gives_the_place_to_the_stack_that_waits(new_queued: Any, kueue: Kueue) -> None:
     first, second = new_queued(), new_queued()
     before = start(first, kueue)

@@ -24,6 +24,7 @@ def claim(name: str) -> list[Manifest]:
     ]
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("row", options.MAXIMAL, ids=lambda row: row["platform"])
 def test_the_largest_set_of_options_becomes_ready(
     row: options.Row, new_stack: NewStack, kube: Kube, machines: Machines

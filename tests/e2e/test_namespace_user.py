@@ -61,6 +61,7 @@ def stack(new_stack: NewStack, helm: Helm, kube: Kube) -> Stack:
     return stack
 
 
+@pytest.mark.ci
 def test_the_namespaced_layers_need_no_administrator(stack: Stack, kube: Kube) -> None:
     mine = as_member(stack)
     mine.install("raycluster")
@@ -73,6 +74,7 @@ def test_the_namespaced_layers_need_no_administrator(stack: Stack, kube: Kube) -
     stack.uninstall("storage")
 
 
+@pytest.mark.ci
 def test_the_cluster_scoped_layers_need_one(stack: Stack) -> None:
     """Otherwise the test above would prove nothing."""
     stack.uninstall("storage")

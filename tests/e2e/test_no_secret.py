@@ -15,6 +15,8 @@ from harness.kube import Kube, Manifest
 from harness.planting import change
 from harness.stack import TOKEN, Stack
 
+pytestmark = pytest.mark.ci
+
 # Each command that shows evidence: a new one is a new word.
 COMMANDS = ("status", "doctor", "why")
 PLACES = (

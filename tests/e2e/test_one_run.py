@@ -47,6 +47,7 @@ def rayjob(run: Stack, kube: Kube) -> Manifest:
     return {"uid": job["metadata"]["uid"], "labels": job["metadata"]["labels"], "spec": job["spec"]}
 
 
+@pytest.mark.ci
 def test_a_changed_spec_is_refused_and_changes_nothing(run: Stack, kube: Kube) -> None:
     before = rayjob(run, kube)
     with pytest.raises(HelmError, match=r"locked-raise-job\.attempt"):
@@ -89,7 +90,7 @@ def test_a_newer_chart_passes_over_an_attempt(run: Stack, kube: Kube) -> None:
     assert rayjob(run, kube) == before
 
 
-@pytest.mark.parametrize("safe", [True, False])
+@pytest.mark.parametrize("safe", [pytest.param(True, marks=pytest.mark.ci), False])
 def test_another_run_is_refused_and_this_one_goes_on(run: Stack, kube: Kube, safe: bool) -> None:
     """As after a change of the recipe, which brings another job.name."""
     before, other = objects(run, kube), run.with_values(job={"name": "other"})

@@ -122,6 +122,7 @@ def gpu_job(name: str, annotations: dict[str, str]) -> Manifest:
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
 
 
+@pytest.mark.ci
 def test_a_manifest_for_verl_by_a_pipe(
     new_stack: NewStack, new_foreign: NewForeign, renderer: PostRenderer, kube: Kube
 ) -> None:
@@ -222,11 +223,13 @@ def release(request: pytest.FixtureRequest, new_stack: NewStack, new_foreign: Ne
         yield foreign
 
 
+@pytest.mark.ci
 def test_the_operators_pods_are_wired_as_ours(release: Foreign) -> None:
     assert re.fullmatch(r"1 [0-9a-f]{8}", release.stamp() or "")
     same_wiring(release.ours, release.cluster, pods_of(release.ours, release.cluster))
 
 
+@pytest.mark.ci
 def test_the_same_input_changes_nothing(release: Foreign) -> None:
     """By three-way merge on the client, or by server-side apply without a conflict."""
     before, stored = release.get()["metadata"]["generation"], release.stored()
@@ -239,6 +242,7 @@ def test_the_same_input_changes_nothing(release: Foreign) -> None:
     assert release.ours.helm.status(RELEASE, release.ours.namespace) == "deployed"
 
 
+@pytest.mark.ci
 def test_what_is_stored_changes_nothing_when_it_is_applied(release: Foreign, kube: Kube) -> None:
     stored = release.stored()
     assert kube.diff(load(stored), release.ours.namespace) == ""
@@ -246,6 +250,7 @@ def test_what_is_stored_changes_nothing_when_it_is_applied(release: Foreign, kub
     assert (again.returncode, again.stdout) == (0, stored)
 
 
+@pytest.mark.ci
 def test_a_refused_upgrade_leaves_the_release_alone(release: Foreign) -> None:
     before, stored = release.get()["metadata"]["generation"], release.stored()
     with pytest.raises(HelmError, match="of the node without a type"):
@@ -254,6 +259,7 @@ def test_a_refused_upgrade_leaves_the_release_alone(release: Foreign) -> None:
     assert release.ours.helm.status(RELEASE, release.ours.namespace) == "deployed"
 
 
+@pytest.mark.ci
 def test_an_upgrade_without_the_post_renderer_shows(release: Foreign) -> None:
     """Keep this test the last one of the release."""
     release.upgrade(wired=False)

@@ -31,6 +31,7 @@ def images(stack: Stack) -> set[str]:
     return {pod["spec"]["containers"][0]["image"] for pod in stack.pods()}
 
 
+@pytest.mark.ci
 def test_a_label_recreates_no_pod_and_an_image_recreates_all(stack: Stack) -> None:
     before = uids(stack)
     assert len(before) == 3

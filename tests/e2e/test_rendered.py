@@ -13,6 +13,8 @@ from harness.argocd import health
 from harness.kube import Kube, KubectlError
 from harness.stack import LAYERS, Stack
 
+pytestmark = pytest.mark.ci
+
 
 def write(stack: Stack, folder: Path) -> str:
     """Render all layers into a folder and return what the command said."""

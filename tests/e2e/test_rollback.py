@@ -34,6 +34,7 @@ def identities(stack: Stack, kube: Kube) -> dict[str, str]:
     return {name: "" if "-is-over-" in name else uid for name, uid in names.items() if name.startswith(stack.job)}
 
 
+@pytest.mark.ci
 def test_a_rollback_to_an_earlier_attempt_is_refused(run: Stack, kube: Kube) -> None:
     before = identities(run, kube)
     assert f"{run.job}-1-is-over-raise-job.attempt" in before

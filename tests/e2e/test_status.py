@@ -73,6 +73,7 @@ def test_the_commands_by_hand_show_the_same(stack: Stack) -> None:
         assert all(pod["metadata"]["name"] in shown(part) for pod in stack.pods())
 
 
+@pytest.mark.ci
 def test_a_ready_cluster(stack: Stack) -> None:
     stack.install("raycluster")
     stack.until_ready()
@@ -107,7 +108,7 @@ def taint(kube: Kube, nodes: list[str]) -> Callable[[], object]:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (cordon, "with the taint node.kubernetes.io/unschedulable:NoSchedule"),
+        pytest.param(cordon, "with the taint node.kubernetes.io/unschedulable:NoSchedule", marks=pytest.mark.ci),
         (relabel, "without the label cloud.google.com/gke-accelerator=nvidia-b200 (it is nvidia-l4)"),
         (taint, "with the taint team=other:NoSchedule, which the pod does not tolerate"),
     ],
@@ -182,6 +183,7 @@ def test_a_member_of_a_team_is_told_why_a_worker_waits(stack: Stack, kube: Kube)
         undo()
 
 
+@pytest.mark.ci
 def test_a_bundle_says_the_same_later_and_holds_no_secret(stack: Stack, kube: Kube) -> None:
     token, password = "hf_" + "a1B2" * 8, "correct-horse-battery"
     stack.with_values(ray={"head": {"env": {"MY_PASSWORD": {"value": password}}}}).install("raycluster")

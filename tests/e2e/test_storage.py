@@ -33,6 +33,7 @@ def in_use(kube: Kube, stack: Stack) -> list[Manifest]:
     ]
 
 
+@pytest.mark.ci
 def test_uninstalling_under_a_cluster_takes_nothing_away(new_stack: NewStack, helm: Helm, kube: Kube) -> None:
     """A claim or volume that is being deleted cannot be saved, and without its account no pod reaches the bucket."""
     stack = new_stack("b200", helm.program.name)

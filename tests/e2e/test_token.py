@@ -13,6 +13,8 @@ from harness.kube import Kube, KubectlError
 from harness.stack import Stack
 from harness.waiting import until
 
+pytestmark = pytest.mark.ci
+
 
 @pytest.fixture(scope="module")
 def cluster(new_stack: NewStack) -> Iterator[Stack]:

@@ -16,6 +16,7 @@ import pytest
 from conftest import NewStack
 from harness.commands import ask
 from harness.kube import Kube, Manifest
+from harness.listed import for_ci
 from harness.planting import change
 from harness.stack import Stack
 from harness.waiting import until
@@ -235,7 +236,7 @@ def stack(new_stack: NewStack) -> Iterator[Stack]:
     stack.uninstall_all()
 
 
-@pytest.mark.parametrize("name", FAULTS)
+@pytest.mark.parametrize("name", for_ci(FAULTS, {"cordoned", "token"}.__contains__))
 def test_a_fault_is_the_first_cause(name: str, stack: Stack, kube: Kube) -> None:
     fault = FAULTS[name]
     seen: list[dict[str, Any]] = []
@@ -253,6 +254,7 @@ def test_a_fault_is_the_first_cause(name: str, stack: Stack, kube: Kube) -> None
             until(is_first, f"{fault.cause}: {fault.text}", 40, seen=lambda: json.dumps(seen, indent=1))
 
 
+@pytest.mark.ci
 def test_a_cluster_that_runs_has_no_cause(stack: Stack) -> None:
     stack.install("raycluster")
     stack.until_ready()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import json
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from harness.helm import Helm
 from harness.image import ENVIRONMENT
 from harness.kube import Kube
 from harness.nodes import Profile
-from harness.realnode.cluster import RealCluster
+from harness.realnode.cluster import OPERATOR, RealCluster
 from harness.realnode.gpus import pretend
 from harness.realnode.images import Image, platform
 from harness.realnode.machine import CONTROL_PLANE
@@ -31,7 +32,7 @@ from harness.waiting import until
 sys.path += [str(suite.REPOSITORY / part) for part in ("tests/jobs", "tests/e2e/planted")]
 from hub import Hub, serve
 
-pytest_plugins = ["harness.fixtures", "harness.progress", "choice"]
+pytest_plugins = ["harness.fixtures", "choice"]
 
 REPOSITORY = suite.REPOSITORY
 HERE = REPOSITORY / "tests/e2e"
@@ -54,6 +55,8 @@ SMALL = {
     "job": {"lapseSeconds": 60},
 }
 SECRET = {"secret": {"name": "hf-secret", "key": "hf_api_token"}}
+# Of the pods of other namespaces only the operator reaches the job API.
+POLICY = {"networkPolicy": {"operatorNamespace": OPERATOR}}
 # The stacks on which runs are tested: variables of each kind, and time to save.
 RAY = {
     "env": {"E2E_ALL": {"value": "all"}, "E2E_SECRET": SECRET},
@@ -113,12 +116,14 @@ def write_if_changed(path: Path, text: str) -> None:
 
 
 def trainer_layer() -> Path:
-    """Lay the stand-in trainer out as the image has NeMo RL's code."""
-    examples = CACHE / "trainer/opt/nemo-rl/examples"
-    files = {"configs/grpo_math_1B.yaml": "{}\n"}
-    files |= dict.fromkeys(("run_grpo.py", "run_grpo_math.py"), (HERE / "standins/run_grpo.py").read_text())
+    """Lay the stand-ins of trainer and evaluation out as the image has NeMo RL's code."""
+    trainer = (HERE / "standins/run_grpo.py").read_text()
+    files = {"examples/configs/grpo_math_1B.yaml": "{}\n"}
+    files |= dict.fromkeys(("examples/run_grpo.py", "examples/run_grpo_math.py"), trainer)
+    files["examples/run_eval.py"] = (REPOSITORY / "tests/jobs/run_eval.py").read_text()
+    files["behaviour.json"] = json.dumps({"version": "v0.7.0"})
     for name, text in files.items():
-        write_if_changed(examples / name, text)
+        write_if_changed(CACHE / "trainer/opt/nemo-rl" / name, text)
     return CACHE / "trainer"
 
 
@@ -186,8 +191,8 @@ def hub(cluster: RealCluster) -> Iterator[Hub]:
 @pytest.fixture(scope="session")
 def shared(new_stack: NewStack, hub: Hub) -> Iterator[Installed]:
     """A stack whose cluster is ready, for all tests with the mark `shared`."""
-    endpoint = {"HF_ENDPOINT": {"value": hub.url}}
-    with installed(new_stack("b200", "helm4", ray=merge(RAY, {"env": endpoint}))) as found:
+    own = {"env": {"HF_ENDPOINT": {"value": hub.url}}, **POLICY}
+    with installed(new_stack("b200", "helm4", ray=merge(RAY, own))) as found:
         yield found
 
 

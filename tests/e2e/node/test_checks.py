@@ -38,6 +38,7 @@ def helm_test(stack: Stack, kube: Kube, name: str) -> tuple[bool, str]:
     return passed, said
 
 
+@pytest.mark.ci
 def test_storage_passes_and_leaves_nothing_behind(ready: Installed, kube: Kube) -> None:
     passed, said = helm_test(ready.stack, kube, "storage")
     assert passed, said
@@ -58,6 +59,7 @@ def test_nccl_comes_as_far_as_without_gpus(ready: Installed, kube: Kube) -> None
     assert re.search(r"nccl failed: \S+ and \S+: rank \d+ has no PyTorch .*: images.training is not a", said)
 
 
+@pytest.mark.ci
 def test_the_hub_accepts_the_token_of_every_node(
     ready: Installed, kube: Kube, helms: dict[str, Helm], hub: Hub
 ) -> None:

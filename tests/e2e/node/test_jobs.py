@@ -28,16 +28,6 @@ VALUES: dict[str, Any] = {
 }
 OTHER = {"ray": {"env": {"A_VARIABLE": {"value": "not-to-be-shown"}}}}
 FEWER = {"ray": {"workers": {"replicas": 1}}}
-ASK = """
-import os, sys, urllib.error, urllib.request
-shown = {"own": os.environ["RAY_AUTH_TOKEN"], "wrong": "f" * 32}
-headers = {"Authorization": f"Bearer {shown[sys.argv[1]]}"} if sys.argv[1] in shown else {}
-request = urllib.request.Request("http://127.0.0.1:8265/api/jobs/", headers=headers)
-try:
-    print(urllib.request.urlopen(request).status)
-except urllib.error.HTTPError as error:
-    print(error.code)
-"""
 
 
 @pytest.fixture(scope="module")
@@ -51,11 +41,6 @@ def output(run: Stack) -> str:
     """Return what the first attempt of a run has written on the volume."""
     file = run.on_volume(f"/data/runs/{run.job}/attempts/1/output.log")
     return file.read_text() if file.exists() else ""
-
-
-@pytest.mark.parametrize(("token", "answer"), [("own", "200"), ("wrong", "403"), ("none", "401")])
-def test_the_head_answers_only_who_shows_its_token(ready: Installed, kube: Kube, token: str, answer: str) -> None:
-    assert kube.execute(ready.stack.pods()[0], "python3", "-c", ASK, token).strip() == answer
 
 
 def test_layers_that_disagree_fail_within_seconds(ready: Installed) -> None:

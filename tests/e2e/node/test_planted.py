@@ -22,6 +22,8 @@ from verdict import judge, record
 FOLDER = IN_PODS
 # verl reserves three processors of each node, and our chart refuses pods that have fewer: these machines have two.
 KINDS_HERE = [replace(kind, frameworks=("nemo-rl",)) for kind in FROM_INSIDE]
+# It has a Ray of processes for them.
+KINDS_FOR_CI: list[Kind] = []
 
 
 @pytest.fixture(scope="module")

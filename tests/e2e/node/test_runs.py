@@ -22,6 +22,7 @@ from harness.waiting import until
 
 # Both Helms render the same for both machines: the other suite compares all four.
 COMBINATIONS = ["helm3-h200", pytest.param("shared", marks=pytest.mark.shared)]
+FOR_CI = ["helm3-h200", pytest.param("shared", marks=[pytest.mark.shared, pytest.mark.ci])]
 OPEN = {"tokenAuth": {"enabled": False}, "networkPolicy": {"enabled": False}}
 
 
@@ -74,6 +75,7 @@ def test_a_shell_without_the_script_of_the_machine_still_names_the_plugin(
     assert "NCCL_IB_TC=52" not in environment
 
 
+@pytest.mark.parametrize("ready", FOR_CI, indirect=True, scope="module")
 def test_upgrades_under_a_run(ready: Installed, kube: Kube) -> None:
     """The hook is a pod that asks Ray: it needs the token, the network policy and the cluster's DNS to be right."""
     ready.trainer.behave(hold=True)

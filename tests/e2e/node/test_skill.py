@@ -55,6 +55,7 @@ class Shell:
         return subprocess.run(["bash", "-c", text], check=False, **options)  # type: ignore[call-overload,no-any-return]
 
 
+@pytest.mark.ci
 @pytest.mark.usefixtures("as_on_gke")
 def test_every_command_runs(shared: Installed, tmp_path: Path) -> None:
     """The last printed helm command starts the run; Ray has its layers already."""

@@ -15,6 +15,7 @@ from harness.waiting import until
 pytestmark = pytest.mark.shared
 
 
+@pytest.mark.ci
 def test_a_run_with_its_record(shared: Installed, tmp_path: Path) -> None:
     """The record is read in the head's pod; the bundle still has it when the run is gone."""
     shared.trainer.behave(hold=True)
@@ -45,6 +46,7 @@ def test_a_run_with_its_record(shared: Installed, tmp_path: Path) -> None:
     assert later["record"] == found["record"]
 
 
+@pytest.mark.ci
 @pytest.mark.usefixtures("as_on_gke")
 def test_the_doctor_finds_nothing_on_a_good_cluster(shared: Installed) -> None:
     """The operator, the claims, and the installer are pods and volumes here."""

@@ -136,6 +136,7 @@ def test_a_head_that_does_not_start(name: str, stacks: dict[str, Stack], kube: K
     until(is_named, f"{fault.cause}: {fault.reason}", 30, seen=lambda: str(found))
 
 
+@pytest.mark.ci
 def test_runs_that_fail(shared: Installed, tmp_path: Path) -> None:
     """One has another image than its cluster, of the other one the trainer is killed in its third step."""
     shared.trainer.behave(steps=3, die_at=2)

@@ -23,12 +23,11 @@ def chosen(config: pytest.Config, folder: Path, here: list[kinds.Kind]) -> list[
     words = set(filter(None, config.getoption("--kinds").split(",")))
     found = kinds.first_of_each_outcome(here) if words == {"outcomes"} else here
     found = [kind for kind in found if not words or words == {"outcomes"} or kind.name in words]
-    part, of = map(int, config.getoption("--part").split("/"))
     # All kinds of a seed before the next seed: an interrupted session has some of each.
     plants = [(kind, seed) for seed in range(int(first), int(last or first) + 1) for kind in found]
     if config.getoption("--missing"):
         plants = [(kind, seed) for kind, seed in plants if not (folder / f"{kind.name}-{seed}.json").exists()]
-    return plants[part - 1 :: of]
+    return plants
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -36,11 +35,18 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "kind" not in metafunc.fixturenames:
         return
     folder, here = metafunc.module.FOLDER, metafunc.module.KINDS_HERE
-    plants = chosen(metafunc.config, folder, here)
-    metafunc.parametrize(("kind", "seed"), plants, ids=[f"{kind.name}-{seed}" for kind, seed in plants])
+    for_ci = metafunc.module.KINDS_FOR_CI
+    plants = [
+        pytest.param(kind, seed, id=f"{kind.name}-{seed}", marks=[pytest.mark.ci] if kind in for_ci else [])
+        for kind, seed in chosen(metafunc.config, folder, here)
+    ]
+    metafunc.parametrize(("kind", "seed"), plants)
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Run what is no plant in the first part only."""
-    if not config.getoption("--part").startswith("1/"):
-        items[:] = [each for each in items if "kind" in getattr(each, "fixturenames", ())]
+    """Run one part of what a mark has left: every Nth plant, and what is no plant in the last part only."""
+    part, of = map(int, config.getoption("--part").split("/"))
+    plants = [each for each in items if "kind" in getattr(each, "fixturenames", ())]
+    mine = plants[part - 1 :: of]
+    items[:] = [each for each in items if each in mine or (part == of and each not in plants)]

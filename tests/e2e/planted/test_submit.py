@@ -76,6 +76,7 @@ def job_id(errors: str) -> str:
     return errors.partition("submitted as job ")[2].split()[0]
 
 
+@pytest.mark.ci
 def test_a_command_runs_in_its_directory_with_what_the_run_has(person: Person) -> None:
     (person.code / "mine.py").write_text("NAME = 'from the directory'\n")
     (person.code / ".gitignore").write_text("data/\n")
@@ -109,7 +110,10 @@ def test_a_command_runs_in_its_directory_with_what_the_run_has(person: Person) -
     assert done.stderr.splitlines()[-1].endswith("has ended: SUCCEEDED")
 
 
-@pytest.mark.parametrize(("command", "code"), [("exit 7", 7), ("kill -9 $$", 137), ("no-such-program", 127)])
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [pytest.param("exit 7", 7, marks=pytest.mark.ci), ("kill -9 $$", 137), ("no-such-program", 127)],
+)
 def test_the_exit_code_is_the_commands(person: Person, command: str, code: int) -> None:
     (person.code / "a").write_text("x")
     done = person.submit("--", "sh", "-c", f"echo began; {command}")
@@ -117,6 +121,7 @@ def test_the_exit_code_is_the_commands(person: Person, command: str, code: int) 
     assert "has ended: FAILED" in done.stderr.splitlines()[-1]
 
 
+@pytest.mark.ci
 def test_no_secret_is_printed(person: Person) -> None:
     (person.code / "a").write_text(TOKEN)
     done = person.submit("--", "cat", "a")

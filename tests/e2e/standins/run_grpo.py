@@ -14,6 +14,9 @@ from pathlib import Path
 
 # A pod has it on its volume: files inside of the image are gone with the container.
 STATE = Path(os.environ.get("STANDIN_STATE", "/opt/nemo-rl/e2e"))
+# A model with one number, in one file as `save_consolidated` writes it: task convert needs no PyTorch for that.
+HEADER = json.dumps({"w": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}).encode()
+WEIGHTS = len(HEADER).to_bytes(8, "little") + HEADER + bytes(4)
 
 
 def append(name: str, record: object) -> None:
@@ -61,10 +64,10 @@ def train(config: str, steps: int, die_at: int, stall_at: int) -> None:
             stand_still()
         print(f"Saving checkpoint for step {step}...", flush=True)
         draft = checkpoints / f"tmp_step_{step}"
-        weights = draft / "policy/weights/model/shard-00001-model-00001-of-00001.safetensors"
+        weights = draft / "policy/weights/model/consolidated/model.safetensors"
         weights.parent.mkdir(parents=True)
-        # No tensors: the launcher looks whether a step is whole before a retry resumes from it.
-        weights.write_bytes((2).to_bytes(8, "little") + b"{}")
+        # The launcher looks whether a step is whole before a retry resumes from it.
+        weights.write_bytes(WEIGHTS)
         (draft / "config.yaml").write_text("checkpointing: {}\n")
         (draft / "training_info.json").write_text(json.dumps({"current_step": step}))
         draft.rename(checkpoints / f"step_{step}")
