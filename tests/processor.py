@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def limited(seconds: float = 60.0) -> Iterator[None]:
-    """Fail a block that computes for so long. Only one that would compute for minutes or hours does."""
+    """Fail a block that computes for so long: give it many times what it needs."""
 
     def fail(*_: object) -> None:
         raise AssertionError(f"it has computed for {seconds:.0f} s and has not ended")
