@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import gc
 import os
+import signal
 import tarfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -36,6 +37,9 @@ settings.load_profile("quick")
 yaml.safe_load = functools.partial(yaml.load, Loader=yaml.CSafeLoader)
 yaml.safe_load_all = functools.partial(yaml.load_all, Loader=yaml.CSafeLoader)
 
+# What programs of jobs/ and the limits of rewards handle.
+WATCHED = (signal.SIGPIPE, signal.SIGTERM, signal.SIGINT, signal.SIGALRM, signal.SIGVTALRM)
+
 Object = dict[str, Any]
 Render = Callable[..., list[Object]]
 
@@ -53,6 +57,14 @@ def pytest_collection() -> Iterator[None]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+@pytest.fixture(autouse=True)
+def same_handlers() -> Iterator[None]:
+    """Fail a test that leaves another handler of a signal behind, in place of a later test that it would kill."""
+    before = [signal.getsignal(number) for number in WATCHED]
+    yield
+    assert [signal.getsignal(number) for number in WATCHED] == before
 
 
 @pytest.fixture

@@ -108,12 +108,14 @@ def own_modules() -> Iterator[None]:
 
 @contextlib.contextmanager
 def own_handlers() -> Iterator[None]:
-    kept = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    """Give the handlers back: without one for SIGPIPE, a write to a process that has ended kills this one."""
+    kept = {number: signal.getsignal(number) for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}}
     try:
         yield
     finally:
         for number, handler in kept.items():
-            signal.signal(number, handler)
+            if signal.getsignal(number) is not handler:
+                signal.signal(number, handler)
 
 
 def load_task(name: str) -> Any:

@@ -143,8 +143,8 @@ class Machine(Site):
         for call in calls.get(name, ()):
             setattr(program, call, self.volume.guard(getattr(program, call), process))
         if name == "launch":
-            program.read_plan = lambda: self.plans[process.pid]  # type: ignore[attr-defined]
-            program.copied = functools.partial(copied, process)  # type: ignore[attr-defined]
+            program.read_plan = lambda: self.plans[process.pid]
+            program.copied = functools.partial(copied, process)
 
     def execute(self, process: Process, words: list[str], stdin: Any = None) -> None:
         """Let a process run a command of the tests."""
