@@ -15,7 +15,7 @@ MARKED = $(ONLY:%=-m %)
 # The tests start the programs many hundred times; without its bytecode each start would compile the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-full check lowest lint verify docs generate goldens bench recall learn tools e2e e2e-node planted dist clean
+.PHONY: help demo test test-full check lowest lint verify docs generate goldens bench recall learn scan tools e2e e2e-node planted dist clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,6 +34,7 @@ demo: $(STAMP) ## Render and validate the Gemma 3 27B stack for B200 and H200, a
 	  echo "rendered: build/demo/$$accelerator.yaml, $$(grep -c '^kind:' build/demo/$$accelerator.yaml) objects" || exit 1; \
 	done
 	@$(BIN)/grpo diff --accelerator b200 --accelerator h200 -f $(RECIPE) -f $(SITE)
+	@printf '\nNext: source $(BIN)/activate && grpo init    (asks for your machine and model, and writes your values files)\n'
 
 test: $(STAMP) ## Run the telling part of the tests in minutes: offline, no cluster, no Docker, no helm binary
 	$(BIN)/python -m pytest -n 3 --dist worksteal -m "not full and not recall"
@@ -103,6 +104,14 @@ ifdef PODS
 endif
 	$(BIN)/python examples/learn-on-cpu/learn.py --framework $(or $(FRAMEWORK),nemo-rl) $(if $(PODS),--in-pods) $(if $(DEVICE),--device $(DEVICE)) $(if $(STALL),--stall) --seed $(or $(SEED),1)
 
+scan: $(STAMP) ## Scan the stacks of make demo with checkov; a finding without a reason in docs/howto/security.md is an error
+	@test -x build/scan/venv/bin/pip || $(PYTHON) -m venv build/scan/venv
+	build/scan/venv/bin/pip install --quiet --disable-pip-version-check checkov==3.3.30
+	@for accelerator in b200 h200; do \
+	  $(BIN)/grpo render all $(call STACK,$$accelerator) --namespace rl > build/scan/$$accelerator.yaml || exit 1; \
+	done
+	$(BIN)/python -m tests.scan build/scan/venv/bin/checkov build/scan/*.yaml
+
 tools: ## Build pinned Helm 3, Helm 4, linters and a control plane, install PyTorch, into .tools/ (needs Go; 10 minutes, once)
 	tools/build.sh
 	tools/torch.sh
@@ -124,10 +133,13 @@ planted: $(STAMP) tools ## Plant failures into runs on a real Ray (ONLY=ci; SEED
 	  $(BIN)/python tests/e2e/planted/run.py $(MARKED) --seeds 1-$(or $(SEEDS),1) --kinds="$(KINDS)" --part %/$(or $(LANES),1))
 	$(if $(KINDS)$(ONLY),,$(BIN)/python tests/e2e/planted/table.py)
 
-dist: $(STAMP) ## Build the wheel and the four chart packages into dist/
-	rm -rf dist
-	$(BIN)/pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
-	$(BIN)/python -m postrender.generate.release package dist
+dist: ## Build the wheel, the four chart packages and the SBOM into dist/, with tools that are pinned by their hashes
+	rm -rf dist build/release
+	$(PYTHON) -m venv build/release
+	build/release/bin/pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: --requirement tools/release/build.txt
+	build/release/bin/pip wheel --quiet --disable-pip-version-check --no-index --no-build-isolation --no-deps --wheel-dir dist .
+	PYTHONPATH=. build/release/bin/python -m postrender.generate.release package dist
+	build/release/bin/cyclonedx-py requirements --pyproject pyproject.toml --output-reproducible --output-file dist/grpo-charts.cdx.json tools/release/runtime.txt
 	@ls dist
 
 clean: ## Remove what was built, but not .tools/

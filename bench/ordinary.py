@@ -13,10 +13,10 @@ Document = Callable[[Random, str], str]
 
 WORD_LIST = (
     "account batch buffer cache channel client cluster commit config counter cursor deadline delivery digest endpoint "
-    "event export fallback field filter flush gateway handler header index inventory journal key ledger lease limit "
+    "event export fallback field filter flush gateway handler header index inventory journal kind ledger lease limit "
     "listener lookup marker merge message metric node offset order page partition payload pointer pool profile prompt "
     "queue quota range reader record region registry replica report request retry reward route sample schedule schema "
-    "segment session shard signal slot snapshot source span stream table target task tenant timer token topic trace "
+    "segment session shard signal slot snapshot source span stream table target task tenant timer ticket topic trace "
     "update value version volume window worker writer zone"
 )
 WORDS = WORD_LIST.split()

@@ -5,7 +5,10 @@ from postrender import __version__
 project = "grpo-charts"
 release = __version__
 project_copyright = "the authors of grpo-charts"
-extensions = ["myst_parser"]
+extensions = ["myst_parser", "sphinx_copybutton"]
+# Copied without the prompt, and a command without its output.
+copybutton_prompt_text = "$ "
+copybutton_line_continuation_character = "\\"
 # Headings down to this level can be linked to.
 myst_heading_anchors = 3
 # The files that pages link to are no pages.
@@ -14,6 +17,8 @@ exclude_patterns = ["examples", "schemas", "values"]
 smartquotes = False
 
 html_theme = "furo"
+html_static_path = ["site"]
+html_css_files = ["site.css"]
 html_title = f"grpo-charts {release}"
 html_use_index = False
 html_copy_source = False

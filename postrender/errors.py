@@ -60,6 +60,8 @@ class GrpoError(Exception):
         self.fix = fix
         # True if the line may contain a secret: it is not shown.
         self.secret = False
+        # True if the message has been laid out in lines.
+        self.is_report = False
 
     def __str__(self) -> str:
         place = f"{self.at}: " if self.at else ""

@@ -83,6 +83,11 @@ def guide() -> str:
     return os.path.join(data_root(), "docs", "tutorial.md.in")
 
 
+def change_guide() -> str:
+    """Return the path of the template of `grpo guide --change`."""
+    return os.path.join(data_root(), "docs", "change.md.in")
+
+
 def example_site() -> str:
     """Return the path of the site file that users copy."""
     return os.path.join(data_root(), "values", "examples", "site.yaml")

@@ -11,6 +11,7 @@ from postrender.finding import Finding
 from postrender.manifests import pods
 from postrender.rules import registry
 from postrender.rules.judge import judge
+from postrender.rules.objects.gate import another_accelerator
 from postrender.rules.objects.manifests import Item, Manifests
 from postrender.wiring import apply
 from postrender.wiring.transforms import FAIL
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 # The text of every document to wire contains one of these or a kind from the options. KubeRay's kinds start with Ray.
 _WORDS = (pods.GPU.encode(), b"Ray")
+# Kinds with long texts that may contain the words, and have no pods.
+_WITHOUT_PODS = ("ConfigMap", "CustomResourceDefinition", "Secret")
 _DOMAIN = "ComputeDomain"
 # The folder of the rules that a stream must pass before it is installed.
 _GATE = "objects/gate"
@@ -38,7 +41,7 @@ _WHOLE = ("Secret", "ResourceClaimTemplate", *pods.HOLDERS)
 # The field of a ConfigMap that contains base64.
 _ENCODED = "binaryData"
 # A step of a place in a conflict, and the keys that name the items of lists there.
-_STEP = re.compile(r"\[([^]]*)\]|([^.\[\]]+)")
+_STEP = re.compile(r"\[([^][]*)\]|([^.\[\]]+)")
 _NAMES = ("name", "mountPath")
 
 
@@ -79,12 +82,16 @@ class Pipeline:
         self._refuse_conflicts()
         if self._gate:
             self._judge()
+        self._refuse_unwired()
+        self._result.refusals.sort(key=lambda each: (each.at.line, each.rule))
         self._result.parts = list(self._parts())
         return self._result
 
     def _may_have_pods(self, document: Document) -> bool:
         kind = pods.mapping(document.head()).get("kind")
-        return pods.is_known(str(kind)) or kind in self._options.templates
+        if pods.is_known(str(kind)) or kind in self._options.templates:
+            return True
+        return kind not in _WITHOUT_PODS and document.contains(_WORDS[:1])
 
     def _wire(self, document: Document) -> None:
         """Wire the objects of a document and record the edit of its text."""
@@ -201,11 +208,12 @@ class Pipeline:
                 yield from (item for _, item in pods.objects(document.parse()) if item.get("kind") == kind)
 
     def _refuse_missing_selection(self) -> None:
-        there = {(each.kind.lower(), each.name) for _, each in self._result.wired}
+        with_pods = [each for _, each in self._result.wired if each.found]
+        there = {(each.kind.lower(), each.name) for each in with_pods}
         for kind, name in sorted(self._options.select - there):
             what = f"--select {kind}/{name}: the stream has no such object with pods to wire"
             raise InputError(what, fix="write KIND/NAME as it is in the stream")
-        for kind in self._options.templates.keys() - {each.kind for _, each in self._result.wired}:
+        for kind in self._options.templates.keys() - {each.kind for each in with_pods}:
             what = f"--pod-template-path {kind}=…: no object of this kind has a pod template at this path"
             raise InputError(
                 what, fix="write KIND and path as they are in the stream; * matches every entry of a list or map"
@@ -226,6 +234,29 @@ class Pipeline:
                     Finding(f"{what} {_short(each['wanted'])}", at, rule="wiring/conflict", why=why, fix=fix)
                 )
 
+    def _refuse_unwired(self) -> None:
+        """Refuse a stream with pods with GPUs if none of them is wired."""
+        if self._options.allow_unwired or (self._wiring.gpus and any(each.pods for _, each in self._result.wired)):
+            return
+        # The reason is the same, and its fix is a better one.
+        if any(each.rule == another_accelerator.RULE.id for each in self._result.refusals):
+            return
+        for document, wired in self._result.wired:
+            unwired = wired.unwired()
+            item = _at(document.parse(), wired.path) if unwired else None
+            for place, reason in unwired:
+                line = _line(document, (*wired.path, *_path_of(place, item)), None)
+                self._result.refusals.append(
+                    Finding(
+                        f"{wired.kind} {wired.name}: {reason}",
+                        Location(document.name, document.line + line - 1),
+                        rule="wiring/nothing-wired",
+                        why="without interfaces and NCCL settings the pod trains over TCP, many times slower",
+                        fix="give the values of the pods' machine, let one container take all GPUs of a node, or"
+                        " allow it with --allow-unwired (helm: --post-renderer-args --allow-unwired)",
+                    )
+                )
+
     def _judge(self) -> None:
         texts = [each.text() for each in self._documents]
         added = [Item(self._documents.index(each), (), item, ()) for each, item in self._result.added]
@@ -235,7 +266,6 @@ class Pipeline:
             line = place.line or _line(document, place.path, self._judged(place))
             at = Location(document.name, document.line + line - 1)
             self._result.refusals.append(finding._replace(at=at))
-        self._result.refusals.sort(key=lambda each: (each.at.line, each.rule))
 
     def _judged(self, place: Place) -> Item | None:
         """Return the object that a finding refers to."""

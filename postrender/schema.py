@@ -8,7 +8,7 @@ import json
 from dataclasses import dataclass
 from functools import cache, reduce
 from operator import getitem
-from typing import Any
+from typing import Any, Final
 
 from jsonschema_rs import Draft7Validator, RegexOptions, ValidationError
 
@@ -36,6 +36,16 @@ def compiled(schema: dict[str, Any]) -> Draft7Validator:
 
 
 @cache
+def _of_pattern(pattern: str) -> Draft7Validator:
+    return compiled({"pattern": pattern})
+
+
+def matches(pattern: str, text: str) -> bool:
+    """Return whether a pattern of a schema is found in a text, in linear time; raise ValueError if it is none."""
+    return _of_pattern(pattern).is_valid(text)
+
+
+@cache
 def read_schema(file: str) -> Schema:
     """Return the schema of a file, compiled once; raise InstallationError if the file is missing or not a schema."""
     return Schema(file)
@@ -47,13 +57,15 @@ class Schema:
     def __init__(self, file: str) -> None:
         try:
             with open(file, encoding="utf-8") as stream:
-                self._text = stream.read()
+                text = stream.read()
         except (OSError, UnicodeDecodeError) as error:
             raise InstallationError(f"a schema cannot be read: {file}", fix="install grpo-charts again") from error
         try:
-            self._validator = Draft7Validator(self._text, pattern_options=RegexOptions())
+            self._validator = Draft7Validator(text, pattern_options=RegexOptions())
         except ValueError as error:
             raise InstallationError(f"{file} is not a schema: {error}", fix="run: make generate") from error
+        # The schema itself: each finding asks for parts of it.
+        self.source: Final[dict[str, Any]] = json.loads(text)
 
     def is_valid(self, tree: Json) -> bool:
         """Return whether the tree is valid."""
@@ -63,14 +75,9 @@ class Schema:
         """Return the validation errors of the tree; empty if it is valid."""
         return [_problem(error) for error in self._validator.iter_errors(tree)]
 
-    def source(self) -> dict[str, Any]:
-        """Return the schema itself."""
-        document: dict[str, Any] = json.loads(self._text)
-        return document
-
     def _parts(self, rule: Path) -> list[dict[str, Any]]:
         """Return the parts of the schema on the way to a keyword, outermost first, references followed."""
-        root = self.source()
+        root = self.source
         part: Json = root
         parts = [root]
         for step in rule[:-1]:

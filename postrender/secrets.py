@@ -1,28 +1,106 @@
-"""Find secrets by their shape and mask them. The shapes are in schemas/tokens.yaml."""
+"""Say what a secret is: by its shape (schemas/tokens.yaml), or by the name in front of it and how it looks."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from operator import itemgetter
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from postrender import facts
 
-SECRET_NAMES = (
-    "password",
-    "passwd",
-    "secret",
-    "token",
-    "api_key",
-    "apikey",
-    "secret_key",
-    "access_key",
-    "private_key",
+# How the names of secrets end, whatever stands between their words. What these name is one, whatever it looks like.
+_SURE: Final = (
+    *("password", "passwd", "passphrase", "passcode", "dockerconfigjson", "dockercfg"),
+    *("api_key", "secret_key", "access_key", "private_key", "signing_key", "encryption_key", "master_key"),
+    *("account_key", "storage_key", "key_data", "tls_key"),
+    *("api_token", "auth_token", "access_token", "bearer_token", "refresh_token", "session_token", "identity_token"),
+    *("api_secret", "app_secret", "client_secret", "shared_secret", "signing_secret", "webhook_secret"),
 )
+# These name as well a token of a model, an object of kind Secret or a way to log in.
+_DOUBTFUL: Final = ("secret", "token", "credential", "credentials")
+# Only what looks random is a secret.
+_LEAST: Final = "auth"
+# A password, after other words.
+_SHORT: Final = ("pass", "pwd")
+_JOINED: Final = ("sshpass", "requirepass", "dbpass", "userpass")
+SECRET_NAMES: Final = (*_SURE, *_DOUBTFUL)
+_ENDS: Final = tuple(each.replace("_", "") for each in SECRET_NAMES)
+_SURE_ENDS: Final = tuple(each.replace("_", "") for each in (*_SURE, *_JOINED))
+# Where the name of a secret may stand in a text, and what stands in every text that has one, in lower case.
+NAME_PART: Final = re.compile(
+    "(?i)" + "|".join(sorted((each.replace("_", "[_ .-]?") for each in (*SECRET_NAMES, _LEAST, *_SHORT)), reverse=True))
+)
+NAME_HINTS: Final = ("pass", "pwd", "secret", "token", "key", "credential", "auth", "dockerc")
+_WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+# Tokens of models and counts of them; passes of programs, and the folder before.
+_OF_MODELS: Final = frozenset(
+    (
+        *("audio", "bos", "chat", "cls", "completion", "decode", "each", "end", "eos", "every", "first", "generated"),
+        *(
+            "image",
+            "input",
+            "last",
+            "mask",
+            "max",
+            "mean",
+            "min",
+            "new",
+            "next",
+            "num",
+            "output",
+            "pad",
+            "per",
+            "prefill",
+        ),
+        *("prev", "prompt", "response", "sample", "sampled", "sep", "special", "start", "stop", "text", "think"),
+        *("thinking", "tool", "total", "unk", "video", "vision", "vocab"),
+    )
+)
+_OF_PROGRAMS: Final = frozenset(
+    (
+        *(
+            "backward",
+            "dry",
+            "first",
+            "forward",
+            "last",
+            "multi",
+            "next",
+            "num",
+            "old",
+            "one",
+            "per",
+            "second",
+            "single",
+        ),
+        *("test", "two"),
+    )
+)
+_NONE: Final = (
+    "bool|boolean|bytes|changeme|dummy|empty|fake|false|hidden|int|integer|masked|missing|none|not-needed|null|number|off|optional"
+    "|placeholder|redacted|required|secretstr|str|string|true|undefined|unset|yes"
+)
+# A reference of some language, two characters, stars, words of a type, words about a value, a sentence.
+_NO_VALUE: Final = re.compile(
+    r"[$%<{[]|[&*][A-Za-z_]+$|.{0,2}$|[*.x#_-]+$"
+    rf"|(?i:{_NONE})(?:\|(?i:{_NONE}))*$|key \S+ of Secret \S+$|\([^()]*\)$|(?:\S+\s+){{8}}"
+)
+# In lower case: base64 may begin with a stroke too.
+_PATH: Final = re.compile(r"(?:~|\.{1,2})?/(?=[0-9_./-]*[a-z])[a-z0-9_./-]*$|[a-z]{1,10}://")
+_NUMBER: Final = re.compile(r"[+-]?\d[\d.,_%]*(?:[eE][+-]?\d+)?[a-zA-Z%]{0,2}$")
+_PLAIN_WORD: Final = re.compile(r"[A-Za-z][a-z]*$|[A-Z]+$")
+# An object of Kubernetes; digits are left to secrets.
+_OBJECT: Final = re.compile(r"[a-z]+(?:[.-][a-z]+)*$")
+_REFERENCE: Final = re.compile(r"\.?[A-Za-z]+(?:[._-]+[A-Za-z]+)*$")
+_CONSTANT: Final = re.compile(r"[A-Z]+(?:_[A-Z]+)*$")
+_RANDOM: Final = re.compile(r"(?=[^A-Za-z]*[A-Za-z])[A-Za-z0-9+/_.~=-]{16,}$")
+# An address with a password that is no reference.
+_LOGIN: Final = re.compile(r"\w://[^\s:/@$]{1,100}:(?![$<{])[^\s:/@]{3,200}@[\w.-]")
 # An escape that writes a character by its code, or continues a quoted string on the next line.
 _ESCAPE = re.compile(r"\\[xuU\n\r]")
+_MARK = "privateKey"
 _BARE_KEY = re.compile(r"(?:local-)?[0-9a-f]{40}")
 # Where values name the Secret of a token, by the start of its shape, and the variable that pods read it from.
 _PLACES = {
@@ -90,9 +168,9 @@ def find(text: str) -> list[Secret]:
 
 
 def mask(text: str) -> str:
-    """Replace every secret by the name of its shape in angle brackets."""
-    for name, match in list(_matches(text)):
-        text = text.replace(match[0], f"<{name} token>")
+    """Replace every secret that has a shape by the name of the shape in angle brackets; of a key only the mark has."""
+    for name, pattern in shapes().items():
+        text = text if name == _MARK else pattern.sub(f"<{name} token>", text)
     return text
 
 
@@ -101,6 +179,50 @@ def may_be_hidden(text: str) -> bool:
     return _ESCAPE.search(text) is not None
 
 
+@lru_cache(maxsize=10_000)
 def names_secret(name: str) -> bool:
-    """Return whether a key or variable with this name holds a secret, whatever its value looks like."""
-    return name.lower().replace("-", "_").endswith(SECRET_NAMES)
+    """Return whether a key or variable with this name may hold a secret."""
+    *others, last = ["", *(word.lower() for word in _WORD.findall(name))]
+    before = others[-1] if others else ""
+    if last in _SHORT:
+        return last == "pwd" if not before else before not in _OF_PROGRAMS
+    joined = "".join((*others, last))
+    if joined.endswith(_ENDS):
+        return last not in _DOUBTFUL or before not in _OF_MODELS
+    return last == _LEAST or joined.endswith(_JOINED)
+
+
+def holds_secret(name: str, value: str) -> bool:
+    """Return whether a key or variable with this name and value holds a secret: not a reference, a path or a count."""
+    if not names_secret(name) or is_no_value(value):
+        return False
+    if is_sure(name):
+        return True
+    joined = "".join(_WORD.findall(name)).lower()
+    if joined.endswith(_LEAST):
+        return _RANDOM.match(value) is not None and any(map(str.isdigit, value))
+    is_object = _OBJECT.match(value) and "_" not in name and not name.startswith("-") and not name.isupper()
+    return not (is_object or _NUMBER.match(value) or _PLAIN_WORD.match(value))
+
+
+def is_literal(name: str, value: str) -> bool:
+    """Return whether a variable in a file has a secret as its value, and not the name of an object or a placeholder."""
+    if _LOGIN.search(value):
+        return True
+    sure = is_sure(name) or (_RANDOM.match(value) is not None and any(map(str.isdigit, value)))
+    return sure and holds_secret(name, value)
+
+
+def is_sure(name: str) -> bool:
+    """Return whether this name, which names a secret, names nothing else."""
+    joined = "".join(_WORD.findall(name)).lower()
+    return joined.endswith(_SURE_ENDS) or (joined.endswith(_SHORT) and name.upper() == name)
+
+
+def is_no_value(value: str) -> bool:
+    """Return whether a value stands for a secret: a reference, a path, another name, or a word such as none."""
+    if _NO_VALUE.match(value) or _PATH.match(value):
+        return True
+    if _CONSTANT.match(value) and NAME_PART.search(value):
+        return True
+    return _REFERENCE.match(value) is not None and names_secret(value)

@@ -1,4 +1,4 @@
-"""Read text files up to a size limit, and write files atomically."""
+"""Read text files up to a size limit."""
 
 from __future__ import annotations
 
@@ -6,18 +6,50 @@ import contextlib
 import os
 import stat
 
+from postrender import paths
 from postrender.errors import InputError, Location, UnreadableError
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+# Names the folder of which alone files are read, where others write them: in CI, the checkout.
+CHECKOUT = "GRPO_CHECKOUT"
 MAX_BYTES = 8 * 1024 * 1024
 # A pipe can be read only once, but a command reads its files several times: to check, to render, to show a line.
 _streams: dict[str, bytes] = {}
+
+
+def is_limited() -> bool:
+    """Return whether GRPO_CHECKOUT limits what is read."""
+    return bool(os.environ.get(CHECKOUT))
+
+
+def refuse_outside(path: str) -> None:
+    """Raise InputError if a file, or what a link in a folder leads to, is outside of the folder in GRPO_CHECKOUT.
+
+    Who opens a pull request makes its links, and a message shows lines of what was read. Our own files may be read.
+    """
+    checkout = os.environ.get(CHECKOUT)
+    if not checkout:
+        return
+    allowed = [os.path.realpath(root) for root in (checkout, paths.data_root())]
+    seen, to_see = set[str](), [path]
+    while to_see:
+        place = to_see.pop()
+        real = os.path.realpath(place)
+        if not any(os.path.commonpath((real, root)) == root for root in allowed):
+            fix = f"put the file into {checkout}; {CHECKOUT} lets grpo read nothing else"
+            raise InputError("this is outside of the checkout", at=Location(place), fix=fix)
+        # A linked folder may hold links of its own, and a link may lead to a folder that it is in.
+        if real not in seen and os.path.isdir(real):
+            seen.add(real)
+            with contextlib.suppress(OSError):
+                to_see += [each.path for each in os.scandir(place) if each.is_symlink() or each.is_dir()]
 
 
 def read_bytes(path: str) -> bytes:
     """Read a whole file of at most MAX_BYTES; raise UnreadableError or InputError."""
     if path in _streams:
         return _streams[path]
+    refuse_outside(path)
     try:
         with open(path, "rb") as file:
             status = os.fstat(file.fileno())
@@ -43,22 +75,6 @@ def read_bytes(path: str) -> bytes:
     if not stat.S_ISREG(status.st_mode):
         _streams[path] = data
     return data
-
-
-def write_if_changed(path: str, data: bytes, temporary: str) -> bool:
-    """Write a file atomically if its content changed; return whether it was written.
-
-    `temporary` is a path in the same folder. An interrupted run may leave this file; the next run replaces it.
-    """
-    with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
-        if file.read() == data:
-            return False
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(temporary)
-    with open(temporary, "xb") as file:
-        file.write(data)
-    os.replace(temporary, path)
-    return True
 
 
 def keep(name: str, data: bytes) -> None:

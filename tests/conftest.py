@@ -67,6 +67,40 @@ def same_handlers() -> Iterator[None]:
     assert [signal.getsignal(number) for number in WATCHED] == before
 
 
+class Points:
+    """Where a test let something fail, by kind: what stands before the colon."""
+
+    def __init__(self) -> None:
+        self.kinds: dict[str, int] = {}
+
+    def add(self, what: str) -> None:
+        kind = what.partition(":")[0]
+        self.kinds[kind] = self.kinds.get(kind, 0) + 1
+
+    def all(self) -> int:
+        return sum(self.kinds.values())
+
+
+@pytest.fixture
+def points(record_property: Callable[[str, object], None]) -> Points:
+    """Return what counts the points of a test, for the table at the end."""
+    counted = Points()
+    record_property("points", counted.kinds)
+    return counted
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say at how many points something failed, and in how many tests that broke a law."""
+    reports = [one for some in terminalreporter.stats.values() for one in some if getattr(one, "when", "") == "call"]
+    counted = [(one, kinds) for one in reports for name, kinds in one.user_properties if name == "points" and kinds]
+    for one, kinds in sorted(counted, key=lambda each: str(each[0].nodeid)):
+        text = ", ".join(f"{count:,} {kind}" for kind, count in kinds.items())
+        terminalreporter.write_line(f"{sum(kinds.values()):>7,} points, {one.nodeid.rpartition('::')[2]}: {text}")
+    if counted:
+        broken, total = sum(one.failed for one, _ in counted), sum(sum(kinds.values()) for _, kinds in counted)
+        terminalreporter.write_line(f"{total:>7,} points in {len(counted)} tests, {broken} of them failed")
+
+
 @pytest.fixture
 def write_goldens(request: pytest.FixtureRequest) -> bool:
     """Say whether the goldens are to be rewritten."""

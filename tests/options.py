@@ -122,6 +122,7 @@ FACTORS: dict[str, dict[str, Values]] = {
     },
     "network": {mode: {"network": {"mode": mode}} for mode in (*OFFERS, "none")},
     "installer": {"off": {}, "on": {"network": {"rdmaInstaller": {"enabled": True}}}},
+    "pod-policy": {"off": {}, "on": {"network": {"podPolicy": {"enabled": True}}}},
     "capacity": {
         "on-demand": {},
         **{kind: {"platform": {"capacity": {"kind": kind}}} for kind in ("spot", "flex-start", "queued")},
@@ -168,6 +169,17 @@ FACTORS: dict[str, dict[str, Values]] = {
         "open": {},
         "operator": {"ray": {"networkPolicy": {"operatorNamespace": "ray-system"}}},
         "off": {"ray": {"networkPolicy": {"enabled": False}}},
+        "both-ways": {
+            "ray": {
+                "networkPolicy": {
+                    "clients": "everyone",
+                    "egress": {
+                        "enabled": True,
+                        "allow": {"proxy": {"cidr": "10.0.0.5/32", "port": 3128}, "mlflow": {"namespace": "tracking"}},
+                    },
+                }
+            }
+        },
     },
     "eviction": {"refused": {}, "allowed": {"ray": {"disruptionBudget": {"enabled": False}}}},
     "deadline": {"off": {}, "on": {"job": {"deadlineSeconds": 3600}}},
@@ -225,7 +237,9 @@ def refused() -> Iterator[Refused]:
     yield Refused(
         ("capacity", "queued"), ("upgrade", "manual"), "raycluster", "set ray.kueue.queue|ray.upgrade is manual"
     )
-    yield Refused(("token", "off"), ("policy", "open"), "raycluster", "only the KubeRay operator may reach the job API")
+    for level in ("open", "both-ways"):
+        message = "only the KubeRay operator may reach the job API"
+        yield Refused(("token", "off"), ("policy", level), "raycluster", message)
     yield Refused(("stage", "on"), ("local", "off"), "grpo-job", "job.stage is true, but storage has no local disk")
     yield Refused(("task", "evaluate"), ("huggingface", "offline"), "grpo-job", "math500: NeMo RL downloads it")
 

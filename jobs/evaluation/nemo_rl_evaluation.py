@@ -25,10 +25,12 @@ CHANGES = {
 }
 PROMPT = "examples/prompts/cot.txt"
 SECTIONS = re.compile(r"(?:\(|, )(eval|generation|tokenizer|data|env|cluster)=(?=\{)")
+# What counts for the end of a dictionary: braces, and texts, in which braces do not count.
+BRACES = re.compile(r"""[{}]|'(?:[^'\\]|\\.)*(?:'|\Z)|"(?:[^"\\]|\\.)*(?:"|\Z)""", re.DOTALL)
 # Far more than any version prints.
 CONFIG_LINES = 1000
 NAMES = re.compile(r"model_name='(?P<model>[^']*)' dataset_name='(?P<dataset>[^']*)'")
-METRIC = re.compile(r"metric=(?P<metric>\S+) num_tests_per_prompt=(?P<samples>\d+)")
+METRIC = re.compile(r"metric=(?P<metric>[^\s=]+) num_tests_per_prompt=(?P<samples>\d+)")
 SCORE = re.compile(r"score=[\d.]+ \((?P<correct>\d+(?:\.\d+)?(?:e[-+]?\d+)?)/(?P<total>\d+)\)")
 
 
@@ -58,7 +60,7 @@ def check_data(path: str) -> None:
             question, answer = row["question"], row["answer"]
     except FileNotFoundError:
         raise JobError(f"{path} is missing: run task prepare-data first") from None
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         raise JobError(f'{path} must have {{"question": …, "answer": …}} on each line: prepare it again') from None
     if not question or "####" in str(answer):
         raise JobError(f"{path} has whole solutions as answers instead of numbers: run task prepare-data again")
@@ -118,19 +120,23 @@ def parse_config(text: str) -> Record | None:
         if text.startswith("{"):
             whole: Record = ast.literal_eval(text)
             return whole
-    except (ValueError, SyntaxError):
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):  # nested too deeply
         return None
     found = {match[1]: leading_dictionary(text[match.end() :]) for match in SECTIONS.finditer(text)}
     return found if found and None not in found.values() else None
 
 
 def leading_dictionary(text: str) -> Record | None:
-    for match in re.finditer(r"\}", text):
-        try:
-            value: Record = ast.literal_eval(text[: match.end()])
-        except (ValueError, SyntaxError):
-            continue
-        return value
+    """Return the dictionary with which a text begins; its end is sought once, as each try reads all before it."""
+    depth = 0
+    for match in BRACES.finditer(text):
+        depth += {"{": 1, "}": -1}.get(match[0], 0)
+        if match[0] == "}" and not depth:
+            try:
+                value: Record = ast.literal_eval(text[: match.end()])
+            except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+                return None
+            return value
     return None
 
 

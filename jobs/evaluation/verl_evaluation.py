@@ -16,6 +16,7 @@ import shutil
 import sys
 
 from child_process import run
+from files import fail
 from runtime import JobError, Record
 
 MAIN = ["-m", "verl.trainer.main_ppo"]
@@ -50,9 +51,9 @@ def run_config(directory: str) -> str:
     attempts = os.path.join(directory, "attempts")
     names = os.listdir(attempts) if os.path.isdir(attempts) else []
     for name in sorted((name for name in names if name.isdecimal()), key=int, reverse=True):
-        path = os.path.join(attempts, name, "config.yaml")
-        if os.path.isfile(path):
-            return path
+        # Listed, because os.path.isfile says no when the volume does not answer.
+        if "config.yaml" in os.listdir(os.path.join(attempts, name)):
+            return os.path.join(attempts, name, "config.yaml")
     raise JobError(
         f"{attempts} has no configuration of this run; the evaluation needs its data and reward: train first"
     )
@@ -126,21 +127,24 @@ def dumped(folder: str, name: str) -> list[float]:
     try:
         with open(path, encoding="utf-8") as file:
             return [float(json.loads(line)["score" if name == "reward" else name]) for line in file]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise JobError(f"cannot read {path}, the samples of the validation: {error}") from None
 
 
 def judge(task: Record) -> Record:
     """Return what identifies the judge of the answers: the rewards of the run and their programs, or verl's own."""
-    folder = os.path.join(os.path.dirname(run_config(task["runDirectory"])), "code")
+    attempt = os.path.dirname(run_config(task["runDirectory"]))
+    folder = os.path.join(attempt, "code")
+    if "code" not in os.listdir(attempt):
+        return {"rewards": ""}
     digest = hashlib.sha256()
-    for place, folders, names in os.walk(folder):
+    for place, folders, names in os.walk(folder, onerror=fail):
         folders[:] = sorted(set(folders) - {"__pycache__"})
         for path in (os.path.join(place, name) for name in sorted(names)):
             with open(path, "rb") as file:
                 data = file.read()
             digest.update(f"{os.path.relpath(path, folder)} {len(data)} ".encode() + data)
-    return {"rewards": digest.hexdigest() if os.path.isdir(folder) else ""}
+    return {"rewards": digest.hexdigest()}
 
 
 def evaluate(task: Record, benchmark: str, settings: Record, model: str) -> Record:

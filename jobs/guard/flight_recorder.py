@@ -13,7 +13,7 @@ import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
-RANK = re.compile(r"(\d+)$")
+RANK = re.compile(r"(?<!\d)(\d+)$")
 SHOWN = 8
 
 

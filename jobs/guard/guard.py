@@ -70,7 +70,10 @@ class Guard(Watch):
         if unknown := sorted(self.stop_on.keys() - SIGNS.keys()):
             raise JobError(f"job.guard.stopOn: there is no sign {unknown[0]}; there are {', '.join(sorted(SIGNS))}")
         with contextlib.suppress(FileNotFoundError):
-            why = (self.folder / STOPPED).read_text(encoding="utf-8").strip()
+            # The disk may have been full.
+            why = (self.folder / STOPPED).read_text(
+                encoding="utf-8", errors="replace"
+            ).strip() or "by a sign of the run"
             raise JobError(f"the guard has ended this attempt: {why}. Change the values, then raise job.attempt")
 
     def begin(self, pid: int, group: int) -> None:

@@ -10,7 +10,7 @@ from log_lines import words
 _TRACE: Final = "Traceback (most recent call last):"
 _ERROR: Final = re.compile(r"(?:\w+\.)*\w*(?:Error|Exception|Interrupt|Exit)(?:\([\w.]+\))?(?:: .*)?$")
 # Python says so before an error that does not end the program.
-_IGNORED: Final = re.compile(r"Exception ignored [^\n]*\n[^\n]*$")
+_IGNORED: Final = "Exception ignored "
 LONGEST: Final = 300
 
 
@@ -22,7 +22,9 @@ def last_error(output: str) -> str:
     before, *traces = output.split(_TRACE)
     last = ""
     for trace in traces:
-        if not _IGNORED.search(before):
+        # On the line before the traceback, or on the one above it.
+        above = before.rsplit("\n", 3)[-3 if before.endswith("\n") else -2 : -1]
+        if not any(_IGNORED in line for line in above):
             last = next((line for line in reversed([*map(words, trace.splitlines())]) if _ERROR.match(line)), last)
         before = trace
     return last if len(last) <= LONGEST else last[:LONGEST].rpartition(" ")[0]

@@ -10,13 +10,15 @@ from log_lines import Lines
 # What differs each time though nothing happens: dates, times, durations, counts of tries, processes, identifiers.
 _CHANGES: Final = re.compile(
     r"\d\d\d\d-\d\d-\d\d|\d?\d:\d\d(?::\d\d)?(?:[.,]\d+)?"
-    r"|(?:\d+(?:\.\d+)?\s?(?:ms|s|secs?|seconds?|m|mins?|minutes?|h|hours?|d)(?=\W|\d|$))+"
+    r"|(?<!\d)(?:\d+(?:\.\d+)?\s?(?:ms|s|secs?|seconds?|m|mins?|minutes?|h|hours?|d)(?=\W|\d|$))+"
     r"|(?:attempt|retry|retries|try|tries)\W{0,3}\d+|repeated \d+x"
     r"|pid=\d+|ip=[\d.]+|0x[0-9a-f]+|\b(?=[0-9a-f-]{16})[0-9a-f]+(?:-[0-9a-f]+)+",
     re.IGNORECASE,
 )
 # A program with more different lines than these does not wait.
 KEPT: Final = 10_000
+# Lines that differ later than here only are not told apart: so many lines of any length would need much memory.
+LONGEST: Final = 2_000
 
 
 class News:
@@ -27,7 +29,7 @@ class News:
 
     def feed(self, text: str) -> bool:
         """Return whether a line that this piece of output completes is new."""
-        new = {_CHANGES.sub("*", line.strip()) for _, line in self.lines.feed(text)} - self.seen - {""}
+        new = {_CHANGES.sub("*", line.strip()[:LONGEST]) for _, line in self.lines.feed(text)} - self.seen - {""}
         if len(self.seen) + len(new) > KEPT:
             self.seen.clear()
         self.seen |= new

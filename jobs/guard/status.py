@@ -40,22 +40,27 @@ class Status:
 
     def __init__(self, directory: Path, about: Record, allowed: Callable[[], bool]) -> None:
         self.path, self.allowed, self.told = directory / NAME, allowed, False
-        before = {}
-        with contextlib.suppress(OSError):
-            before = read_json(str(self.path))
-        hours = before.get("gpuHours")
-        hours = hours if isinstance(hours, dict) else {}
-        self.spent = number(hours, "spent")
-        self.lost = number(hours, "lost") + number(hours, "unsaved")
-        self.unsaved = 0.0
+        self.spent = self.lost = self.unsaved = 0.0
         # Whether an earlier start of this run has printed a step that was understood.
-        self.stepped = number(before, "step") > 0
+        self.stepped, self.known = False, False
         self.fields: Record = {**about, "started": timestamp(), "state": "starting", "findings": []}
-        if "checkpoint" in before:
-            self.fields["checkpoint"] = before["checkpoint"]
+        with contextlib.suppress(OSError):
+            self.remember()
         self.lock, self.changed, self.done = threading.Lock(), threading.Event(), threading.Event()
         self.writer = threading.Thread(target=self.keep, daemon=True)
         self.writer.start()
+
+    def remember(self) -> None:
+        """Count what earlier attempts have spent, and keep their last checkpoint."""
+        before = read_json(str(self.path))
+        hours = before.get("gpuHours")
+        hours = hours if isinstance(hours, dict) else {}
+        self.spent += number(hours, "spent")
+        self.lost += number(hours, "lost") + number(hours, "unsaved")
+        self.stepped = number(before, "step") > 0
+        if "checkpoint" in before:
+            self.fields.setdefault("checkpoint", before["checkpoint"])
+        self.known = True
 
     def set(self, **fields: Any) -> None:
         """Change fields of the record."""
@@ -92,7 +97,10 @@ class Status:
     def write(self) -> None:
         try:
             if self.allowed():
-                write_atomically(self.path, self.text(), "draft")
+                # What cannot be read is not replaced.
+                if not self.known:
+                    self.remember()
+                write_atomically(self.path, self.text())
                 self.told = False
         except OSError as error:
             if not self.told:

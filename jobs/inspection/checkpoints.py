@@ -22,7 +22,7 @@ import zipfile
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 NEMO_RL, VERL = "nemo-rl", "verl"
 NAME = re.compile(r"(?P<state>tmp_|old_|incomplete_)?step_(?P<step>[0-9]+)|global_step_(?P<global>[0-9]+)")
@@ -65,6 +65,11 @@ def entries(folder: Path) -> list[str]:
     return sorted(os.listdir(folder)) if folder.is_dir() else []
 
 
+def fail(error: OSError) -> NoReturn:
+    """Let os.walk raise an error, in place of passing over the folder that it cannot list."""
+    raise error
+
+
 def size_of(folder: Path) -> int:
     """Return the bytes of a file, or of all files below a folder; ignore what cannot be read."""
     total = folder.stat().st_size if folder.is_file() else 0
@@ -81,7 +86,7 @@ def read_json(path: Path) -> dict[str, Any]:
     """Return the JSON object in a file, or {} for anything else: a save may have been interrupted anywhere."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 
@@ -93,10 +98,11 @@ def header(path: Path) -> dict[str, Any]:
         length = int.from_bytes(file.read(8), "little")
         if not 2 <= length <= size - 8:
             raise ValueError(f"{path.name} is cut off")
-        found: dict[str, Any] = json.loads(file.read(length))
+        head = file.read(length)
     try:
+        found: dict[str, Any] = json.loads(head)
         ends = [value["data_offsets"][1] for key, value in found.items() if key != "__metadata__"]
-    except (AttributeError, KeyError, TypeError):
+    except (AttributeError, KeyError, TypeError, RecursionError):
         raise ValueError("no header of safetensors") from None
     if size != 8 + length + max(ends, default=0):
         raise ValueError(f"{path.name} is cut off")
@@ -193,7 +199,7 @@ def problem_of_dcp(folder: Path) -> str:
 
 def problem_of_optimizer(folder: Path) -> str:
     """Return what is wrong with policy/optimizer, which a resume loads too."""
-    for parent, _, names in os.walk(folder):
+    for parent, _, names in os.walk(folder, onerror=fail) if folder.is_dir() else ():
         if any(name == ".metadata" or name.endswith(".distcp") for name in names) and (
             problem := problem_of_dcp(Path(parent))
         ):

@@ -92,8 +92,7 @@ def choose(steps: dict[int, Path], wanted: int | None) -> tuple[int, Path]:
 
 
 def order(name: str) -> int:
-    match = re.search("[0-9]+$", name)
-    return int(match[0]) if match else 0
+    return int(name[len(name.rstrip("0123456789")) :] or 0)
 
 
 def single(value: Any) -> Any:
@@ -103,7 +102,10 @@ def single(value: Any) -> Any:
 
 def sample(line: str, index: int) -> Record:
     """Return prompt, generation, environment and reward of a line; raise ValueError if it is not a sample."""
-    row = json.loads(line)
+    try:
+        row = json.loads(line)
+    except RecursionError:
+        raise ValueError("not a sample") from None
     if not isinstance(row, dict):
         raise ValueError("not a sample")
     if "output" in row:

@@ -115,7 +115,7 @@ def check_identity(plan: Record, directory: Path) -> None:
         text = (directory / "run.json").read_text(encoding="utf-8") if "of" in plan else None
         theirs = json.loads(text or recorded(directory / "run.json", json.dumps(mine)))
         other = [f"{key} {theirs.get(key)} (here {value})" for key, value in mine.items() if theirs.get(key) != value]
-    except (ValueError, AttributeError):
+    except (ValueError, AttributeError, RecursionError):
         raise JobError(f"{directory / 'run.json'} does not identify a run; choose another job.name") from None
     if other:
         raise JobError(f"{directory} belongs to another run: {', '.join(other)}. Choose another job.name")
@@ -127,7 +127,9 @@ def check_attempt(plan: Record, directory: Path) -> None:
     An attempt exists when it has recorded its specification: one that was refused before has changed nothing.
     """
     run, attempt, digest = plan["run"], plan["attempt"], plan["digest"]
-    recorded_by = (path.parent.name for path in (directory / "attempts").glob("*/spec.sha256"))
+    # A glob passes over a folder that the volume does not list.
+    folder = directory / "attempts"
+    recorded_by = (name for name in os.listdir(folder) if (folder / name / "spec.sha256").exists())
     if (last := highest(recorded_by)) > attempt:
         raise JobError(f"attempt {last} of {run} exists and this is attempt {attempt}; raise job.attempt above {last}")
     first = recorded(directory / "attempts" / str(attempt) / "spec.sha256", digest)
@@ -190,7 +192,7 @@ def check_resume(plan: Record, owner: Owner) -> None:
         from resume import ensure_complete
 
         owner.confirm()
-        ensure_complete(plan, Path(plan["runDirectory"]))
+        ensure_complete(plan, Path(plan["runDirectory"]), owner.check)
 
 
 def watch_of(plan: Record, owner: Owner) -> Watch:

@@ -3,10 +3,12 @@
 An attempt claims the next term (owners/<term>.json, created exclusively), then writes heartbeats to owner.json. A
 successor waits until that record is released, or unchanged for the seconds of its `lapse` on the successor's clock. An
 owner that cannot write its heartbeat stops its trainer earlier: SIGTERM after two thirds of them, SIGKILL after GRACE.
+If the owner itself is held up, its fence kills the trainer LAST seconds after that SIGTERM was due.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
@@ -17,6 +19,7 @@ import uuid
 from collections.abc import Iterable
 from pathlib import Path
 
+from fence import Fence
 from files import create_exclusively, write_atomically, write_in_place
 from runtime import JobError, Record, now, pause, say
 
@@ -31,7 +34,7 @@ def seconds(name: str, default: str) -> float:
 BEAT, LAPSE = seconds("BEAT", "5"), seconds("LAPSE", "240")
 # The part of a lapse after which an owner that cannot write stops its trainer.
 PART = 2 / 3
-FENCE, GRACE = LAPSE * PART, LAPSE / 6
+FENCE, GRACE, LAST = LAPSE * PART, LAPSE / 6, LAPSE / 4
 # A checkpoint of hundreds of GiB may hold up a heartbeat for minutes: its own load must not look like a dead owner, and
 # a successor that waits for `patience` seconds must not give up before it may take over. A dead volume holds GPUs.
 SAVING, LONGEST = 3 / 4, 1800.0
@@ -44,7 +47,7 @@ def read_record(path: Path) -> Record:
         record = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
-    except ValueError:
+    except (ValueError, RecursionError):
         record = None
     # Somebody may have edited it: treat it as an owner whose heartbeat has stopped.
     sound = isinstance(record, dict) and type(record.get("term")) is int and type(record.get("lapse")) in (int, float)
@@ -83,6 +86,7 @@ class Owner:
         self.term, self.beats, self.written, self.lost, self.stalled = 0, 0, now(), "", False
         # Whether a checkpoint is being saved, and whether each write so far has done what it said.
         self.saving, self.sound, self.stop_at = False, True, now() + FENCE
+        self.fence: Fence | None = None
         self.about = {"run": plan["run"], "attempt": plan["attempt"], "host": socket.gethostname(), "pid": os.getpid()}
         self.about |= {"job": ray_job(), "token": str(uuid.uuid4())}
         self.done, self.soon = threading.Event(), threading.Event()
@@ -106,7 +110,7 @@ class Owner:
         started, text = now(), self.text(state, self.term, lapse)
         until = started + lapse * PART
         # A successor may read this record before the call returns, or only the one before it.
-        self.stop_at = min(self.stop_at, until)
+        self.limit(min(self.stop_at, until))
         try:
             write_atomically(self.path, text, self.about["token"])
         except OSError as error:
@@ -119,10 +123,24 @@ class Owner:
                 raise
             # A part of the record, and a record that nobody can read, do not ask for more time.
             until = min(until, started + FENCE)
-            self.stop_at = min(self.stop_at, until)
+            self.limit(min(self.stop_at, until))
             write_in_place(self.path, text)
         # A call that returns too late may have landed over the record of a successor.
-        self.written, self.stop_at = started, until if now() <= self.stop_at else min(until, started + FENCE)
+        self.written = started
+        self.limit(until if now() <= self.stop_at else min(until, started + FENCE))
+
+    def limit(self, moment: float) -> None:
+        """Set the moment at which the trainer must stop; its fence kills it somewhat later."""
+        self.stop_at = moment
+        if self.fence:
+            # A trainer that its fence has killed is the supervisor's business.
+            with contextlib.suppress(BrokenPipeError):
+                self.fence.move(moment + LAST)
+
+    def set_fence(self, fence: Fence) -> None:
+        """Let a trainer's fence follow the heartbeat."""
+        self.fence = fence
+        self.limit(self.stop_at)
 
     def acquire(self) -> None:
         """Become the only owner of the run, or raise JobError after `patience` seconds."""

@@ -14,14 +14,13 @@ from pathlib import Path
 from types import TracebackType
 
 from exit_cause import MemoryKills
+from fence import Fence
 from owner import BEAT, GRACE, Owner
 from runtime import NEVER, STOP_SIGNALS, now, say, wait_for_signal
 
 # What outlives a trainer, and a log on a volume that hangs, hold up the end no longer than this.
 PATIENCE = min(5.0, GRACE)
 WATCHED = {*STOP_SIGNALS, signal.SIGCHLD}
-# The first member of the trainer's process group: it kills the group when this program has died.
-GUARD = ["sh", "-c", "trap '' TERM INT HUP; read line; kill -9 0"]
 
 
 class Watch:
@@ -105,19 +104,21 @@ class Trainer:
     """The trainer in its own process group, which ends with the trainer or with this program."""
 
     def __init__(self, words: list[str], mask: set[int]) -> None:
-        reader, self.pipe = os.pipe()
-        end, null = (os.POSIX_SPAWN_DUP2, reader, 0), (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)
-        self.group = os.posix_spawn("/bin/sh", GUARD, {}, file_actions=[end], setpgroup=0, setsigmask=[])
-        os.close(reader)
-        self.pid = os.posix_spawn(
-            words[0],
-            words,
-            os.environ,
-            file_actions=[null],
-            setpgroup=self.group,
-            setsigmask=mask,
-            setsigdef=[signal.SIGPIPE, signal.SIGXFSZ],
-        )
+        self.fence = Fence()
+        self.group = self.fence.group
+        try:
+            self.pid = os.posix_spawn(
+                words[0],
+                words,
+                os.environ,
+                file_actions=[(os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)],
+                setpgroup=self.group,
+                setsigmask=mask,
+                setsigdef=[signal.SIGPIPE, signal.SIGXFSZ],
+            )
+        except OSError:
+            self.fence.remove()
+            raise
 
     def poll(self) -> int | None:
         pid, status = os.waitpid(self.pid, os.WNOHANG)
@@ -136,11 +137,17 @@ class Trainer:
             os.kill(self.pid, signal.SIGTERM)
         return min(before, deadline)
 
+    def was_fenced(self) -> bool:
+        """Return whether the fence has killed the trainer."""
+        try:
+            self.fence.move(now() + GRACE)
+        except BrokenPipeError:
+            return True
+        return False
+
     def end(self, patience: float) -> None:
         """Kill the trainer's remaining processes, after `patience` seconds in which they may end by themselves."""
-        os.kill(self.group, signal.SIGKILL)
-        os.waitpid(self.group, 0)
-        os.close(self.pipe)
+        self.fence.remove()
         deadline = now() + patience
         try:
             while now() < deadline:
@@ -156,6 +163,7 @@ def supervise(words: list[str], owner: Owner, mask: set[int], watch: Watch) -> t
     trainer, received, kill_at, lost = Trainer(words, mask), set[int](), NEVER, False
     kills = MemoryKills()
     say(f"the trainer runs as process {trainer.pid}: {shlex.join(words)}")
+    owner.set_fence(trainer.fence)
     watch.begin(trainer.pid, trainer.group)
     while (code := trainer.poll()) is None:
         paused = owner.stall()
@@ -172,6 +180,9 @@ def supervise(words: list[str], owner: Owner, mask: set[int], watch: Watch) -> t
             received.add(info.si_signo)
             trainer.forward(info)
             say(f"{signal.Signals(info.si_signo).name}: waiting until the trainer has ended")
+    if kill_at == NEVER and code == 128 + signal.SIGKILL and trainer.was_fenced():
+        lost = True
+        say("this launcher was held up and could not prove that it owns the run: its fence has killed the trainer")
     trainer.end(PATIENCE if kill_at == NEVER else 0)
     how = f"the trainer ended with {kills.describe(code)}"
     say(how)

@@ -40,7 +40,7 @@ def read(stream: IO[bytes] | None) -> bytes:
 def latest(text: bytes) -> Record:
     """Return the last complete line that is a report; libraries may print other lines."""
     for line in reversed(text.split(b"\n")[:-1]):
-        with contextlib.suppress(ValueError):
+        with contextlib.suppress(ValueError, RecursionError):
             report = json.loads(line)
             if isinstance(report, dict) and {"gpus", "free"} <= report.keys():
                 return report

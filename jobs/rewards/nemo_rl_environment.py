@@ -20,6 +20,8 @@ import rewards
 Pair = tuple[Any, Any]
 # Responses per log line. With asynchronous rollouts every response is a separate call: too many for a line each.
 RESPONSES_PER_LINE = 256
+# The variables of the pod that no reward needs: one that asks a server for a judgement has its own.
+TOKENS = ("HF_TOKEN", "WANDB_API_KEY")
 
 
 @ray.remote
@@ -48,7 +50,7 @@ class RewardsEnvironment(EnvironmentInterface):  # type: ignore[misc]  # the ima
     """Score finished responses: an episode is one turn."""
 
     def __init__(self, config: dict[str, Any]) -> None:
-        runtime = {"py_executable": PY_EXECUTABLES.SYSTEM}
+        runtime = {"py_executable": PY_EXECUTABLES.SYSTEM, "env_vars": dict.fromkeys(TOKENS, "")}
         count = int((config or {}).get("num_workers") or 8)
         worker: Any = RewardWorker  # the decorator has made an actor class of it
         self.workers = [worker.options(runtime_env=runtime).remote() for _ in range(count)]

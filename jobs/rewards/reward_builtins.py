@@ -31,7 +31,7 @@ def format_reward(
     With `pattern`, a Python regular expression whose dot also matches line ends: 1 if it is found, else 0.
     """
     if pattern:
-        re.compile(pattern)  # a mistake in it is raised here
+        re.compile(pattern)  # a mistake in it is raised here; pattern of the user
         return float(reward_limits.is_found(pattern, response)), None
     think, answer = section(response, think_tag), section(response, answer_tag)
     if think and answer and answer[0] < think[1]:

@@ -161,7 +161,7 @@ def in_thread(seconds: float, function: Callable[..., Any], *arguments: Any) -> 
 
 
 def pattern_judge() -> Callable[[str, str], bool]:
-    return lambda pattern, text: re.search(pattern, text, re.DOTALL) is not None
+    return lambda pattern, text: re.search(pattern, text, re.DOTALL) is not None  # pattern of the user, within a limit
 
 
 def equal_judge() -> Callable[[str, str], bool]:

@@ -40,11 +40,11 @@ _NUMBER = re.compile(
     r"(?: ?[*x] ?10 ?\^ ?\{?(?P<power>[-+]?\d{1,3})\}?(?!\d)|[eE](?P<exponent>[-+]?\d{1,3})(?![\da-zA-Z]))?"
     r")"
 )
-_ARITHMETIC = re.compile(r"[\d\s.,+*/()$=-]*\d[\d\s.,+*/()$=-]*")
+_ARITHMETIC = re.compile(r"(?=\D*\d)[\d\s.,+*/()$=-]*")
 _BEFORE = re.compile(r"(?:[^\W\d_\u00b2\u00b3]|[\s:,;.'\u2019\"(-])*=?\s?")
 # Behind another word, a sign subtracts.
 _BEFORE_SIGN = re.compile(r"(?:[:=(]|\b(?:is|was|are|equals|at|of|to)) *$")
-_AFTER = re.compile(r"(?:[^\W\d_]|[\s/.,;:'\u2019\")(%\u00b0$\u20ac\u00a3\u00b2\u00b3-])*")
+_AFTER = re.compile(r"(?:[^\W\d_\u00b2\u00b3]|[\s/.,;:'\u2019\")(%\u00b0$\u20ac\u00a3\u00b2\u00b3-])*")
 # With one of these, the text states another number, or none.
 _CHANGED_BEFORE = re.compile(
     r"\b(?:not|no|never|isn|isnt|than|least|most|between|either|or|under|over|above|below|up|half|twice|double|triple"

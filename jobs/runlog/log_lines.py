@@ -11,10 +11,10 @@ LONGEST: Final = 1 << 20
 _COLOUR: Final = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))")
 # kubectl logs --prefix, kubectl logs --timestamps, and Ray: the process whose line it repeats.
 _ORIGIN: Final = re.compile(
-    r"\s*(?:\[pod/[^\]\s]+\]\s+)?(?:\d{4}-\d\d-\d\dT[0-9:.]+(?:Z|[+-]\d\d:\d\d)\s+)?(?:\([^()]*\bpid=\d+[^()]*\)\s*)?"
+    r"\s*(?:\[pod/[^\]\s]+\]\s+)?(?:\d{4}-\d\d-\d\dT[0-9:.]+(?:Z|[+-]\d\d:\d\d)\s+)?(?:\((?=[^()]*\bpid=\d)[^()]*\)\s*)?"
 )
 # A progress bar does not end its line before something else is printed.
-_BAR: Final = re.compile(r"^[^\[]*\d+%\|.*?\]\s*")
+_BAR: Final = re.compile(r"^(?=[^\[]*\d%\|)[^\[]*\[[^\]]*\]\s*")
 
 
 class Lines:

@@ -166,7 +166,7 @@ def record(line: str) -> dict[str, Any] | None:
     """Return the object of a line of that file, or None."""
     try:
         row = json.loads(line, parse_int=_integer)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     is_one = isinstance(row, dict) and isinstance(row.get("step"), int) and isinstance(row.get("data"), dict)
     return row if is_one else None

@@ -25,6 +25,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from files import fail
 from runtime import say
 
 WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".gguf")
@@ -74,7 +75,7 @@ def local_folder(model: str) -> str:
 def files_of(source: str) -> Files:
     """Return path and size of each file of a model; follow links, because the Hub's cache consists of them."""
     found = {}
-    for folder, _folders, names in os.walk(source, followlinks=True):
+    for folder, _folders, names in os.walk(source, onerror=fail, followlinks=True):
         for name in names:
             path = os.path.join(folder, name)
             found[os.path.relpath(path, source)] = os.path.getsize(path)

@@ -32,6 +32,8 @@ FOLDERS = {"checkpoints": "checkpoints", "converted": "hf"}
 READERS = ("tasks/convert", "tasks/evaluate")
 TRASH = ".deleted"
 NODE_SECONDS = 300
+# Without them a step of verl or NeMo RL, or a converted one, is no step for anybody.
+MARKS = ("data.pt", "training_info.json", "config.json")
 
 
 def tree_size(path: str) -> int:
@@ -93,8 +95,11 @@ def remove(path: str) -> None:
     """Delete a file, a link or a folder, but no target of a link."""
     if os.path.islink(path) or not os.path.isdir(path):
         os.unlink(path)
-    else:
-        shutil.rmtree(path)
+        return
+    for name in MARKS:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(os.path.join(path, name))
+    shutil.rmtree(path)
 
 
 def set_aside(directory: str, name: str, owners: list[Owner]) -> int:
@@ -107,15 +112,23 @@ def set_aside(directory: str, name: str, owners: list[Owner]) -> int:
     size, trash = tree_size(path), os.path.join(directory, TRASH)
     refuse_links(trash)
     check(owners)
+    target = os.path.join(trash, f"{FOLDERS[name]}-{uuid.uuid4().hex[:8]}")
     try:
         os.makedirs(trash, exist_ok=True)
-        os.rename(path, os.path.join(trash, f"{FOLDERS[name]}-{uuid.uuid4().hex[:8]}"))
+        os.rename(path, target)
     except OSError as error:
         say(f"cannot rename {path} ({error.strerror}); deleting it while this task owns the run")
         for entry in sorted(os.listdir(path)):
             check(owners)
             remove(os.path.join(path, entry))
         os.rmdir(path)
+        return size
+    try:
+        # A task that is held up before it renames takes the folder of the next owner.
+        check(owners)
+    except BaseException:
+        os.rename(target, path)
+        raise
     return size
 
 

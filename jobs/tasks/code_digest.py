@@ -10,7 +10,7 @@ import hashlib
 import os
 from collections.abc import Iterator
 
-from files import read_json
+from files import fail, read_json
 from runtime import JobError, Record
 
 RECORD = "grpo.json"
@@ -18,7 +18,7 @@ RECORD = "grpo.json"
 
 def entries(directory: str) -> Iterator[tuple[str, str]]:
     """Yield (path relative to the directory, full path) of every file and link, in a fixed order."""
-    for folder, folders, files in os.walk(directory):
+    for folder, folders, files in os.walk(directory, onerror=fail):
         links = [name for name in folders if os.path.islink(os.path.join(folder, name))]
         folders[:] = sorted(name for name in folders if name != "__pycache__" and name not in links)
         for name in sorted([*files, *links]):

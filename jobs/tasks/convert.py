@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import NoReturn
 
 import checkpoints
-from base_names import use_base_names
+from base_names import examples, use_base_names
 from checkpoints import Checkpoint, entries, header, read_json
-from files import gib, write_json
+from files import fail, gib, sync, write_json
 from runtime import JobError, Record, say
 from task import run_task
 from tensors import DERIVED, INDEX, Pieces, from_torch_save, needed, shapes_in
@@ -168,14 +168,26 @@ def mark(found: Checkpoint, task: Record) -> Record:
 
 
 def sizes_in(folder: Path) -> dict[str, int]:
-    files = (folder / name for name in entries(folder) if name != RECORD)
-    return {file.name: file.stat().st_size for file in files if file.is_file()}
+    """Return the size of each file below a folder but its record; raise OSError if one cannot be listed."""
+    found = dict[str, int]()
+    for parent, folders, names in os.walk(folder, onerror=fail):
+        paths = (Path(parent, name) for name in folders + names)
+        kept = (path for path in paths if path.is_symlink() or not path.is_dir())
+        found |= {str(path.relative_to(folder)): path.lstat().st_size for path in kept}
+    found.pop(RECORD, None)
+    return found
+
+
+def files_of(folder: Path) -> dict[str, int]:
+    """Return the files that the record of a result names, with their sizes."""
+    found = read_json(folder / RECORD).get("files")
+    return found if isinstance(found, dict) else {}
 
 
 def is_good(folder: Path, about: Record) -> bool:
-    """Return whether a folder has the files of its record, made from this save with this dtype."""
-    record = read_json(folder / RECORD)
-    return bool(record) and about.items() <= record.items() and record.get("files") == sizes_in(folder)
+    """Return whether a folder has the files of its record, and maybe others, made from this save with this dtype."""
+    record, files = read_json(folder / RECORD), files_of(folder)
+    return bool(files) and about.items() <= record.items() and files.items() <= sizes_in(folder).items()
 
 
 def weights(found: Checkpoint, task: Record, out: Path) -> None:
@@ -240,18 +252,68 @@ def complete(found: Checkpoint, task: Record, out: Path) -> None:
 @contextmanager
 def draft(final: Path) -> Iterator[Path]:
     """Yield the path of a temporary folder, which replaces the final one at the end; delete it after an error."""
-    new, old = (final.with_name(f".{final.name}.{word}") for word in ("new", "old"))
+    new, old = beside(final)
     final.parent.mkdir(parents=True, exist_ok=True)
-    for leftover in (new, old):
-        shutil.rmtree(leftover, ignore_errors=True)
+    refuse_changed(final)
+    delete_leftovers(final)
     try:
         yield new
-        if final.exists():
-            final.rename(old)
-        new.rename(final)
+        # On the disk, before the old one goes: the node may die.
+        for name in sizes_in(new):
+            sync(new / name)
+        if os.path.lexists(final):
+            refuse_changed(final)
+            rename(final, old)
+        rename(new, final)
     finally:
-        for leftover in (new, old):
-            shutil.rmtree(leftover, ignore_errors=True)
+        put_back(final)
+        shutil.rmtree(new, ignore_errors=True)
+    delete_leftovers(final)
+
+
+def beside(final: Path) -> tuple[Path, Path]:
+    """Return where a result is made, and where the one that it replaces waits until the new one stands."""
+    return final.with_name(f".{final.name}.new"), final.with_name(f".{final.name}.old")
+
+
+def rename(folder: Path, target: Path) -> None:
+    try:
+        folder.rename(target)
+    except OSError as error:
+        needs = "a bucket needs a hierarchical namespace or the mount option rename-dir-limit"
+        raise JobError(f"cannot rename {folder} to {target} ({error.strerror}): {needs}") from None
+
+
+def put_back(final: Path) -> None:
+    """Give a result its name again, if a task took it away and ended before the new one had it."""
+    old = beside(final)[1]
+    if os.path.lexists(old) and not os.path.lexists(final):
+        rename(old, final)
+
+
+def refuse_changed(folder: Path) -> None:
+    """Raise JobError if a result to be replaced has a file that its task did not write, or not as it is."""
+    if not os.path.lexists(folder):
+        return
+    record, is_plain = files_of(folder), folder.is_dir() and not folder.is_symlink()
+    found = sizes_in(folder) if is_plain else {folder.name: 0}
+    if names := sorted(name for name, size in found.items() if record.get(name) != size):
+        raise JobError(
+            f"{folder} is not replaced, because somebody has added or changed files in it ({examples(names)}): "
+            "move it away, then run this task again"
+        )
+
+
+def delete_leftovers(final: Path) -> None:
+    """Delete what an earlier task has not finished, and the result that was replaced."""
+    new, old = beside(final)
+    if new.exists():
+        shutil.rmtree(new)
+    refuse_changed(old)
+    if os.path.lexists(old):
+        # By this name nobody takes a part of it for a result.
+        rename(old, new)
+        shutil.rmtree(new)
 
 
 def convert(task: Record) -> Path:
@@ -266,13 +328,16 @@ def convert(task: Record) -> Path:
     except (checkpoints.CheckpointError, OSError) as error:
         # The trainer keeps only the best checkpoints; one converted earlier is still there.
         kept = run_directory / "hf" / f"{prefix}{step}"
+        put_back(kept)
         if not is_good(kept, dtype):
             raise JobError(f"{run_directory}: {error}") from None
         say(f"the checkpoint of step {step} no longer exists; {kept} was converted from it")
         return kept
     final = run_directory / "hf" / f"{prefix}{found.step}"
+    put_back(final)
     about = {**mark(found, task), **dtype}
     if is_good(final, about):
+        delete_leftovers(final)
         say(f"{final} was converted from this checkpoint already")
         return final
     say(f"step {found.step} ({found.format}, {gib(found.bytes)}) to {final}")

@@ -14,6 +14,7 @@ import re
 import shutil
 import sys
 import time
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
 from fnmatch import fnmatch
@@ -28,7 +29,9 @@ from task import run_task
 
 # The same weights for other libraries: skipped if there are weights that the trainers read.
 COPIES = ["original/*", "onnx/*", "openvino/*", "coreml/*", "*.gguf", "*.onnx", "*.h5", "*.msgpack", "*.ot", "*.tflite"]
-TORCH = ["pytorch_model*.bin", "*.pth", "*.pt", "*.ckpt"]
+# Unpickling may run any program. Libraries load weights in this form with care (weights_only), nothing else is needed.
+WEIGHTS = "pytorch_model*.bin"
+PICKLES = ["*.bin", "*.pth", "*.pt", "*.ckpt", "*.pkl", "*.pickle"]
 TRIES, STREAMS = 3, 8
 PAUSE = float(os.environ.get("GRPO_FETCH_PAUSE_SECONDS", "10"))
 MARGIN = 2**28  # records, locks, and what else a file system needs
@@ -51,16 +54,25 @@ def matches(name: str, patterns: list[str]) -> bool:
 
 
 def chosen(names: list[str]) -> list[str]:
-    """Return a model's files without additional copies of its weights."""
+    """Return a model's files without additional copies of its weights, and without pickles that are no weights."""
     safe = [name for name in names if fnmatch(name, "*.safetensors") and not matches(name, COPIES)]
-    out: list[str] = []
     if safe:
-        out = [*COPIES, *TORCH]
-        if not all("consolidated" in name for name in safe):
-            out.append("*consolidated*.safetensors")
-    elif any(fnmatch(name, TORCH[0]) for name in names):
-        out = [*COPIES, *TORCH[1:]]
-    return [name for name in names if not matches(name, out)]
+        more = [] if all("consolidated" in name for name in safe) else ["*consolidated*.safetensors"]
+        return [name for name in names if not matches(name, [*COPIES, *PICKLES, *more])]
+    if any(fnmatch(name, WEIGHTS) for name in names):
+        return [name for name in names if fnmatch(name, WEIGHTS) or not matches(name, [*COPIES, *PICKLES])]
+    return names
+
+
+def warn_of_code(wanted: Wanted, names: Iterable[str]) -> None:
+    """Name the files of a model that are code, or can carry it."""
+    for patterns, what in (
+        (["*.py"], "it has code, which may run in the pods"),
+        (PICKLES, "its weights are pickles, a format that can carry code; prefer safetensors"),
+    ):
+        if found := sorted(name for name in names if matches(name, patterns)):
+            more = f" and {len(found) - 1} more" if found[1:] else ""
+            say(f"warning: {wanted.repository}: {what}: {found[0]}{more}")
 
 
 def network_error(error: BaseException | None) -> bool:
@@ -149,9 +161,10 @@ def complete(wanted: Wanted, record: Record) -> bool:
 
 
 def size_of(path: str) -> int:
+    """Return the size of a file, -1 if there is none; raise OSError where that is unknown: it may be whole."""
     try:
         return os.path.getsize(path)
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError):
         return -1
 
 
@@ -203,7 +216,7 @@ def look_up(wanted: Wanted) -> tuple[str, dict[str, int]]:
     names = chosen(list(sizes)) if wanted.kind == "model" else list(sizes)
     if left := len(sizes) - len(names):
         spared = sum(sizes.values()) - sum(sizes[name] for name in names)
-        say(f"{wanted.repository}: skipped {left} files, which are copies of the weights ({gib(spared)})")
+        say(f"{wanted.repository}: skipped {left} files: copies of the weights, other pickles ({gib(spared)})")
     return info.sha, {name: sizes[name] for name in names}
 
 
@@ -250,9 +263,12 @@ def fetch(wanted: Wanted) -> None:
         fetch_tables.choose(*choice, record["tables"])
     if record != before:
         write_json(path, record)
+    if wanted.kind == "model":
+        warn_of_code(wanted, chosen(list(record["files"])))
     point_refs(wanted, record["commit"])
     if not COMMIT.fullmatch(wanted.revision):
-        say(f"to pin it, set {wanted.where}.revision to {record['commit']} ({wanted.revision} may move)")
+        say(f"to pin it, set {wanted.where}.revision to {record['commit']} ({wanted.revision} may move),")
+        say("and then huggingface.offline.enabled to true: online, the trainers load main")
 
 
 def main(task: Record) -> None:

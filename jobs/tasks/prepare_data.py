@@ -17,7 +17,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from files import read_json, write_atomically, write_json
+from files import read_json, sync, write_atomically, write_json
 from hub_cache import fetched
 from reward_numbers import MONEY, clean, read
 from runtime import JobError, Record, say
@@ -60,7 +60,7 @@ def read_lines(path: str) -> Iterator[Record]:
             if line.strip():
                 try:
                     row = json.loads(line)
-                except ValueError:
+                except (ValueError, RecursionError):
                     row = None
                 if not isinstance(row, dict):
                     raise JobError(f"{path}, line {number}: expected a JSON object on each line")
@@ -127,7 +127,7 @@ def read_rows(files: list[str], entry: Record) -> list[Row]:
 def write_lines(path: str, rows: list[Row]) -> None:
     # NeMo RL v0.4.0 looks up each row's task in a table that has only math; later versions set or ignore the key.
     lines = [{"question": row["question"], "answer": row["answer"], "task_name": "math"} for row in rows]
-    write_atomically(path, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
+    write_atomically(path, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines), "part")
 
 
 def write_parquet(path: str, rows: list[Row], split: str, instruction: str) -> None:
@@ -146,6 +146,7 @@ def write_parquet(path: str, rows: list[Row], split: str, instruction: str) -> N
     )
     draft = f"{path}.part"
     arrow("parquet").write_table(table, draft)
+    sync(draft)
     os.replace(draft, path)
 
 
@@ -197,6 +198,16 @@ def refuse_other(name: str, folder: str, record: Record, request: Record) -> Non
         )
 
 
+def set_changed_aside(folder: str, record: Record) -> None:
+    """Rename the files that have changed since they were prepared: somebody may have edited them."""
+    for part in (record.get("splits") or {}).values():
+        path = os.path.join(folder, part["file"])
+        if (found := digest(path)) not in ("", part["sha256"]):
+            aside = f"{path}.changed-{found[:8]}"
+            os.rename(path, aside)
+            say(f"warning: {path} has changed since it was prepared: it is {aside} now, and is written again")
+
+
 def prepare(name: str, entry: Record, folder: str, ending: str) -> None:
     source, origin = find_source(entry)
     instruction = entry.get("instruction") or INSTRUCTION
@@ -210,9 +221,13 @@ def prepare(name: str, entry: Record, folder: str, ending: str) -> None:
         return
     refuse_other(name, folder, record, request)
     parts = {split: read_rows(files, entry) for split, files in split_files(source, request["subset"]).items()}
-    foreign = [split for split in parts if os.path.lexists(os.path.join(folder, f"{split}.{ending}"))]
-    if foreign and not record:
-        raise JobError(f"{folder}/{foreign[0]}.{ending} exists and was not written by this task: move it away")
+    # A record without splits is of a task that has not ended, and may have written any of them.
+    ours = {part["file"] for part in (record.get("splits") or {}).values()}
+    names = [] if record and not ours else [f"{split}.{ending}" for split in parts]
+    for name in names:
+        if name not in ours and os.path.lexists(os.path.join(folder, name)):
+            raise JobError(f"{folder}/{name} exists and was not written by this task: move it away")
+    set_changed_aside(folder, record)
     # From here on the directory belongs to this task; it is complete when the record names its files.
     write_json(path, {"request": request})
     splits = {split: write_split(folder, split, rows, ending, instruction) for split, rows in parts.items()}

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from postrender import paths, secrets
+from postrender import masking, paths
 from postrender.errors import Location, RenderError, UnreadableError
 from postrender.helm.engines import Engine
 from postrender.types import Json, Path
@@ -200,7 +200,7 @@ def _defaults(chart: str) -> Node:
 def as_text(result: DeadValues) -> str:
     """Format the result as text: a line per value, the place first, and one for all that wait for the same switch."""
     lines = [": ".join(filter(None, row)) for row in rows(result)]
-    return secrets.mask("\n".join(lines) + ("\n" if lines else "") + count(result))
+    return masking.text("\n".join(lines) + ("\n" if lines else "") + count(result))
 
 
 def rows(result: DeadValues) -> list[tuple[str, str, str]]:
@@ -237,7 +237,7 @@ def as_json(result: DeadValues) -> str:
     """Format the result as JSON; `switch` is the path of the boolean that a value waits for, or null."""
     listed = {"nothing": result.nothing, "undecided": result.undecided}
     entries = {name: [_entry(leaf) for leaf in leaves] for name, leaves in listed.items()}
-    return secrets.mask(json.dumps({"tried": result.tried, **entries}, indent=2, ensure_ascii=False) + "\n")
+    return json.dumps(masking.clean({"tried": result.tried, **entries}), indent=2, ensure_ascii=False) + "\n"
 
 
 def _entry(leaf: Leaf) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from postrender import output_file
 from postrender.errors import InputError, Location, RenderError, UnreadableError
 from postrender.finding import Finding
 from postrender.helm.engines import Engine
@@ -148,5 +149,4 @@ def _set_the_clock(folder: str, chart: Chart, asking: Sequence[str]) -> None:
         file = os.path.join(folder, path)
         # Packaged subcharts are not changed.
         if os.path.isfile(file):
-            with open(file, "w", encoding="utf-8") as copy:
-                copy.write(templates.at_another_time(chart.text(path)))
+            output_file.replace(file, templates.at_another_time(chart.text(path)).encode())

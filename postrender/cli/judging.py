@@ -12,7 +12,7 @@ from postrender.cli.command import wrong
 from postrender.cli.options import one_of, output_format
 from postrender.cli.output import Report
 from postrender.cli.rulebook import complete, find_rules, split
-from postrender.errors import InputError, RenderError
+from postrender.errors import GrpoError, InputError, RenderError
 from postrender.finding import SEVERITIES
 from postrender.helm.stack import Stack
 from postrender.lint import refusals
@@ -58,16 +58,23 @@ def kinds(version: str | None) -> Kinds:
     return Kinds(minor)
 
 
+def _with_report(kind: type[GrpoError], report: str) -> GrpoError:
+    """Return an error whose message is a report of findings."""
+    error = kind(report.rstrip("\n"))
+    error.is_report = True
+    return error
+
+
 def refuse_secrets(stack: Stack) -> None:
     """Raise InputError if the values hold a secret: a command that prints them would print it too."""
     if found := [each for each in judge_values(stack.values) if each.rule in _SECRETS]:
-        raise InputError(formats.write(found, "text").rstrip("\n"))
+        raise _with_report(InputError, formats.write(found, "text"))
 
 
 def refuse_unreadable(stack: Stack) -> None:
     """Raise InputError if the values are no stack: sections of a wrong type, no machine, no recipe, no site file."""
     if found := [each for each in judge_values(stack.values) if not can_render([each])]:
-        raise InputError(formats.write(found, "text").rstrip("\n"))
+        raise _with_report(InputError, formats.write(found, "text"))
 
 
 @contextlib.contextmanager
@@ -81,4 +88,4 @@ def explaining(stack: Stack) -> Iterator[None]:
         yield
     except RenderError as error:
         found = refusals.explained(error, stack.values, judge_values(stack.values))
-        raise RenderError(formats.write(found, "text", SEVERITIES[0]).rstrip("\n")) from error
+        raise _with_report(RenderError, formats.write(found, "text", SEVERITIES[0])) from error

@@ -13,7 +13,7 @@ from typing import Final
 
 import click
 
-from postrender import deadline
+from postrender import deadline, output_file
 from postrender.cli import options
 from postrender.cli.command import wrong
 from postrender.cli.judging import explaining
@@ -75,7 +75,7 @@ def _with_options(function: Callable[..., int], *, rights: bool, logs: bool) -> 
     @click.option(
         "--bundle",
         "saved",
-        type=options.FILE,
+        type=options.OUTPUT,
         metavar="FILE",
         help="Also save what was read in FILE, a tar.gz without secrets.",
     )
@@ -115,6 +115,9 @@ def _with_options(function: Callable[..., int], *, rights: bool, logs: bool) -> 
                     return expected.render(stack, engine, cluster.namespace)
 
             return cluster, stack.name, render
+
+        if saved:
+            output_file.refuse(saved, mark=bundle.MARK, inputs=options.inputs())
 
         def ask() -> Evidence:
             until = functools.partial(deadline.after, time.monotonic())

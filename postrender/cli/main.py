@@ -17,6 +17,7 @@ from postrender import textfile
 from postrender.cli import commands, output
 from postrender.cli.command import CommandGroup, from_click
 from postrender.errors import EXIT_CANNOT_RUN, EXIT_CLEAN, EXIT_INTERRUPTED, EXIT_UNREAD, NO_MEMORY, GrpoError
+from postrender.terminal import visible
 
 _COMPLETE = "_GRPO_COMPLETE"
 _OF_OUTPUT = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
@@ -36,6 +37,16 @@ To complete commands, options and values with the Tab key, add one line to the s
 """
 
 
+# What the commands of each package are for.
+_HEADINGS = {
+    "stack": "Write and render a stack",
+    "judge": "Before the run: will it run, does it fit, what does it cost",
+    "cluster": "In the cluster: what is there, what waits, and why",
+    "run": "During and after the run: is it alive, does it learn, why did it stop",
+    "commands": "Other",
+}
+
+
 class Commands(CommandGroup):
     """Find each command in a module below `postrender.cli.commands`, and import the module when it is needed."""
 
@@ -50,6 +61,20 @@ class Commands(CommandGroup):
             return None
         found = getattr(importlib.import_module(module), cmd_name.replace("-", "_"))
         return found if isinstance(found, click.Command) else None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands below what their package is for, in the order in which people need them."""
+        modules = _modules()
+        for package, heading in _HEADINGS.items():
+            found = [name for name, module in modules.items() if module.split(".")[-2] == package]
+            rows = [(name, self._summary(ctx, name)) for name in sorted(found)]
+            with formatter.section(heading):
+                formatter.write_dl(rows)
+
+    def _summary(self, ctx: click.Context, name: str) -> str:
+        command = self.get_command(ctx, name)
+        # click cuts a sentence that is longer than a line.
+        return command.get_short_help_str(limit=1000) if command else ""
 
 
 def _modules() -> dict[str, str]:
@@ -126,9 +151,15 @@ def main(words: list[str] | None = None) -> int:
         # Manifests are UTF-8 whatever the locale is.
         getattr(stream, "reconfigure", lambda **_: None)(encoding="utf-8", errors="backslashreplace")
     textfile.forget()
+    with visible.streams():
+        return _written(sys.argv[1:] if words is None else words)
+
+
+def _written(words: list[str]) -> int:
+    """Run one command, write its output, and return its exit code."""
     code = EXIT_UNREAD
     try:
-        code = _run(sys.argv[1:] if words is None else words)
+        code = _run(words)
         sys.stdout.flush()
         sys.stderr.flush()
     except BrokenPipeError:

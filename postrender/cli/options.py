@@ -9,11 +9,10 @@ from typing import Any, cast
 
 import click
 
-from postrender import paths, spelling
+from postrender import paths
 from postrender.cli.command import wrong
-from postrender.errors import UsageError
 from postrender.helm.stack import Stack
-from postrender.values import set_arguments
+from postrender.values import machine_names, set_arguments
 from postrender.values.set_arguments import Argument
 
 Function = Callable[..., Any]
@@ -22,6 +21,7 @@ Complete = Callable[[click.Context, click.Parameter, str], list[Any]]
 
 # The code that reads a file reports a missing or unreadable one, with a fix.
 FILE = click.Path(readable=False)
+OUTPUT = click.Path(readable=False)
 _VERSION = re.compile(r"v?\d+\.\d+(\.\d+)?([-+][\w.+-]*)?")
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
@@ -29,6 +29,13 @@ _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 def is_name(text: str) -> bool:
     """Say whether a text can be the name of an object, a namespace or a release."""
     return _NAME.fullmatch(text) is not None
+
+
+def inputs() -> list[str]:
+    """Return the files that the options and arguments of the current command name, without what it writes."""
+    context = click.get_current_context()
+    given = [context.params.get(each.name or "") for each in context.command.params if each.type is FILE]
+    return [path for each in given for path in ([each] if isinstance(each, str) else each or ())]
 
 
 def called(param: click.Parameter) -> str:
@@ -115,20 +122,9 @@ def set_values(function: Function) -> Function:
     return command
 
 
-def refuse_machine(name: str) -> None:
-    """Raise UsageError if no accelerator profile has a name; suggest one only if no other machine can be meant."""
-    try:
-        paths.accelerator(name)
-    except UsageError as error:
-        meant = spelling.meant(name, paths.accelerators(), is_value=True)
-        raise UsageError(error.message, fix=f"did you mean {meant}?" if meant else error.fix) from error
-
-
 def _machine(ctx: click.Context, param: click.Parameter, value: Sequence[str]) -> str | None:
     name = _only_one(ctx, param, value)
-    if name is not None:
-        refuse_machine(name)
-    return name
+    return None if name is None else machine_names.profile(name)
 
 
 def _accelerator(*spellings: str) -> Callable[[Function], Function]:
@@ -139,7 +135,7 @@ def _accelerator(*spellings: str) -> Callable[[Function], Function]:
         callback=_machine,
         metavar="NAME",
         shell_complete=completing(paths.accelerators),
-        help="Put the profile of this accelerator before the files.",
+        help="Put the profile of this machine before the files: its name, or the cloud's, such as p5en.",
     )
 
 
@@ -182,7 +178,7 @@ def stack_files(files: Sequence[str], accelerator: str | None) -> list[str]:
     if not files and accelerator is None:
         path = click.get_current_context().command_path
         raise wrong(
-            "no values file is given", fix=f"{path} -f values/accelerators/b200.yaml -f RECIPE.yaml -f SITE.yaml"
+            "no values file is given", fix=f"{path} -f values/accelerators/NAME.yaml -f RECIPE.yaml -f SITE.yaml"
         )
     for name in files:
         if "," in name:

@@ -13,14 +13,14 @@ from rich.table import Table
 from rich.text import Text
 from rich.theme import Theme
 
-from postrender import secrets
+from postrender import masking
 from postrender.errors import EXIT_CLEAN, EXIT_FINDINGS, GrpoError, InstallationError, Location, UsageError
 from postrender.finding import Finding, is_at_least
 from postrender.report import formats
 from postrender.report import text as report_text
-from postrender.terminal import console
+from postrender.terminal import console, visible
 
-_NOTHING: Final = "Nothing that it concerns has been judged."
+NOTHING_JUDGED: Final = "Nothing that it concerns has been judged."
 _THEME: Final = Theme(
     {
         "grpo.place": "bold",
@@ -70,6 +70,17 @@ def write(text: str) -> None:
     _write(text, sys.stdout)
 
 
+def write_lines(lines: Iterable[str]) -> None:
+    """Write the lines of a command for people to stdout, without secrets."""
+    # A secret may stand in several lines, of one text or of several.
+    sys.stdout.write(masking.text(visible.lines(map(masking.text, lines))))
+
+
+def write_document(text: str) -> None:
+    """Write what another program reads to stdout, each character as it is; on a terminal it is made visible."""
+    (sys.stdout if sys.stdout.isatty() else visible.exact(sys.stdout)).write(text)
+
+
 def _write(text: str, stream: TextIO) -> None:
     if not console.is_watched(stream):
         stream.write(text)
@@ -98,15 +109,16 @@ def write_table(
 
 def _cell(text: str) -> Text:
     style = {"error": "grpo.error", "warning": "grpo.warning", "info": "grpo.info", "yes": "grpo.yes", "no": "grpo.no"}
-    return Text(report_text.visible(secrets.mask(text)), style.get(text, ""), overflow="fold")
+    return Text(masking.text(text), style.get(text, ""), overflow="fold")
 
 
 def complain(error: GrpoError) -> None:
     """Print an error with its line of the file; mask secrets in both."""
     place = f"{error.at}: " if error.at else ""
-    fix = f"  fix: {error.fix}\n" if error.fix else ""
+    fix = visible.lines([f"  fix: {error.fix}"]) if error.fix else ""
     source = report_text.excerpt(error.at) if error.at and not error.secret else ""
-    _write(report_text.visible(secrets.mask(f"{place}{error.message}\n{source}{fix}")), sys.stderr)
+    message = f"{error.message}\n" if error.is_report else visible.lines([place + error.message])
+    _write(masking.text(f"{message}{source}{fix}"), sys.stderr)
 
 
 class Report:
@@ -129,18 +141,18 @@ class Report:
         """Return the selected findings."""
         return [finding for finding in findings if self._selected is None or finding.rule in self._selected]
 
-    def tell(self, error: GrpoError, place: str, findings: Sequence[Finding] = ()) -> None:
+    def tell(
+        self, error: GrpoError, place: str, findings: Sequence[Finding] = (), *, why: str = NOTHING_JUDGED
+    ) -> None:
         """Print what was found before an error ended the command; in machine formats the error is a finding too.
 
         An empty report would look like a clean one, or like none. A wrong command line is no finding in any file.
-        `place` stands for an error that names none.
+        `place` stands for an error that names none; `why` says what it left without a judgement.
         """
         told = list(findings)
         if self._form != "text" and not isinstance(error, (UsageError, InstallationError)):
             at, fix = error.at or Location(place), error.fix or "mend what it names"
-            told.append(
-                Finding(error.message, at, rule="checks/could-not-run", why=_NOTHING, fix=fix, secret=error.secret)
-            )
+            told.append(Finding(error.message, at, rule="checks/could-not-run", why=why, fix=fix, secret=error.secret))
         if told:
             self.deliver(told)
 
@@ -150,6 +162,9 @@ class Report:
         try:
             if self._form == "text":
                 write(text)
+            elif self._form == "github":
+                # These commands are ours; the text in them is escaped.
+                visible.exact(sys.stdout).write(text)
             else:
                 sys.stdout.write(text)
         except BrokenPipeError:

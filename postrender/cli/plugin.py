@@ -11,7 +11,7 @@ import shlex
 import sys
 
 import postrender
-from postrender import __version__, textfile
+from postrender import __version__, output_file
 from postrender.errors import InstallationError, OutputError, OutputRefusedError, UsageError
 
 NAME = "grpo-post-render"
@@ -126,9 +126,7 @@ def make(directory: str) -> bool:
             os.unlink(folder)
         os.makedirs(folder, exist_ok=True)
         written = [
-            textfile.write_if_changed(
-                os.path.join(folder, name), os.fsencode(text), os.path.join(folder, f".{name}.{os.getpid()}")
-            )
+            output_file.replace_if_changed(os.path.join(folder, name), os.fsencode(text))
             for name, text in files(sys.executable, _root()).items()
         ]
     except OSError as error:

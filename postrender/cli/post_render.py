@@ -10,7 +10,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any, TextIO
 
-from postrender import secrets
+from postrender import masking, output_file
 from postrender.cli import post_render_options
 from postrender.cli.post_render_options import FIX, NAME, Settings
 from postrender.errors import (
@@ -26,7 +26,7 @@ from postrender.errors import (
     UsageError,
 )
 from postrender.pipeline import Pipeline
-from postrender.report import text as report_text
+from postrender.terminal import visible
 from postrender.wiring import apply, inputs
 from postrender.wiring.plan import Wiring
 from postrender.yaml import stream
@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from postrender.finding import Finding
     from postrender.pipeline import Result
 
+# With what a report begins.
+_MARK = f'{{\n  "annotation": "{apply.STAMP}",\n'.encode()
+
 
 def _process(settings: Settings, data: bytes) -> Result:
     settings = post_render_options.configure(settings, data)
@@ -44,7 +47,7 @@ def _process(settings: Settings, data: bytes) -> Result:
     if not settings.values:
         raise UsageError(
             "no values files: they say what the pods need",
-            fix="give --values values/accelerators/b200.yaml --values site.yaml, or the paths in GRPO_VALUES",
+            fix="give --values values/accelerators/NAME.yaml --values site.yaml, or the paths in GRPO_VALUES",
         )
     templates: dict[str, tuple[str, ...]] = {}
     for kind, path in settings.templates:
@@ -54,6 +57,7 @@ def _process(settings: Settings, data: bytes) -> Result:
         select=frozenset(settings.select),
         templates=templates,
         init_containers=settings.init_containers,
+        allow_unwired=settings.allow_unwired,
     )
     wiring = Wiring(inputs.load(settings.values))
     return Pipeline(data, wiring, options, gate=not settings.no_gate).run()
@@ -82,17 +86,9 @@ def _report(result: Result) -> dict[str, Any]:
     return {"annotation": apply.STAMP, "objects": wired, "added": added, "refused": refusals}
 
 
-def _write_report(path: str, report: dict[str, Any]) -> None:
-    try:
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(secrets.mask(json.dumps(report, indent=2, ensure_ascii=False)) + "\n")
-    except OSError as error:
-        raise OutputError(f"{path}: cannot be written: {error.strerror}", fix="check the path of --report") from error
-
-
 def _complain(lines: Sequence[str], code: int) -> int:
     """Report why the stream was refused, where the user of this Helm version sees it; return the exit code."""
-    message = report_text.visible(secrets.mask("\n".join(lines))) + "\n"
+    message = visible.text(masking.text(visible.lines(lines)))
     sys.stderr.write(message)
     # Other plugins that run Helm set their own name here.
     if os.environ.get("HELM_PLUGIN_NAME") != NAME:
@@ -112,12 +108,11 @@ def _refuse(refusals: Sequence[Finding]) -> int:
 
 
 def _report_skipped(result: Result) -> None:
-    """Report the pods with GPUs that were not wired; Helm discards this, a pipe shows it."""
+    """Report the pods with GPUs that were not wired; Helm discards this, and shows their annotation."""
     for document, each in result.wired:
-        for skipped in each.skipped:
-            if skipped["pod"] != apply.ALL:
-                what = f"{each.kind} {each.name}: {skipped['pod'] or 'the pod'} {skipped['reason']}: not wired"
-                sys.stderr.write(f"{NAME}: {document.name}: {what}\n")
+        for _, reason in each.unwired():
+            what = f"{each.kind} {each.name}: {reason}: not wired"
+            sys.stderr.write(visible.lines([f"{NAME}: {document.name}: {what}"]))
 
 
 def _run(words: Sequence[str]) -> int:
@@ -133,9 +128,8 @@ def _run(words: Sequence[str]) -> int:
         raise InputError(f"the stream is larger than {limit} MiB", fix="render one chart at a time")
     result = _process(settings, data)
     if settings.report:
-        if os.path.realpath(settings.report) in map(os.path.realpath, settings.values):
-            raise UsageError(f"--report {settings.report} is a values file", fix="give another path")
-        _write_report(settings.report, _report(result))
+        report = json.dumps(masking.clean(_report(result)), indent=2, ensure_ascii=False) + "\n"
+        output_file.write(settings.report, report.encode(), mark=_MARK, inputs=settings.values)
     if result.refusals:
         return _refuse(result.refusals)
     _report_skipped(result)
@@ -165,15 +159,16 @@ def main(words: list[str] | None = None) -> int:
     if sys.stdout is None:
         sys.stderr.write(f"{NAME}: cannot write: stdout is closed\n")
         return EXIT_CANNOT_RUN
-    try:
-        code = _guarded(sys.argv[1:] if words is None else words)
-        sys.stdout.flush()
-        sys.stderr.flush()
-    except OSError:
-        _discard(sys.stdout)
-        _discard(sys.stderr)
-        return EXIT_CANNOT_RUN
-    return code
+    with visible.streams():
+        try:
+            code = _guarded(sys.argv[1:] if words is None else words)
+            sys.stdout.flush()
+            sys.stderr.flush()
+        except OSError:
+            _discard(sys.stdout)
+            _discard(sys.stderr)
+            return EXIT_CANNOT_RUN
+        return code
 
 
 def _guarded(words: Sequence[str]) -> int:
@@ -182,9 +177,11 @@ def _guarded(words: Sequence[str]) -> int:
         return _run(words)
     except GrpoError as error:
         # The message was written for commands with other options.
-        lines = f"{NAME}: {error}".replace(
-            "check the path", "check the path after --values, or in GRPO_VALUES"
-        ).splitlines()
+        lines = [f"{NAME}: {f'{error.at}: ' if error.at else ''}{error.message}", f"  fix: {error.fix}"]
+        lines = [
+            line.replace("check the path", "check the path after --values, or in GRPO_VALUES")
+            for line in (lines if error.fix else lines[:1])
+        ]
         return _complain(lines, EXIT_USAGE if error.exit_code == EXIT_USAGE else EXIT_CANNOT_RUN)
     except OSError as error:
         return _complain([f"{NAME}: {error}"], EXIT_CANNOT_RUN)

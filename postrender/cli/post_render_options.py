@@ -21,8 +21,10 @@ helm install ... --post-renderer {NAME} --post-renderer-args --values --post-ren
 _DESCRIPTION = """\
 Wire the pods of a rendered stream of any chart from the values files of a stack: network interfaces, NCCL settings,
 driver folders, shared memory, node placement, secrets by reference. A pod is wired if it takes all GPUs of a node of
-the profile; pods of a Ray cluster get the secrets. Every other document passes byte for byte. A stream that is unsafe
-to install is refused: nothing is written to stdout, and the reasons go to stderr.
+the profile; the other pods of a Ray cluster get the secrets. Every other document passes byte for byte. A stream that
+is unsafe to install is refused: nothing is written to stdout, and the reasons go to stderr. A stream with GPUs of which
+no pod is wired is refused, too. Where only some are wired, stderr and the annotation grpo-charts/not-wired of each
+object name the others and the reasons; Helm shows only the annotation.
 
 An object with the annotation grpo-charts/wiring: skip is not changed."""
 _EPILOG = """\
@@ -48,6 +50,7 @@ class Settings(argparse.Namespace):
     select: list[tuple[str, str]]
     templates: list[tuple[str, str]]
     no_gate: bool
+    allow_unwired: bool
     init_containers: bool
 
 
@@ -128,6 +131,7 @@ def _parser() -> argparse.ArgumentParser:
         help="path of the pod template in another kind: MPIJob=spec.mpiReplicaSpecs.*.template",
     )
     add("--init-containers", action="store_true", help="also give the secrets to init containers")
+    add("--allow-unwired", action="store_true", help="also pass on a stream of which no pod with GPUs is wired")
     add("--no-gate", action="store_true", help="wire without judging the stream")
     add("--report", metavar="FILE", default="", help="write what was wired, skipped and refused as JSON")
     return parser
@@ -157,7 +161,7 @@ def _template(value: str) -> tuple[str, str]:
 def _words(spec: dict[str, Any]) -> Iterator[str]:
     """Yield a function's configuration as command line options."""
     for option, value in spec.items():
-        if option in ("no-gate", "init-containers"):
+        if option in ("allow-unwired", "init-containers", "no-gate"):
             if not isinstance(value, bool):
                 raise UsageError(f"functionConfig.spec.{option}: expected true or false", fix=FIX)
             if value:

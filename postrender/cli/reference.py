@@ -50,7 +50,7 @@ def _instead(key: str, known: Sequence[str]) -> str:
 
 def _source() -> dict[str, Any]:
     """Return the schema of the chart that reads every section."""
-    return read_schema(paths.schema("grpo-job")).source()
+    return read_schema(paths.schema("grpo-job")).source
 
 
 def _listed(root: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import click
 
+from postrender import textfile
 from postrender.cli import options
 from postrender.cli.command import wrong
 from postrender.errors import EXIT_CANNOT_RUN, EXIT_FINDINGS, UsageError
@@ -113,6 +114,8 @@ def ask(program: str, run: Run, arguments: Sequence[str]) -> kubectl.Outcome:
     """
     directory, head = run.place()
     words = [directory, *arguments]
+    if head is None:
+        textfile.refuse_outside(directory)
     if run.show_commands:
         return kubectl.Outcome(0, f"{kubectl.shell(program, words, head)}\n", "")
     done = kubectl.run(program, words, head)

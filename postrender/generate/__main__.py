@@ -11,6 +11,7 @@ from pathlib import Path
 # Used directly for its RE2-like regex engine, which postrender.schema does not expose.
 import jsonschema_rs
 
+from postrender.errors import RenderError
 from postrender.generate import curves, facts, kinds, programs, reference, schemas, sources, tutorial
 from postrender.generate.blocks import pages
 from postrender.generate.blocks.texts import Facts
@@ -19,7 +20,7 @@ from postrender.manifests.schemas import DEFAULT, of_version
 
 
 def outputs(root: Path) -> dict[str, str]:
-    """Return the text of each generated file by its path below the repository root.
+    """Return the text of each generated file by its path below the repository root, but those of `rendered`.
 
     Raises SourceError for sources with errors.
     """
@@ -44,10 +45,14 @@ def outputs(root: Path) -> dict[str, str]:
     out["charts/grpo-job/files/provisional.json"] = facts.lines_json(facts.provisional(root))
     out |= programs.render(root)
     out |= curves.render(root)
-    defaults = reference.defaults(tree, "grpo-job")
-    out[tutorial.PAGE] = tutorial.page(root, defaults)
-    out |= pages.render(Facts(root, defaults))
+    out |= pages.render(Facts(root, reference.defaults(tree, "grpo-job")))
     return out
+
+
+def rendered(root: Path) -> dict[str, str]:
+    """Return the text of what is generated from rendered charts, which must be written before; raise RenderError."""
+    defaults = reference.defaults(sources.load(root), "grpo-job")
+    return {name: tutorial.page(root, defaults, name=name) for name in tutorial.TEMPLATES}
 
 
 def text(schema: Schema) -> str:
@@ -78,21 +83,34 @@ def left_over(root: Path, texts: Mapping[str, str]) -> list[str]:
     return sorted(path for each in files if (path := each.relative_to(root).as_posix()) not in texts)
 
 
+def write(root: Path, texts: Mapping[str, str], changed: Sequence[str]) -> None:
+    """Write the texts of these paths below the repository root."""
+    for path in changed:
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(texts[path], encoding="utf-8")
+
+
 def main(argv: Sequence[str] | None = None, root: Path = ROOT) -> int:
     """Run the command line; exit status 0, 1 for stale files, 2 for sources with errors or a wrong command line."""
     parser = argparse.ArgumentParser(prog=COMMAND, description="write every generated file")
     parser.add_argument("--check", action="store_true", help="write nothing; list stale files and exit 1")
     options = parser.parse_args(argv)
+    changed: list[str] = []
+    gone: list[str] = []
     try:
-        texts = outputs(root)
-    except SourceError as error:
-        print(error, file=sys.stderr)
-        return error.exit_code
-    changed, gone = stale(root, texts), left_over(root, texts)
+        for made in (outputs, rendered):
+            texts = made(root)
+            new = stale(root, texts)
+            changed += new
+            gone += left_over(root, texts) if made is outputs else []
+            if not options.check:
+                write(root, texts, new)
+    except (SourceError, RenderError) as error:
+        # Charts that are stale may refuse values that are right.
+        if not (options.check and changed):
+            print(error, file=sys.stderr)
+            return error.exit_code
     if not options.check:
-        for path in changed:
-            (root / path).parent.mkdir(parents=True, exist_ok=True)
-            (root / path).write_text(texts[path], encoding="utf-8")
         for path in gone:
             (root / path).unlink()
     elif changed or gone:

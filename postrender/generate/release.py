@@ -19,6 +19,8 @@ from postrender import __version__, paths
 from postrender.helm.engines import Embedded
 
 CHARTS = ("common", *paths.LAYERS)
+# What the wheel installs, at the versions of tools/release/runtime.txt.
+SBOM = "grpo-charts.cdx.json"
 
 
 def package(destination: Path) -> list[Path]:
@@ -49,7 +51,7 @@ def problems(tag: str, dist: Path, root: Path) -> list[str]:
     version = tag[1:]
     versions = {"postrender/__init__.py": __version__, **_chart_versions(root)}
     found = [f"{place} says {each}, the tag says {version}" for place, each in versions.items() if each != version]
-    expected = {f"{layer}-{version}.tgz" for layer in paths.LAYERS} | {f"grpo_charts-{version}-py3-none-any.whl"}
+    expected = {f"{layer}-{version}.tgz" for layer in paths.LAYERS} | {f"grpo_charts-{version}-py3-none-any.whl", SBOM}
     present = {path.name for path in dist.iterdir()} if dist.is_dir() else set()
     found += [f"{dist} lacks {name}: make dist" for name in sorted(expected - present)]
     found += [f"{dist} holds {name}, which is not of this version" for name in sorted(present - expected)]

@@ -1,13 +1,12 @@
 """Assemble the pages of the documentation site: `python -m postrender.generate.site FOLDER`.
 
-The folder mirrors the repository, so that a link between two pages works in both. It generates a page for each
-rule from the rule and its fixtures, the tables of all rules, a page for each section of the values, and the tables of
-profiles and recipes. `make docs` builds the site from the folder.
+The folder mirrors the repository, so that a link between two pages works in both. It generates a page for each rule
+from the rule and its fixtures, the tables of all rules, and a page for each section of the values. `make docs` builds
+the site from the folder.
 """
 
 from __future__ import annotations
 
-import itertools
 import re
 import shutil
 import sys
@@ -26,15 +25,17 @@ from postrender.values import merge
 from postrender.yaml import reader
 
 # Pages in the repository and pictures on them, by pattern, and folders with files that they link to.
-PAGES = ("docs/**/*.md", "charts/*/README.md", "CONTRIBUTING.md", "CHANGELOG.md")
+PAGES = ("docs/**/*.md", "charts/*/README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")
 PICTURES = ("docs/**/*.png", "docs/**/*.svg")
 LINKED = ("examples", "schemas", "values")
-_MENU = {
+_MENU: dict[str, tuple[str, ...]] = {
     "Start": ("docs/README", "docs/tutorial", "docs/recipes", "docs/options", "docs/glossary"),
-    "How to": ("docs/howto/*", "docs/gitops"),
+    # The order of docs/README.md.
+    "How to": (),
     "Reference": ("docs/values", "docs/rules"),
-    "Project": ("CONTRIBUTING", "CHANGELOG"),
+    "Project": ("CONTRIBUTING", "SECURITY", "CHANGELOG"),
 }
+_HOW_TO = re.compile(r"^\| \[[^\]]+\]\((howto/[\w-]+|gitops)\.md\)", re.MULTILINE)
 # The machines of the table of verdicts.
 _MACHINES = ("b200", "h200")
 _VERDICTS = (
@@ -49,7 +50,7 @@ _READING = (
     " none can be ignored. `grpo rules ID` explains one."
 )
 # The first line of a fixture names the files below it.
-_LINT = re.compile(r"# lint: (\S+) (\S+)(?: (\S+))?$")
+_LINT = re.compile(r"# lint: (\S+)(?: (\S+))?(?: (\S+))?$")
 _WIRING = re.compile(r"# values: (\S+)(?: (\{.*\}))?$")
 
 
@@ -63,9 +64,10 @@ def pages(root: Path) -> dict[str, str]:
     values = reference.pages(sources.load(root))
     written["docs/values.md"] += "\n" + _menu("", (path.removeprefix("docs/").removesuffix(".md") for path in values))
     written["docs/rules.md"] += "\n" + rule_tables()
-    written["docs/recipes.md"] += "\n" + file_tables(root) + "\n" + verdicts(root)
+    written["docs/recipes.md"] += "\n" + verdicts(root)
+    menu = {**_MENU, "How to": tuple(f"docs/{page}" for page in _HOW_TO.findall(written["docs/README.md"]))}
     charts = tuple(path.removesuffix(".md") for path in written if path.startswith("charts/"))
-    menus = "\n".join(_menu(caption, entries) for caption, entries in [*_MENU.items(), ("Charts", charts)] if entries)
+    menus = "\n".join(_menu(caption, entries) for caption, entries in [*menu.items(), ("Charts", charts)] if entries)
     readme = (root / "README.md").read_text("utf-8")
     return {"index.md": f"{readme}\n{menus}", **written, **values, **rule_pages(root)}
 
@@ -101,19 +103,6 @@ def rule_tables() -> str:
     return "\n".join(lines) + "\n"
 
 
-def file_tables(root: Path) -> str:
-    """Return a table of the accelerator profiles and one of the recipes, with links that are relative to docs/."""
-    lines = []
-    for title, folder in (("All profiles", "values/accelerators"), ("All recipes", "values/recipes")):
-        lines.append(f"## {title}\n\n| file | for |\n|---|---|")
-        lines += [
-            f"| [{path.stem}](../{folder}/{path.name}) | {prose(_first_sentence(path))} |"
-            for path in sorted((root / folder).glob("*.yaml"))
-        ]
-        lines.append("")
-    return "\n".join(lines)
-
-
 def verdicts(root: Path) -> str:
     """Return a table of what `grpo plan` says about every recipe on the machines that most have."""
     lines = [
@@ -138,13 +127,6 @@ def _verdict(profile: Path, recipe: Path) -> str:
     phases = [each.phase for each in found.phases if each.phase.name != GENERATION]
     share = max(phase.peak.share(phase.usable) for phase in phases)
     return f"{found.verdict}, {share:.0%} of a GPU; node memory {host.verdict(found.setup)}"
-
-
-def _first_sentence(path: Path) -> str:
-    """Return the first sentence of the comment below a values file's first line, which names its schema."""
-    comment = itertools.takewhile(lambda line: line.startswith("#"), path.read_text("utf-8").splitlines()[1:])
-    text = " ".join(line.removeprefix("#").strip() for line in comment)
-    return text.partition(". ")[0].removesuffix(".")
 
 
 def _rule_page(rule: Rule, fixtures: Path) -> str:
@@ -179,7 +161,7 @@ def _files_below(first: str) -> str:
     """Describe the files that the first line of a fixture names; return an empty text if it names none."""
     if found := _LINT.match(first):
         profile, recipe, framework = found.groups()
-        files = [f"accelerators/{profile}.yaml", f"recipes/{recipe}.yaml"]
+        files = [f"accelerators/{profile}.yaml", *([f"recipes/{recipe}.yaml"] if recipe else [])]
         files += [f"frameworks/{framework}.yaml"] if framework else []
         return f"As the last file, after {', '.join(f'`values/{each}`' for each in (*files, 'examples/site.yaml'))}:"
     if found := _WIRING.match(first):

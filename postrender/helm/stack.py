@@ -21,12 +21,13 @@ _RELEASE = re.compile("[a-z0-9]([-a-z0-9]{0,51}[a-z0-9])?")
 
 
 def installs_network(sections: Mapping[str, Any]) -> bool:
-    """Return whether the chart network has objects for a stack: networks of GKE, or the RDMA plugin of the nodes.
+    """Return whether the chart network has objects for a stack: networks of GKE, an installer, a policy for pods.
 
     `sections` are values over the defaults of the charts.
     """
     network = mapping(sections.get("network"))
-    return network.get("mode") == "multiNetwork" or bool(mapping(network.get("rdmaInstaller")).get("enabled"))
+    options = (mapping(network.get(name)) for name in ("rdmaInstaller", "podPolicy"))
+    return network.get("mode") == "multiNetwork" or any(each.get("enabled") for each in options)
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,10 @@ class Stack:
         named = self.values.get("job.name" if job else "stack.name")
         name = "-".join(str(part) for part in (named, None if task == "train" else task, _SUFFIX.get(layer)) if part)
         return name if named and _RELEASE.fullmatch(name) else layer
+
+    def objects(self, engine: Engine, layers: Sequence[str], namespace: str) -> dict[str, list[dict[str, Any]]]:
+        """Return the objects of some layers, by layer; raise as `render` does."""
+        return {layer: [*self.render(engine, layer, namespace=namespace).documents] for layer in layers}
 
     def render(
         self,

@@ -16,9 +16,17 @@ import tempfile
 from collections.abc import Iterator
 from typing import Any, TextIO
 
+from postrender import output_file
 from postrender.types import Untyped
 from postrender.values.merge import overlay
 
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None  # type: ignore[assignment]
+
+# Of addresses, of which Go reserves more than it uses. The largest values file that is read (8 MiB) needs less.
+_MEMORY = 6 * 1024**3
 _DOCUMENT = re.compile(r"^---\n(?=# Source: )", re.MULTILINE)
 # The library does not render hooks. With another annotation they are ordinary objects; this name has the same position
 # among sorted annotations as the real one.
@@ -56,8 +64,8 @@ def _copy(source: str, target: str) -> None:
         for name in os.listdir(source):
             _copy(os.path.join(source, name), os.path.join(target, name))
     else:
-        with open(source, "rb") as file, open(target, "wb") as copy:
-            copy.write(file.read().replace(_HOOK.encode(), _ASIDE.encode()))
+        with open(source, "rb") as file:
+            output_file.create(target, file.read().replace(_HOOK.encode(), _ASIDE.encode()))
 
 
 @contextlib.contextmanager
@@ -130,9 +138,19 @@ def _answer(helm: Untyped, request: dict[str, Any]) -> dict[str, Any]:
     return _render(helm, request)
 
 
+def _limit_memory() -> None:
+    """End this process, and not the machine, where a template counts to a hundred million."""
+    if resource is not None:
+        _, most = resource.getrlimit(resource.RLIMIT_AS)
+        bound = _MEMORY if most == resource.RLIM_INFINITY else min(_MEMORY, most)
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_AS, (bound, most))
+
+
 def main() -> int:
     """Print the embedded Helm's version, then answer requests until stdin ends."""
     answers = _private_stdout()
+    _limit_memory()
     # Import here: output of the library while it loads must not mix with the answers.
     import helm_python as helm  # noqa: PLC0415
 

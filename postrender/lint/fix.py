@@ -6,14 +6,12 @@ import difflib
 import os
 import stat
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 
-from postrender import paths, secrets, textfile
+from postrender import masking, output_file, paths, textfile
 from postrender.errors import InputError, OutputError, UsageError
 from postrender.finding import Finding, NewName
 from postrender.lint import values_editor
-from postrender.report import text as report_text
 from postrender.types import Json, Path
 from postrender.values import set_arguments
 from postrender.values.merge import Values
@@ -141,7 +139,7 @@ def _last_names(edit: tuple[Path, tuple[Json | NewName, str]]) -> tuple[bool, in
 
 
 def _print(text: str) -> None:
-    sys.stderr.write(report_text.visible(secrets.mask(text)))
+    sys.stderr.write(masking.text(text))
 
 
 def _diff(file: str, old: bytes, new: bytes) -> Iterator[str]:
@@ -171,19 +169,10 @@ def _refuse_read_only(file: str) -> None:
 def _write(file: str, old: bytes, new: bytes) -> None:
     """Replace a file atomically: a reader sees the old or the new text."""
     target = os.path.realpath(file)
-    temporary = ""
     try:
-        with tempfile.NamedTemporaryFile(dir=os.path.dirname(target), prefix=".grpo-", delete=False) as stream:
-            temporary = stream.name
-            stream.write(new)
-        os.chmod(temporary, stat.S_IMODE(os.stat(target).st_mode))
         with open(target, "rb") as stream:
             if stream.read() != old:
                 raise OutputError(f"{file}: was changed meanwhile, so it was not written", fix="run the command again")
-        os.replace(temporary, target)
-        temporary = ""
+        output_file.replace(target, new)
     except OSError as error:
         raise OutputError(f"{file}: cannot be written and is unchanged: {error.strerror}") from error
-    finally:
-        if temporary:
-            os.unlink(temporary)

@@ -11,7 +11,7 @@ from typing import Any
 from postrender import paths, secrets, textfile
 from postrender.errors import Location
 from postrender.finding import Finding
-from postrender.lint import file_order, ignores, overlay_conflicts, placeholders, refined
+from postrender.lint import file_order, ignores, overlay_conflicts, placeholders, refined, removals
 from postrender.lint.locate import ValueLocator
 from postrender.lint.messages import Explainer
 from postrender.rules import registry
@@ -20,7 +20,7 @@ from postrender.rules.values.define import whole
 from postrender.rules.values.judge import judge_run
 from postrender.schema import Problem, read_schema
 from postrender.types import Path
-from postrender.values import catalogue, merge, mutations
+from postrender.values import catalogue, images, merge, mutations
 from postrender.values.config import Effective
 from postrender.values.merge import Values
 from postrender.values.mutations import dotted
@@ -43,6 +43,7 @@ _HARMLESS = frozenset(
         "covered-by-overlay",
         "file-order",
         "placeholder",
+        "removes-nothing",
     )
 )
 
@@ -61,6 +62,7 @@ def judge_values(merged: Values) -> list[Finding]:
         *overlay_conflicts.findings(merged),
         *file_order.findings(merged),
         *placeholders.findings(merged),
+        *removals.findings(merged),
         *_schema(merged),
     ]
     if can_render(found):
@@ -165,19 +167,21 @@ def _accelerator(merged: Values) -> Iterator[Finding]:
         )
 
 
-def _has_recipe(merged: Values) -> bool:
+def has_recipe(merged: Values) -> bool:
+    """Return whether values say what is trained, in which image."""
     # A site file may name an image and change the configuration too, but does not say what is in the image.
     return any(merged.node(path) for path in (("job", "version"), ("images", "training", "rayVersion")))
 
 
 def _recipe(merged: Values) -> Iterator[Finding]:
-    if not _has_recipe(merged):
+    if not has_recipe(merged):
+        recipes = images.recipes(str(merged.get("job.framework") or ""))
         yield Finding(
             "no recipe: none of the values files says what is trained, in which image",
             Location(merged.files[0]),
             rule="values/no-recipe",
             why="Image, framework version and configuration belong together and come from one file.",
-            fix=f"add -f RECIPE.yaml after the profile, one of: {', '.join(paths.recipes()) or 'none are installed'}",
+            fix=f"add -f RECIPE.yaml after the profile, one of: {', '.join(recipes) or 'none are installed'}",
         )
 
 
@@ -258,7 +262,7 @@ def _is_covered_by_another(problem: Problem, merged: Values) -> bool:
     if problem.keyword == "required":
         section, *rest = (*problem.path, problem.expected)
         of_recipe = section == "images" or (section, *rest) in (("job", "version"), ("job", "name"))
-        return (section == "accelerator" and not _has_accelerator(merged)) or (of_recipe and not _has_recipe(merged))
+        return (section == "accelerator" and not _has_accelerator(merged)) or (of_recipe and not has_recipe(merged))
     if problem.keyword == "additionalProperties":
         problem.expected = [key for key in problem.expected if not _is_boolean_key(merged, (*problem.path, key))]
         return not problem.expected

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
-from postrender import paths, secrets, spelling
+from postrender import masking, paths, secrets, spelling
 from postrender.errors import Location
 from postrender.finding import Finding, NewName
-from postrender.schema import Problem, Schema
+from postrender.schema import Problem, Schema, matches
 from postrender.types import Json, Path
+from postrender.values import catalogue, images, merge, quantity
 from postrender.values.merge import Values
 from postrender.values.mutations import dotted
 from postrender.yaml.reader import Node
@@ -33,6 +35,12 @@ _BOUNDS = {
 }
 # A pattern that lists names: ^(a|b)$.
 _LISTED = re.compile(r"\^\(([-\w.|]+)\)\$")
+_KINDS: Mapping[str, Callable[[str], bool]] = {
+    "capital letters": str.isupper,
+    "digits": str.isdecimal,
+    "blanks": str.isspace,
+    "other characters": lambda each: not each.isalnum() and not each.isspace(),
+}
 _SEPARATORS = re.compile(r"[-_. ]+")
 _TYPES = {"object": "a map", "array": "a list", "string": "text", "integer": "an integer", "null": "null"}
 
@@ -44,7 +52,7 @@ def format_value(value: Json) -> str:
     if isinstance(value, list):
         return "a list"
     if isinstance(value, str):
-        text = secrets.mask(value)
+        text = masking.text(value)
         return f'"{text[:_SHOWN_CHARACTERS]}…"' if len(text) > _SHOWN_CHARACTERS else f'"{text}"'
     if value is None:
         return "null"
@@ -62,6 +70,15 @@ class Explainer:
     def __init__(self, schema: Schema, values: Values) -> None:
         self._schema = schema
         self._values = values
+        self._before: dict[Path, Mapping[Any, Any]] = {}
+
+    @cached_property
+    def _places(self) -> Mapping[str, list[str]]:
+        """Return the paths of each key that the schema names: every unknown key asks for its own."""
+        found: dict[str, list[str]] = {}
+        for path in _paths(self._schema.source):
+            found.setdefault(str(path[-1]), []).append(dotted(path))
+        return found
 
     def findings(self, problem: Problem) -> Iterator[Finding]:
         """Yield one finding, or one for every unknown key."""
@@ -94,7 +111,7 @@ class Explainer:
                 "delete the line `values:` and move what is below it to the left; with --set, write"
                 " ray.workers.replicas=4, not values.ray.workers.replicas=4",
             )
-        if "." in key and key.partition(".")[0] in self._schema.source()["properties"]:
+        if "." in key and key.partition(".")[0] in self._schema.source["properties"]:
             guessed = _guessed(tuple(key.split(".")), self._values.node(here))
             return self._finding(
                 "dotted-key",
@@ -130,7 +147,7 @@ class Explainer:
             return guessed, ""
         repaired = _repaired(key, patterns)
         close = spelling.near(key, known) or ([repaired] if repaired else [])
-        elsewhere = [dotted(path) for path in _paths(self._schema.source()) if path[-1] == key]
+        elsewhere = self._places.get(key, [])
         if close or elsewhere:
             # A name that is right elsewhere is misplaced, and not misspelt for certain.
             meant = "" if elsewhere else spelling.meant(key, known) or repaired
@@ -139,14 +156,22 @@ class Explainer:
             return f"the keys here are {', '.join(known)}", ""
         return (f"write a name like {like}, or delete the line" if like else "delete the line"), ""
 
+    def _keys_before(self, path: Path) -> Mapping[Any, Any]:
+        """Return the key before each key of a map: every unknown key asks for its own."""
+        if path not in self._before:
+            node = self._values.node(path)
+            keys = [*node.value] if node and isinstance(node.value, dict) else []
+            self._before[path] = dict(zip(keys[1:], keys, strict=False))
+        return self._before[path]
+
     def _split_text(self, path: Path) -> str:
         """Say how to write a text with a comma that a map in braces ends: {value: eth0,eth1}; else an empty text."""
-        above, node = self._values.node(path[:-1]), self._values.node(path)
-        keys = [*above.value] if above and isinstance(above.value, dict) else []
-        before = keys.index(path[-1]) - 1 if path[-1] in keys else -1
-        if before < 0 or node is None or node.value is not None:
+        node = self._values.node(path)
+        if node is None or node.value is not None:
             return ""
-        name = keys[before]
+        name = self._keys_before(path[:-1]).get(path[-1])
+        if name is None:
+            return ""
         cut = self._values.node((*path[:-1], name))
         if cut is None or not isinstance(cut.value, str) or cut.at.line != node.key_at.line:
             return ""
@@ -164,14 +189,30 @@ class Explainer:
             problem.path,
             f"{dotted(path)} is missing: none of the values files sets it",
             _meaning(str(child.get("description", ""))),
-            f"write {_nested(path, self._example(child))} in {at.file}",
+            f"write {_nested(path, self._of_stack(path) or self._example(child))} in {at.file}",
         )
         return finding._replace(at=at, keys=[dotted(path)])
+
+    def _framework(self) -> str:
+        """Return the framework of the stack, an empty text for one that is not known."""
+        framework = str(self._values.get("job.framework") or merge.defaults()["job"]["framework"])
+        return framework if framework in images.REPOSITORIES else ""
+
+    def _of_stack(self, path: Path) -> str:
+        """Return the value of a key that belongs to the framework of the stack and its version, or an empty text."""
+        framework = self._framework()
+        if not framework:
+            return ""
+        version = str(self._values.get("job.version") or catalogue.newest(framework))
+        if path == ("job", "version"):
+            return version
+        is_image = path[:-1] == ("images", "training")
+        return str(images.of_version(framework, version).get(str(path[-1]), "")) if is_image else ""
 
     def _example(self, schema: dict[str, Any]) -> str:
         """Return a value that a key may have, for a message."""
         named = schema.get("$ref", "").rpartition("/")[2]
-        rules = self._schema.source()["definitions"][named] if named else schema
+        rules = self._schema.source["definitions"][named] if named else schema
         rules = {**rules, **rules.get("else", {})}
         examples = [*rules.get("examples", ()), *rules.get("enum", ())]
         return str(examples[0]) if examples else "…"
@@ -179,12 +220,19 @@ class Explainer:
     def _wrong(self, problem: Problem, part: dict[str, Any]) -> Finding:
         node = self._values.node(problem.path)
         value = node.plain() if node else None
-        wanted, fix = self._wanted(problem, part, value)
+        if example := self._of_stack(problem.path):
+            part = {**part, "examples": [example]}
+        is_secret = isinstance(value, str) and any(secrets.names_secret(str(part)) for part in problem.path)
+        # A repaired secret would still be one.
+        is_hidden = is_secret and problem.keyword == "pattern"
+        wanted, fix = self._wanted(problem, part, None if is_hidden else value)
+        fix += f", such as {example}" if example and problem.keyword == "const" else ""
         name = dotted(problem.path) or "the values"
         rule = "wrong-type" if problem.keyword == "type" else "wrong-value"
         size = f", {len(value)} characters long" if isinstance(value, str) and "Length" in problem.keyword else ""
-        is_secret = isinstance(value, str) and any(secrets.names_secret(str(part)) for part in problem.path)
         what = f"{name} is {'a text' if is_secret else format_value(value)}{size}, expected {wanted}"
+        if is_hidden:
+            what = f"{name} {_fault(value, str(problem.expected))} (the value is not shown), expected {wanted}"
         finding = self._finding(rule, problem.path, what, _meaning(self._schema.description(problem.rule)), fix)
         replaces_map = rule == "wrong-type" and "object" in problem.expected and value is not None
         meant = _meant(problem, value)
@@ -199,6 +247,8 @@ class Explainer:
             wanted, fix = _type(expected, value, part)
             return wanted, guessed or _wrapped(problem.path, part, value) or fix
         if keyword == "enum":
+            if problem.path == ("job", "version") and (framework := self._framework()):
+                expected = catalogue.versions(framework)
             options = [str(option) for option in expected if option is not None]
             close = spelling.near(str(value), options)
             listed = " or ".join(format_value(option) for option in expected if option is not None)
@@ -227,10 +277,24 @@ def _repaired(text: str, patterns: Sequence[str]) -> str:
     """Return a name as a pattern wants it, without a scheme or with other separators; an empty text if that fails."""
     bare = text.partition("://")[2] or text
     low = bare.lower()
-    for tried in (bare, low, _SEPARATORS.sub("-", low), _SEPARATORS.sub("_", bare), _SEPARATORS.sub("_", low)):
-        if tried != text and any(re.search(pattern, tried) for pattern in patterns):
+    names = (bare, low, _SEPARATORS.sub("-", low), _SEPARATORS.sub("_", bare), _SEPARATORS.sub("_", low))
+    for tried in (*names, quantity.near(text)):
+        if tried != text and any(matches(pattern, tried) for pattern in patterns):
             return tried
     return ""
+
+
+def _fault(value: Json, pattern: str) -> str:
+    """Say what a text has that a pattern does not allow, by kinds of characters, without the text."""
+    text = str(value)
+    if not text:
+        return "is empty"
+    found = [
+        kind
+        for kind, holds in _KINDS.items()
+        if any(map(holds, text)) and not matches(pattern, "".join(each if holds(each) else "a" for each in text))
+    ]
+    return f"has {' and '.join(found)} where none may be" if found else "has a form that it may not have"
 
 
 def _meant(problem: Problem, value: Json) -> str:
@@ -284,7 +348,7 @@ def _type(types: list[str], value: Json, part: dict[str, Any]) -> tuple[str, str
         return wanted, "give it a value" + (", or delete the line to keep the default" if "default" in part else "")
     if "string" in types and isinstance(value, (bool, int, float)):
         rules = part.get("else", {})
-        if not isinstance(value, bool) and "pattern" in rules and not re.search(rules["pattern"], str(value)):
+        if not isinstance(value, bool) and "pattern" in rules and not matches(rules["pattern"], str(value)):
             return _form(rules, rules["pattern"], value)
         return f"{wanted} in quotes", "put the value in quotes: Helm reads the bare word as a number or a boolean"
     if isinstance(value, str) and {*_unquoted(value)} & {*types}:

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from postrender import secrets
+from postrender import masking
 from postrender.finding import Finding
 from postrender.lint.messages import format_value
 from postrender.types import Json
@@ -113,5 +113,5 @@ def _formatted(value: Json) -> str:
     if not isinstance(value, list):
         return format_value(value)
 
-    text = secrets.mask(json.dumps(value, ensure_ascii=False))
+    text = json.dumps(masking.clean(value), ensure_ascii=False)
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 
-from postrender import textfile
+from postrender import json_text, textfile
 from postrender.errors import Location
 from postrender.finding import Finding, NewName
 from postrender.types import Path
@@ -66,7 +65,7 @@ def _flag(at: Location) -> str:
 
 def _is_number(text: str) -> bool:
     try:
-        return type(json.loads(text)) in (int, float)
+        return type(json_text.loads(text)) in (int, float)
     except ValueError:
         return False
 

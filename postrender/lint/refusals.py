@@ -17,7 +17,7 @@ _DOMAIN = "values/"
 _OF_TOKENS = "values/token"
 # Helm's words before the message of a template, for instance
 # `execution error at (grpo-job/templates/rayjob.yaml:5:4): job.nodes is 3 …`.
-_BEFORE = re.compile(r"\A.*?\(\S+\.(?:yaml|tpl|txt):\d+:\d+\): (?:.*?error calling fail: )?", re.DOTALL)
+_BEFORE = re.compile(r"\A.*?\([^\s()]+\.(?:yaml|tpl|txt):\d+:\d+\): (?:.*?error calling fail: )?", re.DOTALL)
 # The end of a message that says what to do.
 _VERBS = "add|call|change|choose|correct|enable|give|leave|lower|make|move|name|put|remove|set|shorten|switch|use|write"
 _ADVICE = re.compile(rf"(?:: |\. )((?:{_VERBS})\b.*)", re.DOTALL | re.IGNORECASE)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
-import lzma
 import os
 import tarfile
 import zlib
 from dataclasses import asdict
 from typing import Any, Final, TypeVar, get_args, get_origin, get_type_hints
 
-from postrender import masking
-from postrender.errors import InputError, Location, OutputError, UnreadableError
+from postrender import json_text, masking, output_file
+from postrender.errors import InputError, Location, UnreadableError
 from postrender.live.evidence import Evidence
 from postrender.live.expected import Expected
 from postrender.types import Json, Untyped
@@ -25,11 +25,14 @@ _EXPECTED: Final = "expected.json"
 _OBJECTS: Final = "objects/"
 _LOGS: Final = "logs.json"
 # A cluster of 500 nodes and 2,000 pods makes 20 MB of JSON.
-_MAX_BYTES: Final = 512 * 1024 * 1024
+# What gzip writes before the data: no time, and the name of the archive inside.
+MARK: Final = b"\x1f\x8b\x08\x08\0\0\0\0\x02\xffgrpo-bundle.tar\0"
+_GZIP: Final = b"\x1f\x8b"
+_MAX_BYTES: Final = 128 * 1024 * 1024
 
 
 def write(path: str, evidence: Evidence) -> list[str]:
-    """Write a tar.gz of JSON files; return their names with their sizes. Raises OutputError.
+    """Write a tar.gz of JSON files; return their names with their sizes. Raises as output_file.write does.
 
     Secrets were taken out of the objects when they were read; here they are taken out of the rendered ones.
     """
@@ -41,17 +44,23 @@ def write(path: str, evidence: Evidence) -> list[str]:
         **{f"{_OBJECTS}{kind}.json": objects for kind, objects in sorted(evidence.objects.items())},
     }
     listed = []
-    try:
-        with tarfile.open(path, "w:gz") as archive:
-            for name, content in members.items():
-                data = json.dumps(content, indent=1).encode()
-                entry = tarfile.TarInfo(name)
-                entry.size, entry.mtime = len(data), int(evidence.time)
-                archive.addfile(entry, io.BytesIO(data))
-                listed.append(f"{name} ({len(data) / 1000:.0f} kB)")
-    except OSError as error:
-        raise OutputError(f"cannot be written: {error.strerror}", at=Location(path)) from error
+    tar = io.BytesIO()
+    with tarfile.open(fileobj=tar, mode="w") as archive:
+        for name, content in members.items():
+            data = json.dumps(content, indent=1).encode()
+            entry = tarfile.TarInfo(name)
+            entry.size, entry.mtime = len(data), int(evidence.time)
+            archive.addfile(entry, io.BytesIO(data))
+            listed.append(f"{name} ({len(data) / 1000:.0f} kB)")
+    output_file.write(path, _compressed(tar.getvalue()), mark=MARK)
     return listed
+
+
+def _compressed(tar: bytes) -> bytes:
+    packed = io.BytesIO()
+    with gzip.GzipFile("grpo-bundle.tar", "wb", fileobj=packed, mtime=0) as file:
+        file.write(tar)
+    return packed.getvalue()
 
 
 def read(path: str) -> Evidence:
@@ -72,17 +81,22 @@ def read(path: str) -> Evidence:
             raise wrong from error
         fix = f"name a file that you may read; {fix}"
         raise UnreadableError(f"cannot be read: {error.strerror}", at=Location(path), fix=fix) from error
-    except (tarfile.TarError, zlib.error, lzma.LZMAError, EOFError, ValueError, TypeError, LookupError) as error:
+    except (tarfile.TarError, zlib.error, EOFError, ValueError, TypeError, LookupError) as error:
         raise wrong from error
 
 
 def _members(path: str) -> dict[str, Any]:
     """Return the content of each file of an archive; raise as tarfile and json do."""
-    with tarfile.open(path) as archive:
+    # The whole is measured first: a header may be as large as the content.
+    with open(path, "rb") as stream:
+        is_packed = stream.read(2) == _GZIP
+        stream.seek(0)
+        data = (gzip.GzipFile(fileobj=stream) if is_packed else stream).read(_MAX_BYTES + 1)
+    if len(data) > _MAX_BYTES:
+        raise ValueError("larger than any bundle")
+    with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as archive:
         members = {entry.name: entry for entry in archive if entry.isfile()}
-        if sum(entry.size for entry in members.values()) > _MAX_BYTES:
-            raise ValueError("larger than any bundle")
-        return {name: json.loads(_content(archive, entry)) for name, entry in members.items()}
+        return {name: json_text.loads(_content(archive, entry)) for name, entry in members.items()}
 
 
 def _evidence(content: dict[str, Any]) -> Evidence:

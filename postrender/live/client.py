@@ -6,7 +6,6 @@ No other module of this package talks to a cluster.
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
 import os
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 # The client reads kubeconfigs by itself, and lets this through.
 from yaml import YAMLError
 
+from postrender import json_text
 from postrender.errors import ClusterError, InstallationError
 from postrender.helm import kubectl
 from postrender.types import Json
@@ -166,14 +166,14 @@ def _reason(error: Exception) -> str:
 
 def _json(text: str) -> Json:
     try:
-        return json.loads(text)
+        return json_text.loads(text)
     except ValueError as error:
         raise RefusedError(0, "the answer is not JSON: is this the API server?") from error
 
 
 def _message(text: str, status: int) -> str:
     try:
-        found = json.loads(text).get("message")
+        found = json_text.loads(text).get("message")
     except (ValueError, AttributeError):
         found = None
     return str(found or f"the API server answers with status {status}")

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import functools
-import json
 import shlex
 import time
 from collections.abc import Callable
 from typing import Any, Final
 
-from postrender import masking
+from postrender import json_text, masking
 from postrender.deadline import Deadline
 from postrender.errors import ClusterError
 from postrender.live import definitions, logs, submission
 from postrender.live.client import Cluster, RefusedError
 from postrender.live.evidence import Evidence, Objects
 from postrender.live.expected import Expected
-from postrender.live.objects import plural
 from postrender.live.queries import Queries
+from postrender.manifests.apiserver import NO_NAMESPACE, plural
 from postrender.manifests.pods import mapping, sequence
-from postrender.manifests.scopes import NO_NAMESPACE
 
 _STACK: Final = "grpo-charts/stack"
 _RUNNING: Final = "status.phase!=Succeeded,status.phase!=Failed"
@@ -45,6 +43,11 @@ _CLUSTER: Final[dict[str, tuple[str, Query]]] = {
     "persistentvolumes": ("/api/v1/persistentvolumes", {}),
     "csidrivers": ("/apis/storage.k8s.io/v1/csidrivers", {}),
     "storageclasses": ("/apis/storage.k8s.io/v1/storageclasses", {}),
+    "validatingadmissionpolicybindings": (
+        "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings",
+        {},
+    ),
+    "runtimeclasses": ("/apis/node.k8s.io/v1/runtimeclasses", {}),
     "priorityclasses": ("/apis/scheduling.k8s.io/v1/priorityclasses", {}),
     "deviceclasses": ("/apis/resource.k8s.io/v1/deviceclasses", {}),
     "resourceslices": ("/apis/resource.k8s.io/v1/resourceslices", {}),
@@ -69,6 +72,7 @@ def _inside(namespace: str, name: str) -> dict[str, tuple[str, Query]]:
         "limitranges": (f"/api/v1/{where}/limitranges", {}),
         "workloads": (f"/apis/kueue.x-k8s.io/*/{where}/workloads", {}),
         "localqueues": (f"/apis/kueue.x-k8s.io/*/{where}/localqueues", {}),
+        "resourceclaimtemplates": (f"/apis/resource.k8s.io/v1/{where}/resourceclaimtemplates", {}),
         "resourceclaims": (f"/apis/resource.k8s.io/v1/{where}/resourceclaims", {}),
     }
 
@@ -224,7 +228,7 @@ def _take_job(evidence: Evidence, answer: str | RefusedError) -> None:
             raise answer
         # The image may print warnings first. Without an answer the last line says why.
         last = (answer.strip().splitlines() or ["no answer"])[-1]
-        evidence.ray = masking.clean(mapping(json.loads(last)))
+        evidence.ray = masking.clean(mapping(json_text.loads(last)))
         if not evidence.ray:
             raise RefusedError(0, last)
     except RefusedError as error:
@@ -260,6 +264,6 @@ def _take_record(evidence: Evidence, answer: str | RefusedError) -> None:
     try:
         if isinstance(answer, RefusedError):
             raise answer
-        evidence.record = masking.clean(mapping(json.loads(answer))) if answer.strip() else {}
+        evidence.record = masking.clean(mapping(json_text.loads(answer))) if answer.strip() else {}
     except (RefusedError, ValueError) as error:
         evidence.unread["status.json"] = masking.text(str(error))

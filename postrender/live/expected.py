@@ -12,11 +12,12 @@ from postrender.helm.stack import Stack
 from postrender.lint.linter import described_run
 from postrender.live.objects import name_of
 from postrender.manifests import pods
+from postrender.manifests.needs import needed
+from postrender.manifests.needs.needed import Need
 from postrender.manifests.pods import mapping
 from postrender.plan import host, planner
 from postrender.values import gke_versions, merge, mutations
 from postrender.values.merge import Values
-from postrender.yaml import reader
 from postrender.yaml.reader import Node
 
 # Where the frameworks' configurations name the model, and what a name on the hub looks like: a path is no name.
@@ -48,6 +49,15 @@ class Expected:
     def of_kind(self, kind: str) -> list[dict[str, Any]]:
         """Return the objects of a kind, of all layers."""
         return [each for objects in self.objects.values() for each in objects if each.get("kind") == kind]
+
+    def all(self) -> list[dict[str, Any]]:
+        """Return the objects of all layers."""
+        return [each for objects in self.objects.values() for each in objects]
+
+    def needs(self, kind: str) -> list[Need]:
+        """Return what the objects name of a kind and no chart makes, in the namespace of the stack or in none."""
+        found = needed.needs(self.all(), self.namespace)
+        return [each for each in found if each.kind == kind and each.namespace in ("", self.namespace)]
 
     @property
     def job(self) -> str:
@@ -89,7 +99,6 @@ class Expected:
 def render(stack: Stack, engine: Engine, namespace: str) -> Expected:
     """Render the layers of a stack for a namespace; raise as Stack.render does."""
     layers = stack.layers()
-    rendered = {layer: stack.render(engine, layer, namespace=namespace).manifest for layer in layers}
     volume = stack.values.get("job.volume", "data")
     mount = stack.values.get(f"storage.{volume}.mountPath")
     run = stack.values.get("job.name")
@@ -98,7 +107,7 @@ def render(stack: Stack, engine: Engine, namespace: str) -> Expected:
         stack.name,
         namespace,
         {layer: stack.release(layer) for layer in layers},
-        {layer: reader.load_objects(text, layer) for layer, text in rendered.items()},
+        stack.objects(engine, layers, namespace),
         f"{mount}/runs/{run}" if mount and run else "",
         dict(_places(stack.values.root, "")),
         {path: str(name) for path in _MODELS if _MODEL.fullmatch(str(name := stack.values.get(path, "")))},

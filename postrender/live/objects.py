@@ -8,14 +8,6 @@ from typing import Any
 from postrender.manifests.pods import mapping, sequence
 
 
-def plural(kind: str) -> str:
-    """Return the plural of a kind in lower case, as the API server names its resource."""
-    lower = kind.lower()
-    if lower.endswith("y"):
-        return f"{lower[:-1]}ies"
-    return f"{lower}es" if lower.endswith("s") else f"{lower}s"
-
-
 def name_of(item: Mapping[str, Any]) -> str:
     """Return the name of an object."""
     return str(mapping(item.get("metadata")).get("name", ""))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import contextlib
 import os
 import re
 import tarfile
@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import IO, Any
 
-from postrender import textfile
+from postrender import json_text, textfile
 from postrender.errors import InputError, Location, UnreadableError
-from postrender.types import Json
+from postrender.types import Json, Untyped
 from postrender.yaml import reader
 from postrender.yaml.reader import Node
 
@@ -109,7 +109,7 @@ def _map(node: Node | None) -> dict[str, Any]:
 def _without_places(data: bytes, name: str) -> Node | None:
     """Read JSON that is not valid YAML because of its escapes."""
     try:
-        tree = json.loads(data)
+        tree = json_text.loads(data)
     except ValueError:
         return None
 
@@ -123,10 +123,35 @@ def _without_places(data: bytes, name: str) -> Node | None:
 
 def read(path: str) -> Chart:
     """Read a chart; raise UnreadableError or InputError if it is not a chart or a file cannot be read."""
+    textfile.refuse_outside(path)
     if os.path.isdir(path):
         name = os.path.normpath(path)
-        return _chart(name, _of_folder(name, "", 0))
-    return _chart(path, _of_package(path, _open(path), 0))
+        chart = _chart(name, _of_folder(name, "", 0))
+    else:
+        chart = _chart(path, _of_package(path, _open(path), 0))
+    if textfile.is_limited():
+        _refuse_addresses(chart)
+    return chart
+
+
+def _refuse_addresses(chart: Chart) -> None:
+    """Raise InputError for a schema that names another file or server: Helm reads it, and shows parts of it."""
+    for path, data in chart.files.items():
+        if os.path.basename(path) == SCHEMA:
+            with contextlib.suppress(ValueError):
+                for reference in _references(json_text.loads(data)):
+                    if "#" not in reference[:1]:
+                        fix = "write the definition into the schema, and name it as #/definitions/NAME"
+                        what = f"the schema reads {reference}, which is not in it"
+                        raise InputError(what, at=chart.at(path), fix=fix)
+
+
+def _references(value: Untyped) -> Iterator[str]:
+    below = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    if isinstance(value, dict) and isinstance(value.get("$ref"), str):
+        yield value["$ref"]
+    for each in below:
+        yield from _references(each)
 
 
 def _chart(name: str, entries: Iterable[tuple[str, bytes, str]]) -> Chart:
@@ -166,7 +191,9 @@ def _is_read_folder(path: str) -> bool:
 
 
 def _without_version(name: str) -> str:
-    return re.sub(r"(?:-v?\d+\.\d+\.\d+[^/]*)?(?:\.tgz|\.tar\.gz)$", "", name)
+    folder, slash, file = name.rpartition("/")
+    bare = file.removesuffix(".tgz").removesuffix(".tar.gz")
+    return name if bare == file else folder + slash + re.split(r"-v?\d+\.\d+\.\d+", bare, maxsplit=1)[0]
 
 
 def _open(path: str) -> IO[bytes]:

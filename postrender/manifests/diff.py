@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from postrender.manifests import folds
+from postrender import json_text
+from postrender.manifests import apiserver, folds
+from postrender.manifests.apiserver import Refusal
 from postrender.manifests.folds import Folded
 from postrender.manifests.pods import mapping
-from postrender.types import Json
+from postrender.types import Json, Path
 
 _WIDTH = 100
 # Compare lists of named entries by name: one more volume must not make all later ones differ.
@@ -39,6 +42,14 @@ class Difference:
     object: str
     path: str
     values: Mapping[str, Any]
+
+
+class Locked(NamedTuple):
+    """What the API server refuses of one layer of a side."""
+
+    layer: str
+    side: str
+    refusal: Refusal
 
 
 def compare(sides: Mapping[str, Objects], *, full: bool = False) -> list[Difference]:
@@ -132,8 +143,7 @@ def _leaves(value: Json, path: str, *, full: bool) -> Iterator[tuple[str, Any]]:
     """Yield every scalar, and every empty map or list, with its path."""
     if isinstance(value, dict) and value:
         for key, child in value.items():
-            part = f'["{key}"]' if "." in key or "/" in key else f".{key}" if path else key
-            yield from _leaves(child, path + part, full=full)
+            yield from _leaves(child, _below(path, key), full=full)
     elif isinstance(value, list) and value:
         entries = dict(_entries(value))
         for part, child in entries.items():
@@ -146,13 +156,22 @@ def _leaves(value: Json, path: str, *, full: bool) -> Iterator[tuple[str, Any]]:
         yield path, _Whole(value) if parts else value
 
 
+def dotted(path: Path) -> str:
+    """Return a path of keys as the differences name it."""
+    return functools.reduce(_below, map(str, path), "")
+
+
+def _below(path: str, key: str) -> str:
+    return path + (f'["{key}"]' if "." in key or "/" in key else f".{key}" if path else key)
+
+
 def _parts(value: Json, *, full: bool) -> Iterator[tuple[str, Json]]:
     """Yield the parts of a text that are compared by themselves: the map in a JSON text, and those of an entrypoint."""
     if isinstance(value, Folded) or not isinstance(value, str):
         return
     if value.startswith("{"):
         try:
-            tree = json.loads(value)
+            tree = json_text.loads(value)
         except ValueError:
             return
         if tree and isinstance(tree, dict):
@@ -170,19 +189,47 @@ def _entries(items: list[Any]) -> Iterator[tuple[str, Any]]:
     yield from ((str(at), item) for at, item in enumerate(items))
 
 
-def as_json(layers: Mapping[str, Sequence[Difference]]) -> str:
-    """Write differences as JSON: layer → list of object, path, values by side."""
+def locked(layers: Mapping[str, Mapping[str, Objects]]) -> list[Locked]:
+    """Return what the API server refuses if another side is applied over the first; `layers` maps each to its sides."""
+    return [
+        Locked(layer, side, refusal)
+        for layer, sides in layers.items()
+        for side, objects in [*sides.items()][1:]
+        for refusal in apiserver.refusals(next(iter(sides.values())), objects)
+    ]
+
+
+def as_json(layers: Mapping[str, Sequence[Difference]], refused: Sequence[Locked] = ()) -> str:
+    """Write differences as JSON: layer → list of object, path, values by side; and what the API server refuses."""
     tree = {
         layer: [{"object": one.object, "path": one.path, "values": dict(one.values)} for one in found]
         for layer, found in layers.items()
     }
-    return json.dumps({"layers": tree}, indent=2, ensure_ascii=False) + "\n"
+    listed = [
+        {
+            "layer": layer,
+            "side": side,
+            "object": each.object,
+            "paths": [*map(dotted, each.fields)],
+            "fix": each.fix,
+            "source": each.source,
+        }
+        for layer, side, each in refused
+    ]
+    return json.dumps({"layers": tree, "locked": listed}, indent=2, ensure_ascii=False) + "\n"
 
 
-def as_text(layers: Mapping[str, Sequence[Difference]], sides: Sequence[str], *, full: bool = False) -> str:
+def as_text(
+    layers: Mapping[str, Sequence[Difference]],
+    sides: Sequence[str],
+    refused: Sequence[Locked] = (),
+    *,
+    full: bool = False,
+) -> str:
     """Write differences as text: a heading for each layer and object, then one line for each side of a field.
 
-    A folded text is one line with both sides. Long lines are cut, but not with `full`.
+    A folded text is one line with both sides. Long lines are cut, but not with `full`. What the API server refuses
+    stands at the end.
     """
     lines: list[str] = []
     for layer, found in layers.items():
@@ -193,7 +240,17 @@ def as_text(layers: Mapping[str, Sequence[Difference]], sides: Sequence[str], *,
             for one in found:
                 if one.object == name:
                     lines += _field(one, sides, full=full)
+    for side in sides[1:]:
+        lines += _refusals([each.refusal for each in refused if each.side == side], side, sides[0])
     return "\n".join(lines) + "\n"
+
+
+def _refusals(refused: Sequence[Refusal], side: str, first: str) -> Iterator[str]:
+    if refused:
+        yield f"locked: the API server refuses {side} where {first} is applied"
+    for each in refused:
+        yield f"  {each.object}: {', '.join(map(dotted, each.fields))}"
+        yield f"    fix: {each.fix}"
 
 
 def _field(one: Difference, sides: Sequence[str], *, full: bool) -> list[str]:

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from postrender import json_text
 from postrender.manifests.pods import mapping
 
-# As charts/grpo-job/templates/_entrypoint.tpl writes it.
-PLAN: Final = re.compile(r"^exec 3<<'GRPO_PLAN'\n(?P<text>.*?)^GRPO_PLAN$", re.MULTILINE | re.DOTALL)
+# As charts/grpo-job/templates/_entrypoint.tpl writes it; an end after no first beginning is after no later one either.
+PLAN: Final = re.compile(r"(?>\A.*?^exec 3<<'GRPO_PLAN'\n)(?P<text>.*?)^GRPO_PLAN$", re.MULTILINE | re.DOTALL)
 
 
 def plan(rayjob: Mapping[str, Any]) -> dict[str, Any]:
     """Return the plan of a RayJob; empty for one that no chart of ours has made."""
     match = PLAN.search(str(mapping(rayjob.get("spec")).get("entrypoint", "")))
     try:
-        return mapping(json.loads(match["text"])) if match else {}
+        return mapping(json_text.loads(match["text"])) if match else {}
     except ValueError:
         return {}
 

@@ -15,15 +15,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from postrender import textfile
+from postrender import output_file
+from postrender.counting import counted
 from postrender.errors import InputError, OutputError, OutputRefusedError, RenderError
 from postrender.helm.engines import Rendered
-from postrender.manifests.scopes import NO_NAMESPACE
+from postrender.manifests import apiserver
+from postrender.manifests.diff import dotted
 from postrender.yaml import reader
 
 INDEX = "kustomization.yaml"
-# A file that an interrupted run may leave; the next run overwrites it.
-_TEMPORARY = ".grpo-render.tmp"
 _MARK = "# Written by grpo render --output-dir, which rewrites and removes the files listed here. Do not edit.\n"
 _HEAD = "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nsortOptions: {order: fifo}\n"
 _OWNER = "# Of"
@@ -42,8 +42,7 @@ class Written:
     removed: int
 
     def __str__(self) -> str:
-        counted = f"{self.objects} object{'' if self.objects == 1 else 's'}"
-        return f"{self.folder}: {counted}, {self.written} written, {self.removed} removed"
+        return f"{self.folder}: {counted(self.objects, 'object')}, {self.written} written, {self.removed} removed"
 
 
 def _documents(rendered: Rendered) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -60,14 +59,6 @@ def is_hook(item: Mapping[str, Any]) -> bool:
     metadata = item.get("metadata") or {}
     hooks = str((metadata.get("annotations") or {}).get("helm.sh/hook", ""))
     return bool(hooks) and not any(hook.strip().endswith("-install") for hook in hooks.split(","))
-
-
-def _identity(item: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return what identifies an object to the API server: group, kind, namespace and name."""
-    group = str(item["apiVersion"]).rpartition("/")[0]
-    kind, metadata = str(item["kind"]), item["metadata"]
-    namespace = "" if (group, kind) in NO_NAMESPACE else str(metadata.get("namespace", ""))
-    return group, kind, namespace, str(metadata["name"])
 
 
 def _plain_name(identity: tuple[str, ...]) -> str:
@@ -93,7 +84,7 @@ def files(rendered: Rendered) -> dict[str, str]:
     for text, item in _documents(rendered):
         if is_hook(item):
             continue
-        identity = _identity(item)
+        identity = apiserver.identity(item)
         if identity in texts:
             _, kind, namespace, name = identity
             place = f" in namespace {namespace}" if namespace else ""
@@ -156,11 +147,14 @@ def _read_index(path: str, owner: str) -> list[str]:
 
 def _former(folder: str, owner: str) -> list[str]:
     """Return the files of an earlier run; raise OutputRefusedError if the folder contains anything else."""
+    if os.path.islink(folder):
+        fix = "give another folder, or delete the link"
+        raise OutputRefusedError(f"{folder}: is a symbolic link, so nothing is written or removed there", fix=fix)
     if not os.path.lexists(folder):
         return []
     if not os.path.isdir(folder):
         raise OutputRefusedError(f"{folder}: not a folder", fix="give another folder with --output-dir")
-    present = set(os.listdir(folder)) - {_TEMPORARY}
+    present = {name for name in os.listdir(folder) if not name.startswith(output_file.DRAFT)}
     former = _read_index(os.path.join(folder, INDEX), owner) if INDEX in present else []
     foreign = sorted(present - {INDEX, *former})
     odd = sorted(name for name in present if not stat.S_ISREG(os.lstat(os.path.join(folder, name)).st_mode))
@@ -172,14 +166,48 @@ def _former(folder: str, owner: str) -> list[str]:
     return former
 
 
+def _refuse_locked(folders: Mapping[str, Sequence[str]], texts: Mapping[str, Mapping[str, str]]) -> None:
+    """Raise OutputRefusedError if the API server would refuse files in the place of those that are there.
+
+    Those that are there are what a cluster may have; if they were replaced, nothing would show the mistake any more.
+    """
+    found = [
+        (path, refusal)
+        for folder, names in folders.items()
+        for name in names
+        if name in texts[folder] and os.path.exists(path := os.path.join(folder, name))
+        for refusal in apiserver.refusals(_present(path), reader.load_objects(texts[folder][name], path))
+    ]
+    for path, refusal in found:
+        more = f" ({len(found) - 1} more: grpo diff --left)" if len(found) > 1 else ""
+        raise OutputRefusedError(
+            f"{path}: the API server refuses to change {', '.join(map(dotted, refusal.fields))}"
+            f" of {refusal.object}, so nothing is written{more}",
+            fix=f"{refusal.fix}; if no cluster has it yet, remove this file and run the command again",
+        )
+
+
+def _present(path: str) -> list[dict[str, Any]]:
+    """Return the object of a file; none if it is damaged, because then it is written anew."""
+    with open(path, "rb") as file:
+        data = file.read()
+    try:
+        return reader.load_objects(data.decode(), path)
+    except (InputError, UnicodeDecodeError):
+        return []
+
+
 def _put(folder: str, name: str, text: str) -> bool:
-    temporary = os.path.join(folder, _TEMPORARY)
-    return textfile.write_if_changed(os.path.join(folder, name), text.encode(), temporary)
+    return output_file.replace_if_changed(os.path.join(folder, name), text.encode())
 
 
 def _write(folder: str, texts: Mapping[str, str], former: Sequence[str], owner: str) -> Written:
     stale = [name for name in former if name not in texts]
     os.makedirs(folder, exist_ok=True)
+    for name in os.listdir(folder):
+        if name.startswith(output_file.DRAFT):
+            # An earlier run was killed.
+            os.unlink(os.path.join(folder, name))
     if not {*texts} <= {*former}:
         # List every file before it is written: after an interruption, the next run refuses files that are not listed.
         _put(folder, INDEX, _index([*texts, *stale], owner))
@@ -198,7 +226,8 @@ def write(directory: str, layers: Mapping[str, Rendered], left: Sequence[str] = 
 
     A layer in `left` keeps its folder with an empty list if an earlier run wrote it: for a missing folder, Argo CD and
     Flux would report an error and keep the objects. All folders are checked before anything is written. Raises
-    InputError, OutputRefusedError, and OutputError if the system refuses to write.
+    InputError, OutputRefusedError (also for what the API server would refuse), and OutputError if the system refuses to
+    write.
     """
     try:
         texts = {os.path.join(directory, layer): files(rendered) for layer, rendered in layers.items()}
@@ -207,6 +236,7 @@ def write(directory: str, layers: Mapping[str, Rendered], left: Sequence[str] = 
             if os.path.lexists(os.path.join(folder, INDEX)):
                 texts[folder], owners[folder] = {}, max(owners.values(), key=len, default="")
         former = {folder: _former(folder, owners[folder]) for folder in texts}
+        _refuse_locked(former, texts)
         return [_write(folder, texts[folder], former[folder], owners[folder]) for folder in texts]
     except OSError as error:
         raise OutputError(

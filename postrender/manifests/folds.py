@@ -10,23 +10,26 @@ import base64
 import contextlib
 import hashlib
 import io
-import json
 import re
 import tarfile
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from postrender import json_text
+from postrender.counting import counted
 from postrender.manifests import entrypoint
 from postrender.types import Json
 
 _LOCK = "spec.yaml"
 _SHOWN = 16
-# As charts/grpo-job/templates/_entrypoint.tpl writes them.
+# As charts/grpo-job/templates/_entrypoint.tpl writes them. What has no end is matched to the end of the text, so that
+# none is looked for from each beginning.
 _FILE = re.compile(
-    r"""^cat >"\$programs/(?P<name>[^"]+)" <<'GRPO_FILE'\n(?P<text>.*?)^GRPO_FILE$""", re.MULTILINE | re.DOTALL
+    r"""^cat >"\$programs/(?P<name>[^"]+)" <<'GRPO_FILE'\n(?P<text>.*?)(?:^GRPO_FILE$|(?P<open>\Z))""",
+    re.MULTILINE | re.DOTALL,
 )
 _PROGRAMS = re.compile(
-    r"^(?P<indent> *)base64 -d <<'GRPO_PROGRAMS' [^\n]*\n(?P<text>.*?)^(?P=indent)GRPO_PROGRAMS$",
+    r"^(?P<indent> *)base64 -d <<'GRPO_PROGRAMS' [^\n]*\n(?P<text>.*?)(?:^(?P=indent)GRPO_PROGRAMS$|(?P<open>\Z))",
     re.MULTILINE | re.DOTALL,
 )
 # As common.lifecycle (charts/common/templates/_pod.tpl) puts it into a pod template.
@@ -49,7 +52,7 @@ class Folded(str):
     def of(cls, text: str) -> Folded:
         """Fold a text."""
         count = len(text.removesuffix("\n").split("\n"))
-        return cls(f"{count} line{'' if count == 1 else 's'}, sha256 {hashlib.sha256(text.encode()).hexdigest()}")
+        return cls(f"{counted(count, 'line')}, sha256 {hashlib.sha256(text.encode()).hexdigest()}")
 
     @property
     def short(self) -> str:
@@ -77,6 +80,8 @@ def _fold_document(text: str) -> str:
 
 
 def _fold_programs(found: re.Match[str]) -> str:
+    if found["open"] is not None:
+        return found[0]
     return _replaced(found, _without_indent(found["text"], len(found["indent"])), "programs")
 
 
@@ -141,17 +146,25 @@ def parts(text: str, *, full: bool = False) -> Iterator[tuple[str, Json]]:
     if plan is None:
         return
     try:
-        tree = json.loads(plan["text"])
+        tree = json_text.loads(plan["text"])
     except ValueError:
         return
     if isinstance(tree, dict) and "digest" in tree and not full:
         tree["digest"] = Folded(f"sha256 {tree['digest']}")
     yield "plan", tree
     rest = text[: plan.start("text")] + text[plan.end("text") :]
-    for file in _FILE.finditer(rest):
+    for file in _closed(_FILE, rest):
         yield file["name"], file["text"]
-    rest = _FILE.sub(lambda file: file[0].partition("\n")[0], rest)
-    for archive in _PROGRAMS.finditer(rest):
+    rest = _FILE.sub(_first_line, rest)
+    for archive in _closed(_PROGRAMS, rest):
         for name, program in unpacked(archive["text"]).items():
             yield name, program if full else Folded.of(program)
-    yield "shell", _PROGRAMS.sub(lambda archive: archive[0].partition("\n")[0], rest)
+    yield "shell", _PROGRAMS.sub(_first_line, rest)
+
+
+def _closed(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
+    return (found for found in pattern.finditer(text) if found["open"] is None)
+
+
+def _first_line(found: re.Match[str]) -> str:
+    return found[0] if found["open"] is not None else found[0].partition("\n")[0]

@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 from postrender import paths, textfile
 from postrender.errors import InputError, Location, UnreadableError
 from postrender.manifests.pods import Path
-from postrender.secrets import SECRET_NAMES
+from postrender.secrets import NAME_PART
 from postrender.yaml import reader, stream
 from postrender.yaml.reader import Node
 
@@ -110,7 +110,7 @@ def _may_show_secret(data: bytes, error: InputError) -> bool:
     begin = max((number for number in range(at) if lines[number].startswith("---")), default=0)
     end = next((number for number in range(at, len(lines)) if lines[number].startswith("---")), len(lines))
     near = "\n".join(lines[max(0, at - _NEAR) : at + 1])
-    return "secret" in "\n".join(lines[begin:end]) or any(word in near for word in SECRET_NAMES)
+    return "secret" in "\n".join(lines[begin:end]) or NAME_PART.search(near) is not None
 
 
 def _of_file(error: InputError, data: bytes, file: str) -> InputError:
@@ -148,6 +148,8 @@ def streams(words: Sequence[str]) -> list[Stream]:
     """
     found: list[Stream] = []
     for word in dict.fromkeys(words):
+        if word != _STDIN:
+            textfile.refuse_outside(word)
         if word != _STDIN and os.path.isdir(word):
             folders = list(_folders(word))
             if not folders:
@@ -171,7 +173,9 @@ def _folders(directory: str) -> Iterator[Stream]:
             continue
         # Folders such as .github contain YAML for other tools.
         below[:] = sorted(name for name in below if not name.startswith("."))
-        files = [os.path.join(folder, name) for name in sorted(names) if name.endswith(_SUFFIXES)]
+        places = (os.path.join(folder, name) for name in sorted(names) if name.endswith(_SUFFIXES))
+        # A link that leads nowhere is an error when it is read; a named pipe would never end.
+        files = [place for place in places if os.path.isfile(place) or os.path.islink(place)]
         if files:
             yield {file: _read(file) for file in files}
     if charts:

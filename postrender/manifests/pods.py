@@ -176,6 +176,26 @@ def pods(item: Mapping[str, Any], more: Mapping[str, tuple[str, ...]] | None = N
     return found
 
 
+def strays(item: Json, known: Iterable[Pod]) -> list[tuple[Path, int]]:
+    """Return the paths of pods with GPUs that are not `known`, with their GPUs: those of a kind of somebody else."""
+    where = {(*pod.path, "spec") for pod in known}
+    found: list[tuple[Path, int]] = []
+    # An alias repeats a value, and what aliases repeat may be large.
+    seen: set[int] = set()
+    stack: list[tuple[Path, Json]] = [((), item)]
+    while stack:
+        path, value = stack.pop()
+        if id(value) in seen or not isinstance(value, (dict, list)):
+            continue
+        seen.add(id(value))
+        entries = list(value.items() if isinstance(value, dict) else enumerate(value))
+        stack += [((*path, key), each) for key, each in reversed(entries)]
+        containers = map(mapping, sequence(mapping(value).get("containers")))
+        if path not in where and (count := sum(map(gpus, containers))):
+            found.append((path[:-1] if path[-1:] == ("spec",) else path, count))
+    return found
+
+
 def _walk(value: Json, parts: tuple[str, ...], path: Path = ()) -> Iterator[tuple[Path, dict[str, Any]]]:
     if not parts:
         if isinstance(value, dict):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from postrender.types import Json, Path, Untyped
+from postrender.values import quantity
 from postrender.values.mutations import dotted
 
 TYPE_NAMES: Final[Mapping[type, str]] = {
@@ -32,6 +33,8 @@ LIMITS: Final[Mapping[str, str]] = {
 _UNKNOWN: Final = "unknown field; correct its spelling or its place"
 # Values that mean the default; messages do not list them.
 _UNLISTED: Final = (None, "")
+# How the descriptions of patterns for amounts begin.
+_QUANTITY: Final = "a quantity"
 _FORMS: Final = ("anyOf", "oneOf")
 
 
@@ -84,14 +87,16 @@ def _of(error: Untyped, words: Mapping[str, str]) -> Iterator[Violation]:
 
 
 def _message(kind: str, value: Json, instance: Json, words: Mapping[str, str]) -> str:
-    """Return one sentence; it contains only the type of the instance, not its value."""
+    """Return one sentence; it contains the type of the instance, not its value, but for amounts of memory."""
     found = TYPE_NAMES.get(type(instance), "something else")
     if kind in LIMITS:
         return f"expected {LIMITS[kind].format(value)}"
     if kind == "type":
         return f"expected {_types(value)}, got {found}"
     if kind == "pattern":
-        return f"expected {words.get(str(value), f'text that matches {value}')}"
+        wanted = words.get(str(value), f"text that matches {value}")
+        near = quantity.near(instance) if isinstance(instance, str) and wanted.startswith(_QUANTITY) else ""
+        return f"expected {wanted}" + (f"; did you mean {near}?" if near else "")
     if kind == "enum" and isinstance(value, list):
         known = ", ".join(repr(each) for each in value if each not in _UNLISTED)
         return f"expected one of {known}" if known else "expected nothing"

@@ -88,7 +88,7 @@ def planned(setup: Setup) -> Plan:
 
 def read(run: Effective) -> Setup:
     """Read the setup of a run; raise NotModelledError or UnknownError."""
-    if run.value("job.task") not in (None, "train"):
+    if not run.trains:
         raise NotModelledError(f"the task {run.value('job.task')}")
     is_verl = run.framework == "verl"
     model = _model(run)
@@ -115,7 +115,7 @@ def checkpoints(run: Effective) -> tuple[Bytes, Checkpoint]:
     Raises NotModelledError for checkpoints that hold adapters, and UnknownError.
     """
     reader = verl if run.framework == "verl" else nemo_rl
-    if run.value("job.task") not in (None, "train") or reader.lora(run):
+    if not run.trains or reader.lora(run):
         raise NotModelledError("a checkpoint of adapters, or of another task")
     saved = reader.checkpoint(run, *_volume(run))
     return Bytes(saved.per_parameter * parameters.count(_model(run)).total), saved

@@ -11,22 +11,54 @@ from postrender.plan.phase import FITS, VERDICTS
 from postrender.report import plan as report
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from postrender.plan.cost import Cost
     from postrender.report.plan import Answer
 
 _HEAD: Final = ("machine", "GPUs", "verdict", "fullest phase", "worst case", "of a GPU", "node memory", "sequences")
+_COSTS: Final = ("$ an hour", "$ a step")
+_SEVERAL: Final = 2
 
 
 def write(answers: Mapping[str, Answer], form: str) -> str:
     """Return the answers by accelerator in a format."""
     if form == "json":
         return json.dumps({name: report.tree(answer) for name, answer in answers.items()}, indent=2) + "\n"
-    rows = [_row(name, answer) for name, answer in answers.items()]
-    table = report.markdown_table(_HEAD, rows) if form == "markdown" else report.text_table(_HEAD, rows)
+    rows: list[Sequence[str]] = [_row(name, answer) for name, answer in answers.items()]
+    costs = any(answer.cost for answer in answers.values())
+    head = (*_HEAD, *_COSTS) if costs else _HEAD
+    if costs:
+        rows = [(*row, *_money(answer.cost)) for row, answer in zip(rows, answers.values(), strict=True)]
+    table = report.markdown_table(head, rows) if form == "markdown" else report.text_table(head, rows)
     notes = ["sequences: how many of the longest ones an engine generates at a time"]
     notes += [f"{name}: {each.verdict}, {each.reason}" for name, each in answers.items() if each.reason]
-    return "\n".join([*table, "", *notes]) + "\n"
+    notes += [f"{name}: {what}  [{rule}]" for name, each in answers.items() for rule, what in each.errors]
+    return "\n".join([*table, "", *notes, *(_cheapest(answers) if costs else ())]) + "\n"
+
+
+def _money(cost: Cost | None) -> tuple[str, str]:
+    """Return the dollars of all GPUs an hour, and a step; empty where they are not known."""
+    if cost is None:
+        return "", ""
+    return f"{cost.hour:,.2f}", "" if cost.step is None else f"{cost.step:,.2f}"
+
+
+def _cheapest(answers: Mapping[str, Answer]) -> Iterator[str]:
+    """Yield why a machine has no cost, and the cheapest of the machines on which the run fits."""
+    for name, answer in answers.items():
+        if answer.plan.setup and not answer.cost:
+            yield f"{name}: no price of a GPU hour is given (--price {name}=DOLLARS)"
+        elif answer.plan.setup and answer.cost and answer.cost.step is None:
+            machine = answer.plan.setup.machine
+            yield f"{name}: job.stepTimes has no time of a step on {machine.nodes} × {machine.name}"
+    fitting = {name: each.cost for name, each in answers.items() if each.cost and each.verdict == FITS}
+    if len(fitting) < _SEVERAL:
+        return
+    least = min(fitting, key=lambda name: fitting[name].hour)
+    steps = {name: each.step for name, each in fitting.items() if each.step is not None}
+    a_step = min(steps, key=lambda name: steps[name]) if len(steps) == len(fitting) else "not known"
+    yield f"cheapest of those that fit: an hour {least}, a step {a_step}"
 
 
 def _row(name: str, answer: Answer) -> Sequence[str]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from postrender.finding import ERROR, Finding
 from postrender.report import github, json, junit, sarif, text
+from postrender.terminal import visible
 
 FORMATS = ("text", "json", "github", "sarif", "junit")
 
@@ -20,7 +21,7 @@ def write(findings: Sequence[Finding], form: str, fail_on: str = ERROR) -> str:
     if form == "sarif":
         return sarif.write(findings)
     if form == "junit":
-        return text.visible(junit.write(findings, fail_on))
+        return visible.text(junit.write(findings, fail_on))
     if form == "github":
         return github.write(findings)
     return text.write(findings, fail_on)

@@ -7,22 +7,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from postrender import secrets
+from postrender import masking
 from postrender.finding import INFO, Finding
-from postrender.report.text import visible
+from postrender.terminal import visible
 
 
 def write(findings: Sequence[Finding]) -> str:
     """Return the report: one command per line."""
-    return secrets.mask("".join(_command(finding) for finding in findings))
+    return "".join(_command(finding) for finding in findings)
 
 
 def _command(finding: Finding) -> str:
     at = finding.at
-    place = f"file={_escape(visible(at.in_repository()), ':,')}" + (f",line={at.line},col={at.col}" if at.line else "")
-    message = _escape(visible(f"{finding.what}\nwhy: {finding.why}\nfix: {finding.fix}"))
+    line = f",line={at.line},col={at.col}" if at.line else ""
+    place = f"file={_escape(_shown(at.in_repository()), ':,')}{line}"
+    message = _escape(_shown(f"{finding.what}\nwhy: {finding.why}\nfix: {finding.fix}"))
     level = "notice" if finding.severity == INFO else finding.severity
     return f"::{level} {place},title={_escape(finding.rule, ':,')}::{message}\n"
+
+
+def _shown(text: str) -> str:
+    return masking.text(visible.text(text))
 
 
 def _escape(text: str, more: str = "") -> str:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from postrender import secrets
+from postrender import masking
 from postrender.finding import Finding
 
 
@@ -22,12 +22,12 @@ def entries(findings: Sequence[Finding]) -> list[dict[str, Any]]:
         {
             "rule": finding.rule,
             "severity": finding.severity,
-            "file": secrets.mask(finding.at.file),
+            "file": masking.text(finding.at.file),
             "line": finding.at.line,
             "col": finding.at.col,
-            "what": secrets.mask(finding.what),
+            "what": masking.text(finding.what),
             "why": finding.why,
-            "fix": secrets.mask(finding.fix),
+            "fix": masking.text(finding.fix),
         }
         for finding in findings
     ]

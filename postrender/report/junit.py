@@ -5,7 +5,7 @@ from __future__ import annotations
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 
-from postrender import secrets
+from postrender import masking
 from postrender.finding import Finding, is_at_least
 
 _SUITE = "grpo"
@@ -26,8 +26,8 @@ def write(findings: Sequence[Finding], fail_on: str) -> str:
 
 
 def _case(suite: ET.Element, finding: Finding, is_failure: bool) -> None:
-    what, fix = secrets.mask(finding.what), secrets.mask(finding.fix)
-    at, file = secrets.mask(str(finding.at)), secrets.mask(finding.at.file)
+    what, fix = masking.text(finding.what), masking.text(finding.fix)
+    at, file = masking.text(str(finding.at)), masking.text(finding.at.file)
     place = {"file": file, **({"line": str(finding.at.line)} if finding.at.line else {})}
     # Two findings of a rule need different names: a report would count equal ones once.
     case = ET.SubElement(suite, "testcase", {"classname": finding.rule, "name": f"{at}: {what}", "time": "0", **place})

@@ -6,19 +6,21 @@ import json
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from postrender.plan import host, planner
-from postrender.plan.phase import FITS, NOT_MODELLED, TIGHT
+from postrender.plan.phase import DOES_NOT_FIT, FITS, NOT_MODELLED, TIGHT
 from postrender.report import topology
+from postrender.terminal import visible
 from postrender.values.config import OF_VALUES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from postrender.plan.advice.changes import Change
+    from postrender.plan.advice.changes import Change, Saving
     from postrender.plan.advice.limits import Limit
     from postrender.plan.cost import Cost
     from postrender.plan.phase import Phase
     from postrender.plan.planner import Plan
     from postrender.plan.setup import Setup
+    from postrender.types import Json
 
 FORMATS: Final = ("text", "json", "markdown")
 _HEAD: Final = ("phase", "verdict", "worst case", "of a GPU", "micro batch")
@@ -32,13 +34,15 @@ ASSUMPTIONS: Final = (
 class Answer(NamedTuple):
     """What `grpo plan` says about a run: the plan, its cost, the limits, what helps, and the rules that it breaks.
 
-    Each rule has what is wrong.
+    Each rule has what is wrong. `data` names what the model is trained on.
     """
 
     plan: Plan
+    data: str = ""
     cost: Cost | None = None
     limits: Sequence[Limit] = ()
     changes: Sequence[Change] = ()
+    savings: Sequence[Saving] = ()
     errors: Sequence[tuple[str, str]] = ()
 
     @property
@@ -49,24 +53,31 @@ class Answer(NamedTuple):
     @property
     def reason(self) -> str:
         """Return why the run is not modelled, empty if it is."""
-        has_errors = self.verdict != self.plan.verdict
-        return f"the values have errors; as they were read, the run {FITS}" if has_errors else self.plan.reason
+        if not self.errors or self.verdict != NOT_MODELLED:
+            return self.plan.reason
+        as_read = f"as they were read, the run {FITS}" if self.plan.verdict == FITS else self.plan.reason
+        return f"the values have errors; {as_read}"
+
+    @property
+    def is_bad(self) -> bool:
+        """Return whether the run does not fit, or may be another one because its values have errors."""
+        return bool(self.errors) or self.verdict == DOES_NOT_FIT
 
 
 def write(answer: Answer, form: str, *, explain: bool = False) -> str:
     """Return an answer in a format; `explain` adds every item with its formula and source."""
     if form == "json":
         return json.dumps(tree(answer), indent=2) + "\n"
-    return "\n".join(_lines(answer, markdown=form == "markdown", explain=explain)) + "\n"
+    return visible.lines(_lines(answer, markdown=form == "markdown", explain=explain))
 
 
 def _lines(answer: Answer, *, markdown: bool, explain: bool) -> Iterator[str]:
     plan = answer.plan
-    if plan.setup is None:
-        yield f"{NOT_MODELLED}: {plan.reason}"
-        return
     fence = ["```"] if markdown else []
-    yield from [*fence, *_topology(plan.setup), "", *topology.picture(plan.setup), *fence, ""]
+    if plan.setup is None:
+        yield from [*_errors(answer, fence), f"{NOT_MODELLED}: {answer.reason}"]
+        return
+    yield from [*fence, *_topology(plan.setup, answer.data), "", *topology.picture(plan.setup), *fence, ""]
     rows = [_row(each.phase, each.verdict) for each in plan.phases]
     yield from markdown_table(_HEAD, rows) if markdown else text_table(_HEAD, rows)
     if explain:
@@ -80,7 +91,20 @@ def _lines(answer: Answer, *, markdown: bool, explain: bool) -> Iterator[str]:
         yield from ["", "what helps, the best first:"]
         for change in answer.changes:
             yield from _change(change)
-    yield from ["", f"{': '.join(filter(None, (answer.verdict, answer.reason)))} (computed, not measured)"]
+    if answer.savings:
+        yield from ["", "what needs fewer GPUs:"]
+        for saving in answer.savings:
+            yield from _saving(saving, answer.cost)
+    yield from ["", *_errors(answer, fence)]
+    yield f"{': '.join(filter(None, (answer.verdict, answer.reason)))} (computed, not measured)"
+
+
+def _errors(answer: Answer, fence: Sequence[str]) -> Iterator[str]:
+    """Yield what is wrong with the values, and an empty line; nothing if they have no error."""
+    if answer.errors:
+        told = (f"  {what}  [{rule}]" for rule, what in answer.errors)
+        yield from ["the values have errors, so the run may be another one (see grpo rules ID):", *fence, *told]
+        yield from [*fence, ""]
 
 
 def _limits(answer: Answer) -> Iterator[str]:
@@ -106,22 +130,32 @@ def _cost(cost: Cost) -> Iterator[str]:
 
 def _change(change: Change) -> Iterator[str]:
     """Yield what to change and what it costs, and below it the loads before and after."""
-    edits = ", ".join(f"{key.removeprefix(OF_VALUES)}={_word(value)}" for key, value in change.edits.items())
     training = "changes the training: " if change.changes_training else ""
-    yield f"- {edits}: {change.verdict} ({training}{', '.join(change.costs)})"
+    yield f"- {_edits(change.edits)}: {change.verdict} ({training}{', '.join(change.costs)})"
     effects = [f"{name} {before.peak} → {after.peak}" for name, (before, after) in change.improved.items()]
     yield f"  {', '.join(effects)}"
+
+
+def _saving(saving: Saving, cost: Cost | None) -> Iterator[str]:
+    """Yield what to change, on how many GPUs the run then fits, and below it what they cost."""
+    yield f"- {_edits(saving.edits)}: {FITS} on {saving.after} GPUs instead of {saving.now} ({saving.costs})"
+    if cost:
+        yield f"  {cost._replace(gpus=saving.after).hour:,.2f} $ an hour instead of {cost.hour:,.2f} $"
+
+
+def _edits(edits: Mapping[str, Json]) -> str:
+    return ", ".join(f"{key.removeprefix(OF_VALUES)}={_word(value)}" for key, value in edits.items())
 
 
 def _word(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _topology(setup: Setup) -> Iterator[str]:
+def _topology(setup: Setup, data: str) -> Iterator[str]:
     """Yield who does what."""
     machine, layout, generator, batch = setup.machine, setup.trainer.layout, setup.generator, setup.batch
     billions = f"{setup.parameters.total / 1e9:.1f} billion parameters"
-    yield f"model        {setup.model.name}, {billions}"
+    yield f"model        {setup.model.name}, {billions}" + (f"; data: {data}" if data else "")
     yield f"machines     {machine.nodes} × {machine.gpus} GPUs {machine.name}, {machine.gpu} of each usable"
     sizes = {
         "data": layout.data,
@@ -186,11 +220,12 @@ def _below(plan: Plan, setup: Setup) -> Iterator[str]:
 
 def tree(answer: Answer) -> dict[str, Any]:
     """Return the JSON of an answer; sizes are in GiB."""
-    plan, cost, errors = answer.plan, answer.cost, list(dict.fromkeys(rule for rule, _ in answer.errors))
+    plan, cost = answer.plan, answer.cost
+    errors = [{"rule": rule, "what": what} for rule, what in answer.errors]
     if plan.setup is None:
         return {
             "verdict": NOT_MODELLED,
-            "reason": plan.reason,
+            "reason": answer.reason,
             "phases": [],
             "errors": errors,
             "assumptions": list(ASSUMPTIONS),
@@ -199,6 +234,7 @@ def tree(answer: Answer) -> dict[str, Any]:
     found: dict[str, Any] = {
         "verdict": answer.verdict,
         "model": {"name": setup.model.name, "parameters": setup.parameters.total},
+        "data": answer.data,
         "usableGiB": _gib(setup.machine.gpu.gib),
         "phases": [
             {
@@ -239,6 +275,15 @@ def tree(answer: Answer) -> dict[str, Any]:
                 },
             }
             for each in answer.changes
+        ],
+        "savings": [
+            {
+                "edits": {key.removeprefix(OF_VALUES): value for key, value in each.edits.items()},
+                "costs": [each.costs],
+                "gpus": each.after,
+                "gpusNow": each.now,
+            }
+            for each in answer.savings
         ],
         "errors": errors,
         "assumptions": list(ASSUMPTIONS),

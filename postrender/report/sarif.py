@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
 
-from postrender import __version__, secrets
+from postrender import __version__, masking
 from postrender.errors import Location
 from postrender.finding import ERROR, INFO, WARNING, Finding
 from postrender.rules import index
@@ -53,12 +53,12 @@ def _result(finding: Finding, number: int) -> dict[str, Any]:
         "ruleId": finding.rule,
         "ruleIndex": number,
         "level": _LEVELS[finding.severity],
-        "message": {"text": secrets.mask(f"{finding.what}\nwhy: {finding.why}\nfix: {finding.fix}")},
+        "message": {"text": masking.text(f"{finding.what}\nwhy: {finding.why}\nfix: {finding.fix}")},
         "locations": [{"physicalLocation": _physical(finding.at)}],
     }
     if finding.also:
         result["relatedLocations"] = [
-            {"id": count, "physicalLocation": _physical(at), "message": {"text": secrets.mask(key)}}
+            {"id": count, "physicalLocation": _physical(at), "message": {"text": masking.text(key)}}
             for count, (at, key) in enumerate(finding.also, 1)
         ]
     return result
@@ -67,7 +67,7 @@ def _result(finding: Finding, number: int) -> dict[str, Any]:
 def _physical(at: Location) -> dict[str, Any]:
     """Return a SARIF location; a whole file gets line 1, because GitHub refuses a log without a line."""
     file = at.in_repository()
-    path = quote(secrets.mask(file).replace(os.sep, "/"), errors="replace")
+    path = quote(masking.text(file).replace(os.sep, "/"), errors="replace")
     artifact = {"uri": f"file://{path}"} if os.path.isabs(file) else {"uri": path, "uriBaseId": "%SRCROOT%"}
     region = {"startLine": at.line or 1}
     if at.line and at.col:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 
-from postrender import secrets, textfile
+from postrender import masking, textfile
 from postrender.errors import GrpoError, Location
 from postrender.finding import ERROR, SEVERITIES, Finding, is_at_least
+from postrender.terminal import visible
 
 # Findings of these domains have no page; those of other domains point to the page of their rule.
 _WITHOUT_PAGE = ("values/", "checks/")
@@ -22,7 +23,7 @@ def write(findings: Sequence[Finding], fail_on: str) -> str:
     count = _count(findings)
     if not is_at_least(findings, fail_on):
         count += f"; the exit code is 0, and 1 with --fail-on {_worst(findings)}"
-    return visible(secrets.mask("\n".join(blocks) + f"\n{count}\n"))
+    return masking.text("\n".join(blocks) + f"\n{count}\n")
 
 
 def _count(findings: Sequence[Finding]) -> str:
@@ -39,10 +40,11 @@ def _worst(findings: Sequence[Finding]) -> str:
 def block(finding: Finding) -> str:
     source = "" if finding.secret else excerpt(finding.at)
     mark = "" if finding.severity == ERROR else f"{finding.severity}: "
-    also = "".join(f"  also: {at} {key}\n" for at, key in finding.also)
-    head = f"{finding.at}: {mark}{finding.what}  [{finding.rule}]\n"
-    see = "" if finding.rule.startswith(_WITHOUT_PAGE) else f"  see: grpo rules {finding.rule}\n"
-    return f"{head}{source}{also}  why: {finding.why}\n  fix: {finding.fix}\n{see}"
+    head = visible.lines([f"{finding.at}: {mark}{finding.what}  [{finding.rule}]"])
+    below = [f"  also: {at} {key}" for at, key in finding.also] + [f"  why: {finding.why}", f"  fix: {finding.fix}"]
+    if not finding.rule.startswith(_WITHOUT_PAGE):
+        below.append(f"  see: grpo rules {finding.rule}")
+    return f"{head}{source}{visible.lines(below)}"
 
 
 def excerpt(at: Location) -> str:
@@ -60,19 +62,14 @@ def _line(at: Location) -> str:
     if not at.line:
         return ""
     lines = _source_lines(at.file)
-    return secrets.mask(lines[at.line - 1])[:_SHOWN_CHARACTERS] if at.line <= len(lines) else ""
+    return lines[at.line - 1][:_SHOWN_CHARACTERS] if at.line <= len(lines) else ""
 
 
 @cache
 def _source_lines(file: str) -> list[str]:
+    """Return the lines of a file without its secrets; the name of one may stand on the line before."""
+    stream = masking.Stream()
     try:
-        return textfile.read_bytes(file).decode("utf-8", "replace").splitlines()
+        return [stream.masked(line) for line in textfile.read_bytes(file).decode("utf-8", "replace").splitlines()]
     except GrpoError:
         return []
-
-
-def visible(text: str) -> str:
-    """Replace control characters, which a terminal would interpret."""
-    if text.isprintable():
-        return text
-    return "".join(c if c in "\n\t" or c.isprintable() else "\ufffd" for c in text)

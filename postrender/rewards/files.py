@@ -5,17 +5,18 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from postrender import paths, textfile
-from postrender.errors import InstallationError
+from postrender import output_file, paths, textfile
+from postrender.errors import InputError, InstallationError
 from postrender.types import Json
 from postrender.values import set_arguments
 from postrender.values.merge import Values
 from postrender.values.set_arguments import Argument
 
+# As in schemas/values/job.yaml.
+NAME: Final = re.compile("[a-z][a-z0-9_]{0,38}")
 PROGRAM: Final = "try_rewards.py"
 _PROGRAMS: Final = (
     "rewards/rewards.py",
@@ -25,12 +26,22 @@ _PROGRAMS: Final = (
 
 
 class RewardFiles:
-    """The rewards of a stack: entries by name, and the texts of the user's files."""
+    """The rewards of a stack: entries by name, and the texts of the user's files.
+
+    Raises InputError for a name that the schema refuses, because files are named after it.
+    """
 
     def __init__(self, values: Values, arguments: Sequence[Argument]) -> None:
         self._values = values
         self._arguments = arguments
         given = _map(_map(values.effective().get("job")).get("rewards"))
+        for name in given:
+            if not NAME.fullmatch(name):
+                raise InputError(
+                    f"{name!r} cannot be the name of a reward",
+                    at=values.at(("job", "rewards", name)),
+                    fix="a letter, then letters, digits and _, all lower-case, at most 39",
+                )
         self.entries = {name: _entry(name, _map(reward)) for name, reward in given.items()}
         self.texts = {
             f"{name}.py": str(_map(reward)["file"]) for name, reward in given.items() if "file" in _map(reward)
@@ -47,12 +58,12 @@ class RewardFiles:
             path = os.path.join(paths.data_root(), "jobs", name)
             if not os.path.isfile(path):
                 raise InstallationError(f"{path} is missing", fix="install grpo-charts again, or run from a checkout")
-            shutil.copy(path, folder)
+            with open(path, "rb") as program:
+                output_file.create(os.path.join(folder, os.path.basename(name)), program.read())
         os.mkdir(os.path.join(folder, "rewards"))
         texts = {f"rewards/{name}": text for name, text in self.texts.items()}
         for name, text in {**texts, "rewards.json": json.dumps(self.entries)}.items():
-            with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
-                file.write(text)
+            output_file.create(os.path.join(folder, name), text.encode())
 
     def placed(self, message: str) -> str:
         """Return a message of a program with the places that the user knows: polite.py:5, my-site.yaml:14."""

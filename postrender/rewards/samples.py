@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from postrender import textfile
+from postrender import json_text, textfile
 from postrender.errors import InputError, Location
 
 RIGHT, WRONG, EMPTY, BADLY_FORMED = "right", "wrong", "empty", "badly formed"
@@ -73,7 +72,7 @@ def read(path: str) -> list[Sample]:
 def _sample(line: str, at: Location) -> Sample:
     fix = 'write {"prompt": "…", "ground_truth": "…", "response": "…"}'
     try:
-        row = json.loads(line)
+        row = json_text.loads(line)
     except ValueError as error:
         raise InputError(f"this line is not JSON: {error}", at=at, fix=fix) from error
     if not isinstance(row, dict):

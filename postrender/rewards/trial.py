@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
+import re
+import stat
 import tempfile
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
+from postrender import json_text, output_file
 from postrender.helm import local
 from postrender.rewards.files import PROGRAM, RewardFiles
 from postrender.rewards.samples import RIGHT, WRONG, Sample
 from postrender.rules.values.job import own_code
 
 Record = dict[str, Any]
+# A result has a few hundred letters.
+_MOST: Final = 64 * 1024 * 1024
+# The variables that Python and libraries need; others may hold tokens.
+_PLAIN: Final = re.compile("PATH|HOME|LANG|LANGUAGE|LC_.*|TZ|TMPDIR|PYTHON.*|VIRTUAL_ENV|LD_LIBRARY_PATH|CUDA_.*")
 
 
 class Scored(NamedTuple):
@@ -73,17 +81,23 @@ class Trial(NamedTuple):
                 yield f"reward {name} gives {scores.pop():g} to every sample"
 
 
-def score(files: RewardFiles, samples: Sequence[Sample], seconds: float) -> Trial:
-    """Score samples with the rewards, which may be code of the user's; stop after the time limit."""
+def score(files: RewardFiles, samples: Sequence[Sample], seconds: float, given: Sequence[str] = ()) -> Trial:
+    """Score samples with the rewards, which may be code of the user's; stop after the time limit.
+
+    `given` names variables that the rewards get, beside those of _PLAIN.
+    """
     with tempfile.TemporaryDirectory(prefix="grpo-rewards-") as folder:
         files.write(folder)
-        given = [{"ground_truth": each.ground_truth, "response": each.response} for each in samples]
-        with open(os.path.join(folder, "samples.json"), "w", encoding="utf-8") as file:
-            json.dump(given, file)
-        code = local.run(os.path.join(folder, PROGRAM), [folder], folder, seconds)
+        asked = [{"ground_truth": each.ground_truth, "response": each.response} for each in samples]
+        output_file.create(os.path.join(folder, "samples.json"), json.dumps(asked).encode())
+        plain = {name: value for name, value in os.environ.items() if name in given or _PLAIN.fullmatch(name)}
+        code = local.run(os.path.join(folder, PROGRAM), [folder], folder, seconds, plain)
         lines = _lines(os.path.join(folder, "results.jsonl"))
     head, rows = (lines[0], lines[1:]) if lines else ({}, [])
-    scored = [_scored(sample, row, files) for sample, row in zip(samples, rows, strict=False)]
+    try:
+        scored = [_scored(sample, row, files) for sample, row in zip(samples, rows, strict=False)]
+    except (LookupError, TypeError, AttributeError):
+        return Trial([], None, [], error="a reward has written over the results, so no score is known")
     if "error" in head:
         hint = ": libraries of the image are needed here too" if "ModuleNotFoundError" in head["error"] else ""
         if any(map(own_code.is_name, files.texts.values())):
@@ -111,9 +125,18 @@ def _scored(sample: Sample, row: Record, files: RewardFiles) -> Scored:
 
 
 def _lines(path: str) -> list[Record]:
-    """Return the results so far; the last line may be incomplete."""
-    if not os.path.exists(path):
+    """Return the results so far; the last line may be incomplete, and a reward may have written others."""
+    try:
+        # A reward may have put a pipe or a link there.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+    except OSError:
         return []
-    with open(path, encoding="utf-8") as file:
-        lines = [line for line in file if line.endswith("\n")]
-    return [json.loads(line) for line in lines]
+    with open(descriptor, encoding="utf-8", errors="replace") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return []
+        lines = file.read(_MOST).split("\n")[:-1]
+    found = []
+    with contextlib.suppress(ValueError):
+        for line in lines:
+            found.append(json_text.loads(line))
+    return found

@@ -122,6 +122,13 @@ _VALUES: Final[dict[str, dict[str, str]]] = {
         "bad": "platform:\n  projectId: my-project\n",
         "good": "platform:\n  projectId: team-a-research\n",
     },
+    "removes-nothing": {
+        "title": "a reward or a prompt that is null removes one of an earlier file",
+        "why": "null deletes an entry, so the run goes on without it, in silence; its content was forgotten",
+        "fix": "write the content, give it with --set-file in every command of the run, or delete the line",
+        "bad": "job:\n  rewards:\n    polite:\n",
+        "good": "job:\n  rewards:\n    polite:\n      weight: 0.5\n",
+    },
 }
 _CHECKS: Final[dict[str, dict[str, str]]] = {
     "could-not-run": {
@@ -144,6 +151,13 @@ _WIRING: Final[dict[str, dict[str, str]]] = {
         "fix": "remove it, or choose with --on-conflict keep or --on-conflict replace",
         "bad": "env:\n- name: NCCL_NET\n  value: Socket\n",
         "good": "env: []\n",
+    },
+    "nothing-wired": {
+        "title": "where pods have GPUs, one of them is wired",
+        "why": "Helm hides what a post-renderer that succeeds says, and the pods would train over TCP",
+        "fix": "let one container take all GPUs of a node, give the values of the pods' machine, or --allow-unwired",
+        "bad": "limits:\n  nvidia.com/gpu: 4\n",
+        "good": "limits:\n  nvidia.com/gpu: 8\n",
     },
 }
 

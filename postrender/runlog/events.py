@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 import log_readers
+from postrender import textfile
 from postrender.errors import InputError, Location
 from postrender.runlog import directory, forms, pieces, tensorboard, wandb_files
 from steps import ENDED, Event, Phase, Step
@@ -32,6 +33,7 @@ def read(word: str, *, follow: bool) -> Iterator[list[Found]]:
     """
     if word == STDIN:
         return of_text(pieces.text(pieces.of_pipe(0)), _STDIN_NAME)
+    textfile.refuse_outside(word)
     if os.path.isdir(word):
         return _of_directory(word, follow=follow)
     if tracker := _TRACKERS.get(forms.of_file(word, grows=follow)):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import http.client
-import json
 import queue
 import re
 import socket
@@ -18,6 +17,7 @@ from collections.abc import Iterator
 from typing import Any, Final, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
+from postrender import json_text
 from postrender.deadline import PATIENCE
 from postrender.errors import ClusterError, UsageError
 from postrender.runlog.job_output import State
@@ -93,7 +93,7 @@ class RayJobs:
     def _ask(self, path: str, kind: type[T]) -> T:
         refused = (OSError, ValueError, http.client.HTTPException)
         with self._get(path) as response, contextlib.suppress(*refused):
-            found = json.loads(response.read())
+            found = json_text.loads(response.read())
             if isinstance(found, kind):
                 return found
         raise ClusterError(f"{self.name} does not answer as Ray's dashboard does", fix=_NO_DASHBOARD)

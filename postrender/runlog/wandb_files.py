@@ -7,13 +7,13 @@ v0.31.0 (the messages; the number of a field never gets another meaning).
 
 from __future__ import annotations
 
-import json
 import os
 import struct
 import zlib
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from postrender import json_text
 from postrender.errors import Location, UnreadableError
 from postrender.runlog import scalars
 from steps import Event
@@ -117,7 +117,7 @@ def _history(message: bytes) -> tuple[int, dict[str, float]]:
         elif number == _ITEM and isinstance(content, bytes):
             item = [(field, value) for field, value in _fields(content) if isinstance(value, bytes)]
             name = ".".join(value.decode() for field, value in item if field in (_KEY, _NESTED_KEY))
-            value = json.loads(next((value for field, value in item if field == _VALUE), b"null"))
+            value = json_text.loads(next((value for field, value in item if field == _VALUE), b"null"))
             if isinstance(value, int | float):
                 row[name] = float(value)
     return step, row

@@ -1,4 +1,4 @@
-"""Fill docs/tutorial.md.in with the names of a stack, for `grpo guide` and for docs/tutorial.md.
+"""Fill a template of docs/ with the names of a stack, for `grpo guide` and for the pages of the example stack.
 
 The commands are computed from the values files, so a name that changes there also changes on the page. Shell variables
 of the page hold what is in no values file (region, zone, name of the GKE cluster).
@@ -9,11 +9,14 @@ The template has three forms: `{{name}}` is a name, `{{#flag}} … {{/flag}}` a 
 
 from __future__ import annotations
 
+import itertools
 import re
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from postrender import paths, textfile
+from postrender.lint import linter
+from postrender.manifests.needs.prerequisites import Prerequisites
 from postrender.start import names
 from postrender.start.names import Shown
 from postrender.start.words import GuideError, Tree
@@ -21,25 +24,35 @@ from postrender.values import merge, set_arguments
 from postrender.values.set_arguments import Argument
 from postrender.wiring import platform
 
-TEMPLATE = "docs/tutorial.md.in"
 _WIDTH = 120
 _ALONE = re.compile(r"^(\{\{[#^/]\w+\}\})\n", re.MULTILINE)
-_PART = re.compile(r"\{\{([#^])(\w+)\}\}(.*?)\{\{/\2\}\}", re.DOTALL)
+_PART = re.compile(r"\{\{([#^])(\w+)\}\}(.*?)(?:\{\{/\2\}\}|\Z)", re.DOTALL)
 _NAME = re.compile(r"\{\{(\w+)\}\}")
 _STEP = re.compile(r"^## \{\{(step_\w+)\}\}", re.MULTILINE)
 
 
-def of_files(files: Sequence[str], namespace: str, arguments: Sequence[Argument] = ()) -> str:
-    """Return the page of the stack of these values files and --set; raise as `render`, merge.load and platform do."""
+def of_files(
+    files: Sequence[str],
+    namespace: str,
+    arguments: Sequence[Argument] = (),
+    *,
+    template: str = "",
+    prerequisites: Callable[[], Prerequisites],
+) -> str:
+    """Return the page of the stack of these values files and --set; raise as `render`, merge.load and platform do.
+
+    `template` is the path of the page's template, by default the tutorial's. `prerequisites` is asked when the values
+    have a page, and raises what rendering raises.
+    """
     given = set_arguments.apply(merge.load(files), arguments)
     tree = merge.over_defaults(given)
     platform.check(tree, given)
     recipe, text = recipe_of(files)
     listed = tuple(paths.shown(file) for file in files)
     charts = paths.shown(paths.chart(paths.LAYERS[0])).rpartition("/")[0]
-    return render(
-        _text(paths.guide()), tree, Shown(listed, charts, recipe, text, namespace, arguments=tuple(arguments))
-    )
+    shown = Shown(listed, charts, recipe, text, namespace, arguments=tuple(arguments))
+    names.names(tree, shown)  # It refuses what the page has no steps for, before anything is rendered.
+    return render(_text(template or paths.guide()), tree, shown._replace(prerequisites=prerequisites()))
 
 
 def render(template: str, tree: Tree, shown: Shown) -> str:
@@ -52,15 +65,25 @@ def render(template: str, tree: Tree, shown: Shown) -> str:
 
 
 def recipe_of(files: Sequence[str]) -> tuple[str, str]:
-    """Return the first file that names the image, and its text; raise GuideError if there is none."""
+    """Return the first file that says what is trained in which image, and the comment at its top.
+
+    Raises GuideError if there is none, and as merge.load does.
+    """
     for file in files:
-        if "\nimages:" in (text := _text(file)):
-            return file, text
+        if linter.has_recipe(merge.load([file])):
+            return file, _comment(_text(file))
     raise GuideError("none of the files is a recipe", fix="add -f RECIPE.yaml after the profile")
 
 
 def _text(file: str) -> str:
     return textfile.read_bytes(file).decode("utf-8")
+
+
+def _comment(text: str) -> str:
+    """Return the lines of a values file before its first value."""
+    return "\n".join(
+        itertools.takewhile(lambda line: line.strip() in ("", "---") or line.lstrip()[0] == "#", text.splitlines())
+    )
 
 
 def filled(template: str, flags: Mapping[str, bool], found: Mapping[str, str]) -> str:
@@ -71,7 +94,7 @@ def filled(template: str, flags: Mapping[str, bool], found: Mapping[str, str]) -
     known = {**found, **steps}
     unknown |= set(_NAME.findall(page)) - set(known)
     if unknown:
-        raise GuideError(f"{TEMPLATE}: nothing is called {', '.join(sorted(unknown))}")
+        raise GuideError(f"the template of the page: nothing is called {', '.join(sorted(unknown))}")
     return wrapped(_NAME.sub(lambda match: known[match[1]], page))
 
 
@@ -84,7 +107,7 @@ def _chosen(page: str, flags: Mapping[str, bool]) -> str:
 
 def wrapped(page: str) -> str:
     """Wrap the paragraphs of the page again, because the lengths of names vary."""
-    parts = re.split(r"(^```.*?^```\n)", page, flags=re.MULTILINE | re.DOTALL)
+    parts = re.split(r"(^```.*?(?:^```\n|\Z))", page, flags=re.MULTILINE | re.DOTALL)
     for number in range(0, len(parts), 2):
         paragraphs = parts[number].split("\n\n")
         parts[number] = "\n\n".join(one if re.match(r"\s*(#|\||- |$)", one) else _fill(one) for one in paragraphs)

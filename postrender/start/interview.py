@@ -66,7 +66,7 @@ class Interview:
                 self.taken.append(question)
             else:
                 self.missing.append(question.flag)
-        self.answers[question.name] = answer
+        self.answers[question.name] = question.meant(answer) if answer else answer
 
     def _choice(self) -> Choice | None:
         """Return the recipe to train with; for a model that no recipe trains, the one to start from."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from functools import cache
 from typing import Any
 
 from postrender import paths, secrets
 from postrender.lint import placeholders
-from postrender.schema import Problem, Schema, read_schema
+from postrender.schema import Problem, Schema, matches, read_schema
 from postrender.types import Path
+from postrender.values import quantity
 
 
 def _schema() -> Schema:
@@ -18,7 +18,7 @@ def _schema() -> Schema:
 
 @cache
 def _source() -> dict[str, Any]:
-    return _schema().source()
+    return _schema().source
 
 
 def meaning(path: Path) -> str:
@@ -40,7 +40,8 @@ def _below(node: dict[str, Any], name: str) -> dict[str, Any] | None:
     if name in node.get("properties", {}):
         found = node["properties"][name]
     else:
-        entries = [each for pattern, each in node.get("patternProperties", {}).items() if re.search(pattern, name)]
+        kinds = node.get("patternProperties", {}).items()
+        entries = [each for pattern, each in kinds if matches(pattern, name)]
         found = next(iter(entries), None)
     return found if isinstance(found, dict) else None
 
@@ -64,13 +65,16 @@ def refusal(path: Path, value: str) -> str:
     for name in reversed(path):
         tree = {name: tree}
     problems = _schema().problems(tree)
-    return f"{value!r} {_expected(problems[0], path)}. {meaning(path)}" if problems else ""
+    return f"{value!r} {_expected(problems[0], path, value)}. {meaning(path)}" if problems else ""
 
 
-def _expected(problem: Problem, path: Path) -> str:
+def _expected(problem: Problem, path: Path, value: str) -> str:
     if problem.keyword == "maxLength":
         return f"is longer than {problem.expected} characters"
     if problem.keyword == "minLength":
         return f"is shorter than {problem.expected} characters"
+    near = quantity.near(value)
+    if problem.keyword == "pattern" and near and matches(problem.expected, near):
+        return f"does not fit: did you mean {near}?"
     examples = _resolved(_node(path)).get("examples")
     return f"does not fit: write for instance {examples[0]}" if examples else "does not fit"

@@ -6,14 +6,13 @@ The names are computed independently of the charts, so that a test can compare t
 from __future__ import annotations
 
 import math
-import re
 
 from postrender import paths
+from postrender.counting import counted
 from postrender.start.words import (
     Names,
     Tree,
     bucket,
-    counted,
     gpu_nodes,
     is_autopilot,
     is_google,
@@ -52,6 +51,7 @@ def machine(tree: Tree) -> Names:
     nodes = gpu_nodes(tree)
     gpus = accelerator["gpusPerNode"]
     return {
+        "profile": accelerator["name"],
         "machine": accelerator["machineType"],
         "label": _label(accelerator),
         "gpus": str(gpus),
@@ -98,7 +98,7 @@ def _subnet(network: Tree, interface: Tree) -> tuple[str, str]:
     """Return VPC and subnet of an interface, with the names of the network chart."""
     rdma = interface["deviceMode"] == "RDMA"
     section, base = network["rdma" if rdma else "gvnic"], interface["network"]
-    suffix = f"sub-{re.sub('.*-', '', base)}" if rdma else "sub"
+    suffix = f"sub-{base.rpartition('-')[2]}" if rdma else "sub"
     given = (section.get("subnets") or {}).get(base) if rdma else section.get("subnet")
     return section.get("vpc") or f"{section['prefix']}-net", given or f"{section['prefix']}-{suffix}"
 
@@ -150,23 +150,7 @@ def _devices(tree: Tree) -> Names:
     return {
         "columns": "".join(f",{name}:.status.allocatable.{name.replace('.', _DOT)}" for name in requested),
         "requested": "".join(f" and `{name}: {amount}`" for name, amount in requested.items()),
-        "claimed": f" Each worker claims {classes}, which `kubectl get deviceclasses` must list." if claims else "",
-    }
-
-
-def needs(tree: Tree, namespace: str) -> Names:
-    """Return what the namespace must allow and hold for the workers: rights, and the ConfigMaps that they mount."""
-    maps = files(tree)
-    made = [
-        f"kubectl create configmap {name} --namespace {namespace} "
-        + " ".join(f"--from-file={key}={source}" for key, source in given.items())
-        for name, given in maps.items()
-    ]
-    return {
-        "forbidden": listed(forbidden(tree)),
-        "mounted": listed([f"{listed([f'`{key}`' for key in maps[name]])} of the ConfigMap `{name}`" for name in maps]),
-        "sources": listed([f"`{source}`" for given in maps.values() for source in given.values()]),
-        "made_maps": "\n".join(made),
+        "claimed": f" Each worker claims {classes}." if claims else "",
     }
 
 
@@ -177,15 +161,6 @@ def forbidden(tree: Tree) -> list[str]:
     added = (accelerator.get("capabilities") or {}) if has_network and not is_autopilot(tree) else {}
     host = ["the network of the node"] if has_network and accelerator.get("hostNetwork") else []
     return [*folders, *(f"the capability {name}" for name in sorted(added) if added[name]), *host]
-
-
-def files(tree: Tree) -> dict[str, dict[str, str]]:
-    """Return the ConfigMaps that the workers mount: their keys, each with the word for the file that it holds."""
-    found: dict[str, dict[str, str]] = {}
-    given = (tree["accelerator"].get("files") or {}) if tree["network"]["mode"] != "none" else {}
-    for name, file in sorted(given.items()):
-        found.setdefault(file["configMap"], {})[file["key"]] = f"{name.upper().replace('-', '_')}_FILE"
-    return found
 
 
 def network_of_nccl(tree: Tree) -> str:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from postrender.helm.stack import installs_network
+from postrender.manifests.needs import commands
+from postrender.manifests.needs.needed import Need
+from postrender.manifests.needs.prerequisites import Prerequisites
 from postrender.start import machines, training
-from postrender.start.words import Names, Tree, bucket, is_autopilot, is_google, only, volume, weights_bucket
+from postrender.start.words import Names, Tree, bucket, is_autopilot, is_google, listed, only, volume, weights_bucket
 from postrender.values.set_arguments import Argument
 
 OPERATOR = (
@@ -20,8 +24,8 @@ class Shown(NamedTuple):
     """What the page shows besides the values.
 
     `files` are the values files, `charts` is the folder of the charts, `recipe` is the file of the recipe and `header`
-    its text. `example` is the site file that the reader copies; it is empty if the names are already the reader's own.
-    `arguments` are those of --set and its relatives.
+    the comment at its top. `example` is the site file that the reader copies; it is empty if the names are already the
+    reader's own. `arguments` are those of --set and its relatives. `prerequisites` are those of the rendered charts.
     """
 
     files: tuple[str, ...]
@@ -31,6 +35,7 @@ class Shown(NamedTuple):
     namespace: str = "rl"
     example: str = ""
     arguments: tuple[Argument, ...] = ()
+    prerequisites: Prerequisites = Prerequisites()
 
 
 def flags(tree: Tree, shown: Shown) -> dict[str, bool]:
@@ -48,12 +53,18 @@ def flags(tree: Tree, shown: Shown) -> dict[str, bool]:
         "network": installs_network(tree),
         "applies_installer": google and mode != "none" and not installs_plugin,
         "privileged": bool(machines.forbidden(tree)),
-        "config_maps": bool(machines.files(tree)),
+        "limited": tree["network"]["podPolicy"]["enabled"],
+        "made": any(map(commands.creates, shown.prerequisites.needs)),
+        "secrets": any(each.kind == "Secret" for each in shown.prerequisites.needs),
+        "config_maps": any(each.kind == "ConfigMap" for each in shown.prerequisites.needs),
+        "checked": not all(map(commands.creates, shown.prerequisites.needs)),
         "nvlink": bool(tree["accelerator"].get("nvlinkDomainNodes")),
         "bucket": bool(bucket(tree)),
         "weights": bool(weights_bucket(tree)),
         "installs_claim": not volume(tree).get("existingClaim"),
-        "prepares": training.needs_data(tree),
+        "prepares": training.needs_data(tree, shown.prerequisites.files),
+        "own_files": bool(training.own_files(shown.prerequisites.files)),
+        "own_data": training.reads_own_data(tree, shown.prerequisites.files),
         "nemo_rl": tree["job"]["framework"] != "verl",
         "evaluates": bool(tree["job"]["evaluate"]["benchmarks"]),
         "sized": "disk" in training.header(shown.header, tree),
@@ -67,8 +78,8 @@ def names(tree: Tree, shown: Shown) -> Names:
     """Return every name of the template that this stack has."""
     only(tree["stack"]["wiring"]["enabled"], "stack.wiring.enabled false, with which the post-renderer wires the pods")
     found = {**machines.machine(tree), **machines.networks(tree), **machines.head(tree), **machines.table()}
-    found |= machines.needs(tree, shown.namespace)
-    found |= {**_places(tree, shown), **training.jobs(tree), **training.settings(tree)}
+    found |= {"forbidden": listed(machines.forbidden(tree)), **_needs(shown.prerequisites.needs)}
+    found |= {**_places(tree, shown), **training.jobs(tree), **training.settings(tree, shown.prerequisites.files)}
     found |= training.header(shown.header, tree)
     recipe = shown.recipe.rpartition("/")[2].removesuffix(".yaml")
     return found | {
@@ -78,6 +89,17 @@ def names(tree: Tree, shown: Shown) -> Names:
         "charts": shown.charts,
         "files": " ".join([f"-f {name}" for name in shown.files] + [shlex.join(each) for each in shown.arguments]),
         "cpu_head": " --set ray.head.gpus.enabled=false" if tree["ray"]["head"]["gpus"]["enabled"] else "",
+    }
+
+
+def _needs(needs: Sequence[Need]) -> Names:
+    """Return the commands for what the charts name and do not make, and what is in the ConfigMaps among it."""
+    maps = [each for each in needs if each.kind == "ConfigMap"]
+    keys = [(listed([f"`{key}`" for key in each.keys]), each.name) for each in maps]
+    return {
+        "made": "\n".join(commands.explained(each) for each in needs if commands.creates(each)),
+        "checked": "\n".join(commands.explained(each) for each in needs if not commands.creates(each)),
+        "config_maps": listed([f"{f'{files} of ' if files else ''}the ConfigMap `{name}`" for files, name in keys]),
     }
 
 
@@ -106,7 +128,5 @@ def _places(tree: Tree, shown: Shown) -> Names:
         "bucket": bucket(tree),
         "weights_bucket": weights_bucket(tree),
         "claim": claim.get("name") or f"{stack['name']}-{job['volume']}",
-        "secret": tree["huggingface"]["secret"]["name"],
-        "key": tree["huggingface"]["secret"]["key"],
         "test_timeout": str(2 * tree["ray"]["test"]["timeoutSeconds"]),
     }

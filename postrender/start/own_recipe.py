@@ -26,6 +26,8 @@ _MEMORY = {
 _LENGTH = {"nemo-rl": "policy.max_total_sequence_length", "verl": "data.max_response_length and rollout.max_model_len"}
 _RATE = {"nemo-rl": "policy.optimizer.kwargs.lr", "verl": "actor_rollout_ref.actor.optim.lr"}
 _GIB = 2**30
+# From here on a ratio with one digit is not 1.0.
+_OTHER = 1.05
 
 
 def text(choice: Choice, schema: str) -> str:
@@ -41,6 +43,8 @@ def scale(choice: Choice) -> str:
     if not ours or not theirs:
         return f"the size of {choice.model} is not known"
     more, word = (ours / theirs, "larger") if ours >= theirs else (theirs / ours, "smaller")
+    if more < _OTHER:
+        return f"{choice.model} is about as large as {choice.recipe.model}"
     return f"{choice.model} is {more:.1f} times {word} than {choice.recipe.model}"
 
 

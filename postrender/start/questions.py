@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from postrender import paths, spelling
+from postrender.errors import UsageError
 from postrender.start import keys, recipes
 from postrender.start.site_file import Answers
 from postrender.types import Path
-from postrender.values import merge, profiles
+from postrender.values import machine_names, merge, profiles
 
 _PLATFORMS = ("gke-standard", "gke-autopilot", "kubernetes")
 _MODES = ("multiNetwork", "dranet", "devices", "none")
@@ -30,7 +31,8 @@ class Question:
 
     An empty default means that it cannot be guessed. `asked` is false for a value whose default is almost always right:
     it is told, not asked. `needed` says whether the answers so far leave the value open. `is_shipped` means that the
-    choices are the profiles and recipes that are shipped, which have to be read first.
+    choices are the profiles and recipes that are shipped, which have to be read first. `meant` returns the answer for
+    a word, and raises UsageError if there is none.
     """
 
     name: str
@@ -41,6 +43,7 @@ class Question:
     needed: Callable[[Answers], bool] = _always
     asked: bool = True
     is_shipped: bool = False
+    meant: Callable[[str], str] = str
 
     @property
     def flag(self) -> str:
@@ -49,6 +52,10 @@ class Question:
 
     def refusal(self, value: str, answers: Answers) -> str:
         """Return why a value cannot be the answer, or an empty text."""
+        try:
+            value = self.meant(value)
+        except UsageError as error:
+            return f"{error.message}; {error.fix}"
         if self.choices and value not in (known := self.choices(answers)):
             return f"{value!r} is not one of {', '.join(known)}{suggestion(value, known)}"
         return keys.refusal(self.path, value) if self.path else ""
@@ -124,7 +131,13 @@ def _is(name: str, value: str) -> Callable[[Answers], bool]:
     return lambda answers: answers[name] == value
 
 
-MACHINE = Question("accelerator", "Machine (accelerator profile)", choices=lambda _: machines(), is_shipped=True)
+MACHINE = Question(
+    "accelerator",
+    "Machine: an accelerator profile, or the cloud's name of it",
+    choices=lambda _: machines(),
+    is_shipped=True,
+    meant=machine_names.profile,
+)
 MODEL = (
     Question(
         "framework", "Framework", ("job", "framework"), lambda _: ("nemo-rl", "verl"), lambda _: "nemo-rl",

@@ -4,23 +4,32 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 
+from postrender.counting import counted
 from postrender.plan import cost
 from postrender.plan.cost import StepTime
-from postrender.start.words import Names, Tree, counted, gpu_nodes, listed, only, volume
+from postrender.rules.values.job import inputs
+from postrender.start.words import Names, Tree, gpu_nodes, listed, only, volume
+from postrender.values.config import Effective
 
 # A run with at most this many steps only shows that the chain works.
 _FEW_STEPS = 10
 _GATED = ("google/gemma", "meta-llama/")
 # A time in a recipe's comment, and whose it is.
-_SECONDS = r"([0-9.]+) s a step"
+_SECONDS = r"(?<![0-9.])([0-9.]+) s a step"
 _WRITTEN_FOR = "the machines that the recipe was written for"
 
 
 def jobs(tree: Tree) -> Names:
     """Return names and directories of the run and of its tasks."""
     job, mount = tree["job"], volume(tree)["mountPath"]
-    found = {"run": job["name"], "mount": mount, "directory": f"{mount}/runs/{job['name']}"}
+    found = {
+        "next_attempt": str(job["attempt"] + 1),
+        "run": job["name"],
+        "mount": mount,
+        "directory": f"{mount}/runs/{job['name']}",
+    }
     for task in ("train", "fetch", "prepare-data", "convert", "evaluate"):
         middle = "" if task == "train" else f"-{task}"
         found[f"{task.replace('-', '_')}_job"] = f"{job['name']}{middle}-{job['attempt']}"
@@ -34,7 +43,7 @@ def _output(tree: Tree, task: str) -> str:
     return f"/runs/{tree['job']['name']}/{folder}attempts/{tree['job']['attempt']}/output.log"
 
 
-def settings(tree: Tree) -> Names:
+def settings(tree: Tree, files: Mapping[str, str]) -> Names:
     """Return what the recipe trains, for how long, and its benchmarks."""
     job = tree["job"]
     only(
@@ -43,14 +52,21 @@ def settings(tree: Tree) -> Names:
         "set job.task to train",
     )
     found = _of_verl(job["config"]) if job["framework"] == "verl" else _of_nemo_rl(job["config"])
-    model = found["model"]
+    model = _model(job)
     gated = f"{model} is gated: the owner of the token must accept its licence on the hub. "
-    fetched = [*(job["fetch"]["models"] or [model]), *job["fetch"]["datasets"]]
+    # As the task fetch has it: the model is fetched where no entry names it, unless it is a folder on a volume.
+    models = dict.fromkeys([*job["fetch"]["models"], *([] if model.startswith("/") else [model])])
+    useless = _unread(tree, files)
+    data_sets = [name for name in job["fetch"]["datasets"] if name not in useless]
+    fetched = [*models, *data_sets, *(f"{name} {given}" for name, given in job["code"]["packages"].items())]
     return {
         **found,
+        "model": model,
         "version": str(job["version"]),
         "gated": gated if model.startswith(_GATED) else "",
-        "downloads": listed([*fetched, *(f"{name} {given}" for name, given in job["code"]["packages"].items())]),
+        "downloads": listed(fetched),
+        "useless": "".join(f" --set 'job.fetch.datasets.{_escaped(name)}=null'" for name in useless),
+        "own_files": listed([f"`{file}`" for file in own_files(files)]),
         "benchmarks": "; ".join(
             f"{name}, {counted(one.get('samples', 1), 'answer')} to each question"
             f" at temperature {one.get('temperature', 0)}"
@@ -64,7 +80,6 @@ def _of_nemo_rl(config: Tree) -> Names:
     counted_steps = counted(steps, "step")
     return {
         "framework": "NeMo RL",
-        "model": config["policy"]["model_name"],
         "steps": counted_steps,
         "few": f"; {counted_steps} only show that the chain works" if steps <= _FEW_STEPS else "",
         "saves": _every(checkpointing["save_period"]),
@@ -78,7 +93,6 @@ def _of_verl(config: Tree) -> Names:
     steps = trainer.get("total_training_steps")
     return {
         "framework": "verl",
-        "model": config["actor_rollout_ref"]["model"]["path"],
         "steps": counted(steps, "step") if steps else counted(trainer["total_epochs"], "epoch"),
         "few": "",
         "saves": _every(trainer["save_freq"]),
@@ -90,11 +104,45 @@ def _every(period: int) -> str:
     return "step" if period == 1 else f"{period} steps"
 
 
-def needs_data(tree: Tree) -> bool:
-    """Return whether training or evaluation reads files of task prepare-data."""
-    overlay = tree["job"]["configFor"].get(tree["job"]["version"]) or {}
-    text = f"{tree['job']['config'].get('data')}{overlay.get('data')}"
-    return "GRPO_DATASETS" in text or "gsm8k" in tree["job"]["evaluate"]["benchmarks"]
+def needs_data(tree: Tree, files: Mapping[str, str]) -> bool:
+    """Return whether training or evaluation reads files of task prepare-data.
+
+    `files` are those that the training reads, each with the task that makes it.
+    """
+    return "prepare-data" in files.values() or "gsm8k" in tree["job"]["evaluate"]["benchmarks"]
+
+
+def own_files(files: Mapping[str, str]) -> list[str]:
+    """Return the files that the training reads and no task makes."""
+    return sorted(file for file, task in files.items() if not task)
+
+
+def reads_own_data(tree: Tree, files: Mapping[str, str]) -> bool:
+    """Return whether a file that no task makes is one of data, and not the model."""
+    return any(file != _model(tree["job"]) for file in own_files(files))
+
+
+def _model(job: Tree) -> str:
+    config = job["config"]
+    is_verl = job["framework"] == "verl"
+    return str(config["actor_rollout_ref"]["model"]["path"] if is_verl else config["policy"]["model_name"])
+
+
+def _unread(tree: Tree, files: Mapping[str, str]) -> list[str]:
+    """Return the data sets that the task fetch downloads and that neither the training nor another task reads.
+
+    A recipe names its own one, and stays so when the run reads other data. What no data set of a framework loads may be
+    for code of the user's.
+    """
+    prepared = tree["job"]["prepareData"].values() if needs_data(tree, files) else ()
+    read = {repository for _, repository in inputs.repositories(Effective(tree))}
+    read |= {str(each["repository"]) for each in prepared}
+    return [name for name in tree["job"]["fetch"]["datasets"] if name in inputs.KNOWN and name not in read]
+
+
+def _escaped(name: str) -> str:
+    """Return a key as Helm's --set has it."""
+    return re.sub(r"([.,=\[\]{}\\])", r"\\\1", name)
 
 
 def header(text: str, tree: Tree) -> Names:
@@ -102,7 +150,7 @@ def header(text: str, tree: Tree) -> Names:
 
     The time of a step is the one of these machines in the values, where they have one.
     """
-    text = re.sub(r"\n#? *", " ", text.split("\nimages:", maxsplit=1)[0])
+    text = re.sub(r"\n#? *", " ", text)
     disk, seconds = (
         re.search(pattern, text) for pattern in (r"(?:step|checkpoint) is about ([0-9]+) GiB", rf"{_SECONDS}(?! on )")
     )

@@ -24,11 +24,6 @@ def only(
         raise GuideError(f"the guide has no steps for {sentence}", fix=fix)
 
 
-def counted(count: int, noun: str) -> str:
-    """Return a count with its noun: 1 node, 2 nodes."""
-    return f"{count} {noun}{'' if count == 1 else 's'}"
-
-
 def listed(words: Sequence[str]) -> str:
     """Return words with commas, and with "and" before the last."""
     return " and ".join([*([", ".join(words[:-1])] if words[1:] else []), *words[-1:]])

@@ -84,6 +84,11 @@ class Effective:
         self.given = derived.decided(self.framework, self.given)
         self.config = overlaid(base, merge.overlay(self.given, self.derived))
 
+    @property
+    def trains(self) -> bool:
+        """Return whether the job trains: any other task uses one node and no configuration of the framework."""
+        return self.value("job.task") in (None, "train")
+
     def _base(self, layers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """Return the base file without the sections that job.config replaces."""
         base = self.catalogue.base if self._default is None else dict(self._default)

@@ -37,7 +37,7 @@ _OF_BUCKETS: Final = ("1.29.3-gke.1093000",)
 _WEIGHTS: Final = ("1.34.0-gke.2011000",)
 _PROFILES: Final = ("1.35.1-gke.1616000",)
 _LUSTRE: Final = ("1.33.2-gke.1072000",)
-_VERSION: Final = re.compile(r"v?(\d+)\.(\d+)\.(\d+)-gke\.(\d+)")
+_VERSION: Final = re.compile(r"(?<!\d)v?(\d+)\.(\d+)\.(\d+)-gke\.(\d+)")
 
 Version = tuple[int, ...]
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from postrender import facts, textfile
+from postrender import facts, json_text, textfile
 from postrender.errors import InputError, Location
 
 # The models of the user.
@@ -27,7 +26,7 @@ def names() -> list[str]:
 def add(name: str, file: str) -> None:
     """Add a model from its config.json; raise UnreadableError, or InputError for a file that is none."""
     try:
-        config = json.loads(textfile.read_bytes(file))
+        config = json_text.loads(textfile.read_bytes(file))
     except ValueError as error:
         raise InputError(f"this is not JSON: {error}", at=Location(file), fix="give the model's config.json") from error
     if not isinstance(config, dict) or not isinstance(config.get("architectures"), list):

@@ -23,9 +23,10 @@ class Machine(NamedTuple):
     """Facts of one profile that rules compare.
 
     `rdma` counts the `interfaces` that NCCL uses, `net` is NCCL's name of the network. `cpu` and `memory` are the
-    quantities that a node has for pods, empty if the profile does not give them. `refuses` lists values that do not
-    work on the machine (spot, dranet …), `modes` the network modes with RDMA that do. `labels` are those of its nodes,
-    `resources` what a device plugin offers besides GPUs.
+    quantities that a node has for pods, empty if the profile does not give them; `worker` is what a worker with all
+    GPUs of a node asks for. `refuses` lists values that do not work on the machine (spot, dranet …), `modes` the
+    network modes with RDMA that do. `labels` are those of its nodes, `resources` what a device plugin offers besides
+    GPUs.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Machine(NamedTuple):
     rdma: int
     cpu: str
     memory: str
+    worker: tuple[str, str]
     refuses: frozenset[str]
     modes: frozenset[str]
     labels: tuple[tuple[str, str], ...]
@@ -104,7 +106,7 @@ def chosen(asked: Mapping[str, Collection[str]]) -> list[Machine]:
 
 def _machine(accelerator: Mapping[str, Any]) -> Machine:
     interfaces, node = accelerator.get("interfaces") or {}, accelerator.get("node") or {}
-    nccl = accelerator.get("nccl") or {}
+    nccl, worker = accelerator.get("nccl") or {}, accelerator.get("worker") or {}
     return Machine(
         name=str(accelerator["name"]),
         gpus=int(accelerator["gpusPerNode"]),
@@ -115,6 +117,7 @@ def _machine(accelerator: Mapping[str, Any]) -> Machine:
         rdma=sum(each.get("deviceMode") == "RDMA" for each in interfaces.values()),
         cpu=str(node.get("cpu") or ""),
         memory=str(node.get("memory") or ""),
+        worker=(str(worker.get("cpu") or ""), str(worker.get("memory") or "")),
         refuses=frozenset(accelerator.get("refuses") or ()),
         modes=frozenset(modes(accelerator)),
         labels=tuple((accelerator.get("nodeSelector") or {}).items()),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
@@ -12,6 +13,9 @@ _NUMBER: Final = frozenset("0123456789.")
 _UNITS: Final = " kMGTPE"
 # Longer numbers need not be exact.
 _LONGEST: Final = 40
+# 64GB, 1.5 TB and 900G, as people write them.
+_BYTES: Final = re.compile(r"([0-9]{1,9})(?:\.([0-9]{1,3}))? ?([KMGT])i?b?", re.IGNORECASE)
+_SMALLER: Final = {"T": "G", "G": "M", "M": "K"}
 
 
 def quantity(value: Json) -> float | None:
@@ -23,6 +27,18 @@ def whole(value: Json) -> int:
     """Return a quantity that is a whole number, also one written as 8.0 or 8000m; 0 for anything else."""
     number = quantity(value)
     return int(number) if number and number.is_integer() else 0
+
+
+def near(text: str) -> str:
+    """Return the quantity with a unit of 1024 that is near a text such as 64GB or 1.5 TB; an empty text for others."""
+    found = _BYTES.fullmatch(text.strip())
+    if not found or not int(found[1] + (found[2] or "")):
+        return ""
+    number, part, unit = found[1], (found[2] or "").rstrip("0"), found[3].upper()
+    if not part:
+        return f"{number}{unit}i"
+    smaller = 1024 * int(number + part) // 10 ** len(part)
+    return f"{smaller}{_SMALLER[unit]}i" if unit in _SMALLER else ""
 
 
 @lru_cache(maxsize=10_000)

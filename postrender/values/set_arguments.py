@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from postrender import textfile
+from postrender import json_text, textfile
 from postrender.errors import InputError, Location, UnreadableError
 from postrender.types import Json, Path
 from postrender.values.merge import Values, overlay_nodes
@@ -116,7 +116,7 @@ def _decoded(text: str, at: Location) -> tuple[Json, int]:
     """Decode the JSON value at the start of a text; return it and where it ends."""
     try:
         decoder = json.JSONDecoder(parse_constant=_no_constant, parse_int=_number, parse_float=_number)
-        return decoder.raw_decode(text)
+        return json_text.decode(decoder, text, whole=False)
     except ValueError as error:
         raise InputError(f"this is not JSON: {error}", at=at, fix="check quotes and brackets") from error
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
+from postrender.counting import counted
 from postrender.manifests import pods
 from postrender.manifests.pods import Path, Pod
 from postrender.types import Json
@@ -16,6 +17,9 @@ from postrender.wiring.transforms import FAIL, Decisions, Target
 # An annotation of an object. Users write `skip`; any other value is written here.
 STAMP: Final = "grpo-charts/wiring"
 SKIP: Final = "skip"
+# An annotation of an object: its pods with GPUs that are not wired, and why. Helm hides what a post-renderer that
+# succeeds says.
+NOT_WIRED: Final = "grpo-charts/not-wired"
 # In the list of skipped pods: every pod of the object.
 ALL: Final = "all"
 _LABEL_OF_OWNER = "grpo-charts/owner"
@@ -33,10 +37,11 @@ class Options(NamedTuple):
     select: frozenset[tuple[str, str]] = frozenset()
     templates: Mapping[str, tuple[str, ...]] = MappingProxyType({})
     init_containers: bool = False
+    allow_unwired: bool = False
 
 
 class Wired:
-    """Report on one object that has pod templates (`found`).
+    """Report on one object that has pod templates (`found`), or pods with GPUs at places where none are known.
 
     `pods` lists the paths of the wired templates, `variables` the templates that got only environment variables,
     `skipped` the other templates with GPUs and the reason. `beside` lists objects to install with this one.
@@ -66,6 +71,11 @@ class Wired:
         metadata = pods.mapping(self.item.get("metadata"))
         return str(metadata.get("name") or metadata.get("generateName") or "")
 
+    def unwired(self) -> list[tuple[str, str]]:
+        """Return path and reason of each pod with GPUs that nobody left out on purpose, and that is not wired."""
+        there = [(each["pod"], each["reason"]) for each in self.skipped if each["pod"] != ALL]
+        return [(path, f"{path or 'the pod'} {reason}") for path, reason in there]
+
 
 def wire(document: Json, wiring: Wiring, options: Options) -> tuple[Json, list[Wired]]:
     """Return a wired copy of a document and a report on each of its objects that has pods.
@@ -75,12 +85,15 @@ def wire(document: Json, wiring: Wiring, options: Options) -> tuple[Json, list[W
     holder = {"": document}
     done = []
     for path, original in pods.objects(document):
-        if found := pods.pods(original, options.templates):
+        found = pods.pods(original, options.templates)
+        strays = pods.strays(original, found)
+        if found or strays:
             for pod in found:
                 _own_pod(_own(holder, ("", *path, *pod.path)))
             item = _own(holder, ("", *path))
             _own(item, ("metadata",))
-            done.append(_wire_object(Wired(path, item, pods.pods(item, options.templates)), original, wiring, options))
+            result = Wired(path, item, pods.pods(item, options.templates))
+            done.append(_wire_object(result, original, wiring, options, strays))
     return holder[""], done
 
 
@@ -104,7 +117,9 @@ def _own_pod(template: dict[str, Any]) -> None:
             _own(containers, (at, "resources"))
 
 
-def _wire_object(result: Wired, original: Mapping[str, Any], wiring: Wiring, options: Options) -> Wired:
+def _wire_object(
+    result: Wired, original: Mapping[str, Any], wiring: Wiring, options: Options, strays: list[tuple[Path, int]]
+) -> Wired:
     stamp = pods.mapping(pods.mapping(result.item.get("metadata")).get("annotations")).get(STAMP)
     if options.select and (result.kind.lower(), result.name) not in options.select:
         result.skipped.append({"pod": ALL, "reason": "not selected"})
@@ -118,16 +133,34 @@ def _wire_object(result: Wired, original: Mapping[str, Any], wiring: Wiring, opt
         _apply(target, options)
         (result.pods if target.whole else result.variables).append(target.place("spec"))
     result.conflicts = decisions.conflicts
+    result.skipped += [_stray(result.kind, path, count) for path, count in strays]
+    is_wired = result.item != original or (stamp is not None and bool(targets))
+    _annotate(result, {STAMP: f"{FORMAT} {wiring.digest}"} if is_wired else {})
     result.changed = result.item != original
-    if result.changed or (stamp is not None and targets):
-        metadata = pods.mapping(result.item.get("metadata"))
-        there = pods.mapping(metadata.get("annotations"))
-        metadata["annotations"] = {**there, STAMP: f"{FORMAT} {wiring.digest}"}
-        result.item["metadata"] = metadata
     whole = [target for target in targets if target.whole]
     if whole:
         result.beside = [_beside(each, result.item) for each in wiring.documents(whole[0].owner, whole[0].nodes)]
     return result
+
+
+def _stray(kind: str, path: Path, count: int) -> dict[str, str]:
+    reason = f"takes {counted(count, 'GPU')}, and {kind} is not known to have pods there"
+    if path[-1:] == ("template",):
+        place = ".".join(pods.EACH if isinstance(part, int) else str(part) for part in path)
+        reason = f"{reason} (--pod-template-path {kind}={place})"
+    return {"pod": ".".join(map(str, path)), "reason": reason}
+
+
+def _annotate(result: Wired, notes: dict[str, str]) -> None:
+    """Add annotations to the object, and name its pods that are not wired."""
+    metadata = pods.mapping(result.item.get("metadata"))
+    there = pods.mapping(metadata.get("annotations"))
+    if unwired := result.unwired():
+        notes = {**notes, NOT_WIRED: "; ".join(reason for _, reason in unwired)}
+    kept = {key: value for key, value in there.items() if key != NOT_WIRED or key in notes}
+    if notes or kept != there:
+        metadata["annotations"] = {**kept, **notes}
+        result.item["metadata"] = metadata
 
 
 def _targets(result: Wired, wiring: Wiring, decisions: Decisions) -> list[Target]:
@@ -139,7 +172,8 @@ def _targets(result: Wired, wiring: Wiring, decisions: Decisions) -> list[Target
             result.elsewhere |= count == wiring.gpus
         for position in pod.gpu_containers():
             target = Target(pod, position, wiring, decisions)
-            target.whole = not reason and (count > 0 or pod.worker)
+            # A machine without GPUs is that of the workers: no GPUs tell which pods it is for.
+            target.whole = not reason and (count > 0 or (pod.worker and not wiring.gpus))
             targets.append(target)
     whole = [target.pod for target in targets if target.whole]
     nodes = [pod.count for pod in whole]

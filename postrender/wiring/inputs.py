@@ -43,7 +43,7 @@ def sections(given: Values) -> dict[str, Any]:
     if not found.get("accelerator"):
         raise InputError(
             "no accelerator profile among the values",
-            fix="give --values values/accelerators/b200.yaml (or h200.yaml) before the other files",
+            fix="give --values values/accelerators/NAME.yaml of your machines before the other files",
         )
     wrong = first_mismatch(found, schema)
     if wrong is not None:

@@ -12,9 +12,11 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from postrender import secrets
+from postrender.counting import counted
 from postrender.errors import InputError
 from postrender.manifests.pods import Pod, excluded, mapping, selected
 from postrender.values import profiles
+from postrender.values.quantity import near
 from postrender.wiring import claims, node_check
 from postrender.yaml import writer
 
@@ -36,7 +38,11 @@ def quantity(text: str) -> str:
     """
     found = _QUANTITY.fullmatch(text)
     if not found:
-        raise InputError(f"{text!r} is not a memory quantity", fix="write it as in 250Gi")
+        meant = near(text)
+        raise InputError(
+            f"{text!r} is not a memory quantity",
+            fix=f"write {meant}" if _QUANTITY.fullmatch(meant) else "write it as in 250Gi",
+        )
     number, unit = int(found[1]), found[2]
     while unit in _MEBIBYTE and number % 1024 == 0:
         number, unit = number // 1024, _MEBIBYTE[unit]
@@ -118,11 +124,11 @@ class Wiring:
         if not count:
             return ""
         if not self.gpus:
-            return f"{count} GPUs, and {self.profile} has none"
+            return f"takes {counted(count, 'GPU')}, and {self.profile} has none"
         if len(containers) > 1:
             return f"divides its GPUs among {len(containers)} containers, and one must take all {self.gpus}"
         if count != self.gpus:
-            return f"takes {count} GPUs, and a node of {self.profile} has {self.gpus}"
+            return f"takes {counted(count, 'GPU')}, and a node of {self.profile} has {self.gpus}"
         for key, values in self.others(pod.spec).items():
             return f"selects {', '.join(sorted(values))}, and {self.profile} is {self.labels.get(key, self.label)}"
         for key, label in self.labels.items():

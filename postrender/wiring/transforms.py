@@ -5,9 +5,9 @@ A policy decides what happens to an existing value that differs.
 
 from __future__ import annotations
 
-import json
 from typing import Any, Final
 
+from postrender import json_text
 from postrender.errors import InputError
 from postrender.manifests.pods import Pod, mapping, sequence
 from postrender.types import Json
@@ -128,7 +128,7 @@ def _means_the_same(there: object, wanted: str) -> bool:
         return False
 
     try:
-        return bool(json.loads(there) == json.loads(wanted))
+        return bool(json_text.loads(there) == json_text.loads(wanted))
     except ValueError:
         return False
 

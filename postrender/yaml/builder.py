@@ -22,12 +22,15 @@ from yaml.events import (
 )
 
 from postrender.errors import InputError, Location
+from postrender.json_text import MAX_DEPTH
 from postrender.types import Json, Untyped
 from postrender.yaml import scalars
 from postrender.yaml.scalars import Scalar
 
-MAX_DEPTH = 100
 MAX_NODES = 1_000_000
+# Of what aliases repeat, in letters; each value counts as so many more. Helm writes it all out, several times.
+MAX_REPEATED = 2_000_000
+_VALUE = 16
 # The keys that identify an object.
 _HEAD = ("apiVersion", "kind", "metadata")
 _TAG = "tag:yaml.org,2002:"
@@ -54,6 +57,7 @@ class Builder:
         self._file = file
         self._anchors: dict[str, Any] = {}
         self._count = 0
+        self._repeated = 0
         self._brackets = 0
 
     def documents(self) -> Iterator[Any]:
@@ -139,9 +143,9 @@ class Builder:
 
     def _too_many(self, event: Untyped) -> InputError:
         return InputError(
-            f"more than {MAX_NODES} values, including what aliases repeat",
+            f"more than {MAX_NODES} values",
             at=self._at(event),
-            fix="write the values out instead of nesting aliases",
+            fix="split the text",
         )
 
     def _content(self, event: Untyped, depth: int) -> Json:
@@ -194,20 +198,29 @@ class Builder:
             known = event.anchor in self._anchors
             reason = "contains itself" if known else "is not defined above this line"
             raise InputError(f"this alias {reason}", at=self._at(event), fix="write the value out")
-        self._count += self._size(value)
+        self._repeated += self._size(value)
+        if self._repeated > MAX_REPEATED:
+            raise InputError(
+                f"aliases repeat more than {MAX_REPEATED // 1_000_000} MB of values up to this one",
+                at=self._at(event),
+                fix="write the values out, and do not nest aliases",
+            )
         return value
 
     def _size(self, value: Json) -> int:
-        """Count a value and everything below it, up to MAX_NODES."""
-        count, queue = 0, [value]
-        while queue and count < MAX_NODES:
+        """Return how much an alias repeats: a value and everything below it, up to more than MAX_REPEATED."""
+        size, queue = 0, [value]
+        while queue and size <= MAX_REPEATED:
             content = self._bare(queue.pop())
+            size += _VALUE
             if isinstance(content, dict):
                 queue.extend(content.values())
+                size += sum(map(len, content))
             elif isinstance(content, list):
                 queue.extend(content)
-            count += 1
-        return count
+            elif isinstance(content, str):
+                size += len(content)
+        return size
 
     def _list(self, depth: int) -> list[Any]:
         items = []

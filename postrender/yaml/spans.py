@@ -6,9 +6,9 @@ import copy
 from typing import Literal
 
 from postrender.errors import InputError
+from postrender.json_text import MAX_DEPTH
 from postrender.types import Untyped
 from postrender.yaml import reader, scalars
-from postrender.yaml.builder import MAX_DEPTH
 
 Kind = Literal["map", "list", "scalar"]
 

@@ -32,6 +32,7 @@ TEMPLATES = {
     "common/templates/_raycluster.tpl": ("autopilot", ADMISSION),
     "common/templates/_protection.tpl": ("autopilot gke", f"{ADMISSION}; the fix in a message"),
     "common/templates/_check.tpl": ("autopilot google", "the fix in a message, by platform.kind"),
+    "common/templates/_commands.tpl": ("google", f"{CHOSEN}: ray.metrics.scrape"),
     "common/templates/_notes.tpl": ("autopilot gke google", TEXT),
     "common/templates/_sidecar.tpl": ("gke", BUCKETS),
     "common/templates/_storage.tpl": ("gke", BUCKETS),

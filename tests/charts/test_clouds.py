@@ -44,6 +44,7 @@ OURS = {
     "a worker takes a whole node, which test_profiles.py compares": "limits.cpu limits.memory limits.ephemeral-storage",
     "NCCL and vLLM share memory on any machine": "mounts./dev/shm",
     "a Service named vllm would set a variable that vLLM reads": "enableServiceLinks",
+    "nothing in it calls the Kubernetes API": "automountServiceAccountToken",
     "no autoscaler takes a node away from a training": "annotations.cluster-autoscaler.kubernetes.io/safe-to-evict",
     "the API server adds it to a pod with GPUs, where that admission plugin is on": "tolerations.nvidia.com/gpu",
     "without its fast network NCCL fails, and does not use TCP": "env.NCCL_NET",

@@ -81,7 +81,13 @@ EVERYTHING: dict[str, Any] = {
     # Versions before v0.7.0 need a CPU on the head.
     "ray": {
         "env": VARIABLES["ALL"],
-        "networkPolicy": {"operatorNamespace": "kuberay"},
+        "networkPolicy": {
+            "operatorNamespace": "kuberay",
+            "egress": {
+                "enabled": True,
+                "allow": {"proxy": {"cidr": "10.0.0.5/32", "port": 3128}, "mlflow": {"namespace": "tracking"}},
+            },
+        },
         "logs": {"fluentBit": {"enabled": True}},
         "metrics": {"scrape": "podMonitor"},
         "kueue": {"queue": "gpus", "priorityClass": "high", "topology": {"required": "a/b"}},
@@ -354,7 +360,7 @@ def test_the_wrong_prefix_is_refused(layer: str, render_text: RenderText) -> Non
 @pytest.mark.parametrize("layer", LAYERS)
 def test_no_chart_renders_without_a_profile(layer: str, render_text: RenderText) -> None:
     """One sentence names the missing file."""
-    with pytest.raises(RenderError, match=r"no accelerator profile: add -f values/accelerators/b200\.yaml"):
+    with pytest.raises(RenderError, match=r"no accelerator profile: add -f values/accelerators/NAME\.yaml"):
         render_text(layer, files=stack_files()[1:])
 
 

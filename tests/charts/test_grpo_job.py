@@ -61,11 +61,12 @@ def test_the_ten_attempts_before_cannot_come_back(render: Render) -> None:
     """An upgrade or a rollback makes an object of its attempt's name; a newer attempt has left one of that name."""
     objects = render("grpo-job", {"job": {"name": "probe", "attempt": 13}})
     ended = [item for item in objects if "-is-over-" in item["metadata"]["name"]]
-    hooks = {(item["metadata"]["name"], *item["metadata"]["annotations"].values()) for item in ended}
+    keys = ("helm.sh/hook", "helm.sh/hook-delete-policy")
+    hooks = {(item["metadata"]["name"], *(item["metadata"]["annotations"][key] for key in keys)) for item in ended}
     assert len(hooks) == len(ended) == 21
     assert all(item.get("immutable") for item in ended if "post-upgrade" in item["metadata"]["annotations"].values())
-    name = "probe-{}-is-over-raise-job.attempt"
-    assert (name.format(13), "pre-upgrade,pre-rollback", "hook-succeeded") in hooks
+    name = "probe-{}-is-over-raise-job.attempt-or-remove-this-revision"
+    assert (name.format(13), "pre-upgrade,pre-rollback,pre-delete", "hook-succeeded") in hooks
     for number in range(3, 13):
         assert (name.format(number), "post-upgrade", "before-hook-creation") in hooks
         assert (name.format(number), "post-delete", "before-hook-creation,hook-succeeded") in hooks

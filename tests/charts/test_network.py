@@ -132,3 +132,24 @@ def test_networks_of_two_machines_stand_side_by_side(render: Render) -> None:
     ][0]["template"]
     interfaces = json.loads(spec["metadata"]["annotations"]["networking.gke.io/interfaces"])
     assert [entry["network"] for entry in interfaces[1:]] == [f"h200-{name}" for name in NETWORKS]
+
+
+def test_the_policy_for_pods_follows_the_profile(render: Render) -> None:
+    """tests/e2e/test_pod_policy.py asks a real API server what it refuses."""
+    assert not by_kind(render("network"), "ValidatingAdmissionPolicy")
+    on = {"network": {"podPolicy": {"enabled": True}}}
+    policies = by_kind(render("network", on), "ValidatingAdmissionPolicy")
+    text = json.dumps(policies["grpo-pods-b200"])
+    assert "IPC_LOCK" in text
+    assert "/home/kubernetes/bin/gib" in text
+    more = {"network": {"mode": "none", **on["network"]}, "accelerator": {"hostPaths": {"gib": None}}}
+    text = json.dumps(by_kind(render("network", more), "ValidatingAdmissionPolicy"))
+    assert "IPC_LOCK" not in text
+    assert "/home/kubernetes/bin/gib" not in text
+    assert "hostNetwork" in text
+    bindings = by_kind(render("network", on), "ValidatingAdmissionPolicyBinding")
+    assert bindings["grpo-pods-b200"] == {
+        "policyName": "grpo-pods-b200",
+        "validationActions": ["Deny"],
+        "matchResources": {"namespaceSelector": {"matchLabels": {"grpo-charts/pods": "b200"}}},
+    }

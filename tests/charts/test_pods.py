@@ -9,6 +9,7 @@ import pytest
 
 from postrender.errors import RenderError
 from postrender.helm.engines import Rendered
+from postrender.manifests import pods as manifests
 from tests.conftest import Object, Render, by_kind, thin
 
 RenderText = Callable[..., Rendered]
@@ -438,3 +439,19 @@ def test_the_installer_is_pinned_and_installs_for_one_machine(render: Render, re
     notes = render_text("network").notes or ""
     assert "kubectl apply -f https://raw.githubusercontent.com" in notes
     assert "992db81257553607f1477945f1b3219632991829/gpudirect-rdma/nccl-rdma-installer.yaml" in notes
+
+
+def test_no_pod_holds_a_token_of_the_api(render: Render) -> None:
+    """Nothing in them calls the Kubernetes API. The user's own code may."""
+    server = {"tracking": {"tensorboard": {"server": {"enabled": True}}}}
+    installer = {"network": {"rdmaInstaller": {"enabled": True}}}
+    objects = [
+        *render("raycluster", server),
+        *render("grpo-job", {"job": {"cluster": {"mode": "ephemeral"}}}),
+        *render("network", installer),
+    ]
+    specs = [found.spec for item in objects for found in manifests.pods(item)]
+    assert len(specs) == 11
+    assert [spec.get("automountServiceAccountToken") for spec in specs] == [False] * len(specs)
+    own = {"ray": {"workers": {"podSpec": {"automountServiceAccountToken": True}}}}
+    assert pod(render, "workers", own)["automountServiceAccountToken"] is True

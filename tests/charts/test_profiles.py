@@ -165,6 +165,8 @@ def test_a_machine_without_gpus_is_kept_off_gpu_nodes(render: Render) -> None:
     assert "DoesNotExist" in str(worker["spec"]["affinity"])
     assert not [volume for volume in worker["spec"]["volumes"] if "hostPath" in volume]
     assert "LD_LIBRARY_PATH" not in variables(worker)
+    # Only processes that share GPU memory need what the runtime's default forbids.
+    assert worker["spec"]["containers"][0]["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
 
 
 def test_a_machine_without_rdma_has_its_own_settings(render: Render) -> None:

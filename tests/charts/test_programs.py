@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
+import io
 import re
 import shutil
+import tokenize
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,7 +19,7 @@ from postrender.helm.engines import Rendered
 from postrender.manifests import folds
 from tests.charts.test_grpo_job import lock, plan, rayjob
 from tests.conftest import ROOT, Object, Render
-from tests.programs import carried
+from tests.programs import PROGRAMS, carried
 
 ARCHIVE = ROOT / programs.FOLDER / "train.tar.bz2.b64"
 REWARDS = {"job": {"rewards": {"mine": {"file": "def mine(*a, **k):\n    return 0.5\n"}}}}
@@ -28,7 +31,7 @@ def newer(tmp_path: Path, render_text: Callable[..., Rendered]) -> list[Object]:
     for folder in ("charts", "values", "jobs"):
         shutil.copytree(ROOT / folder, tmp_path / folder, symlinks=True)
     program = tmp_path / "jobs/launcher/launch.py"
-    program.write_text(program.read_text("utf-8") + "# newer\n", "utf-8")
+    program.write_text(program.read_text("utf-8") + "newer = True\n", "utf-8")
     for path, text in programs.render(tmp_path).items():
         (tmp_path / path).write_text(text, "utf-8")
     chart = tmp_path / "charts/grpo-job"
@@ -47,7 +50,7 @@ def test_other_programs_are_no_other_run(newer: list[Object], render: Render) ->
     older = render("grpo-job")
     assert lock(newer)["data"] == lock(older)["data"]
     assert plan(newer) == plan(older)
-    assert carried(rayjob(newer)["spec"]["entrypoint"])["__main__.py"].endswith("# newer\n")
+    assert carried(rayjob(newer)["spec"]["entrypoint"])["__main__.py"].endswith("newer = True\n")
 
 
 def test_the_version_names_the_chart_and_the_archive(newer: list[Object], render: Render) -> None:
@@ -91,6 +94,32 @@ def test_the_same_programs_make_the_same_archive() -> None:
     assert folds.unpacked(programs.pack(files)) == files
 
 
+def meaning(source: str) -> str:
+    """Return the syntax tree of a program as text, with empty docstrings."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node) is not None:
+            node.body[0] = ast.Expr(ast.Constant(""))
+    return ast.dump(tree)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        *(pytest.param(path.read_text("utf-8"), id=name) for name, path in PROGRAMS.items()),
+        pytest.param('def f():\n    """Only."""\n\n\nclass A:\n    "a"; b = 1  # c\n', id="one statement"),
+        pytest.param('x = """\n# no comment\n   \n"""  # ein Kommentar: ü\ny = "ü"  # "\n', id="texts"),
+        pytest.param('"""Módulo\n\nof three lines."""\ndef f(): "ü"; return 1', id="no line break at the end"),
+    ],
+)
+def test_a_program_loses_its_comments_and_docstrings_but_no_line(source: str) -> None:
+    short = programs.code(source)
+    assert ast.dump(ast.parse(short)) == meaning(source)
+    assert short.count("\n") == source.count("\n")
+    tokens = list(tokenize.generate_tokens(io.StringIO(short).readline))
+    assert not any(token.type == tokenize.COMMENT for token in tokens)
+
+
 def test_an_archive_of_another_zlib_stays_and_an_old_one_does_not(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "jobs", tmp_path / "jobs")
     path = f"{programs.FOLDER}/clean.tar.bz2.b64"
@@ -100,9 +129,9 @@ def test_an_archive_of_another_zlib_stays_and_an_old_one_does_not(tmp_path: Path
     archive.write_text(programs.render(tmp_path)[path].replace("\n", "\n\n"))
     assert programs.render(tmp_path)[path] == archive.read_text()
     with (tmp_path / "jobs/tasks/clean.py").open("a") as file:
-        file.write("# changed\n")
+        file.write("changed = True\n")
     now = programs.render(tmp_path)[path]
-    assert folds.unpacked(now)["clean.py"].endswith("# changed\n")
+    assert folds.unpacked(now)["clean.py"].endswith("changed = True\n")
 
 
 @pytest.mark.parametrize("text", ["", "no base64!", "AAAA", ARCHIVE.read_text("utf-8")[:400]])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import subprocess
 from collections.abc import Callable
@@ -517,6 +518,8 @@ OPERATOR: dict[str, Any] = {"ray": {"networkPolicy": {"operatorNamespace": "kube
 UNPROTECTED: dict[str, Any] = {
     "ray": {part: {"enabled": False} for part in ("networkPolicy", "disruptionBudget", "tokenAuth")}
 }
+# The pods of the Kubernetes cluster, and no other machine of the VPC.
+CLUSTER: list[Any] = [{"namespaceSelector": {}}]
 EPHEMERAL: dict[str, Any] = {"job": {"cluster": {"mode": "ephemeral"}}}
 STAYS = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 
@@ -545,13 +548,50 @@ def test_the_pods_are_protected_by_the_label_of_their_owner(chart: str, owner: s
     assert policy["policyTypes"] == ["Ingress"]
     assert policy["ingress"] == [
         {"from": [{"podSelector": label}]},
-        {"ports": [{"port": 8080, "protocol": "TCP"}]},
-        {"ports": [{"port": 8265, "protocol": "TCP"}]},
+        {"ports": [{"port": 8080, "protocol": "TCP"}], "from": CLUSTER},
+        {"ports": [{"port": 8265, "protocol": "TCP"}], "from": CLUSTER},
     ]
     assert budget["minAvailable"] == 3
     for template in groups(objects):
         assert template["metadata"]["labels"]["grpo-charts/owner"] == owner
         assert template["metadata"]["annotations"][STAYS] == "false"
+
+
+@pytest.mark.parametrize("chart", ["raycluster", "grpo-job"])
+def test_everyone_may_be_a_client(chart: str, render: Render) -> None:
+    """GKE hosts the operator of its add-on where no pod of the cluster is."""
+    objects = render(chart, {**EPHEMERAL, "ray": {"networkPolicy": {"clients": "everyone"}}})
+    _, *others = by_kind(objects, "NetworkPolicy")["spec"]["ingress"]
+    assert others == [{"ports": [{"port": port, "protocol": "TCP"}]} for port in (8080, 8265)]
+
+
+@pytest.mark.parametrize(("chart", "owner"), [("raycluster", "gemma-ray"), ("grpo-job", "gemma3-gsm8k")])
+def test_where_the_pods_may_connect_to(chart: str, owner: str, render: Render) -> None:
+    """Their own cluster, DNS, the metadata servers, public addresses at 443, and what the user adds."""
+    allow = {"proxy": {"cidr": "10.0.0.5/32", "port": 3128}, "mlflow": {"namespace": "tracking"}, "gone": None}
+    objects = render(chart, {**EPHEMERAL, "ray": {"networkPolicy": {"egress": {"enabled": True, "allow": allow}}}})
+    spec = by_kind(objects, "NetworkPolicy")["spec"]
+    assert spec["policyTypes"] == ["Ingress", "Egress"]
+    own, names, metadata, public, mlflow, proxy = spec["egress"]
+    assert own == {"to": [{"podSelector": {"matchLabels": {"grpo-charts/owner": owner}}}]}
+    assert names == {"ports": [{"port": 53, "protocol": protocol} for protocol in ("UDP", "TCP")]}
+    assert metadata["to"] == [{"ipBlock": {"cidr": "169.254.0.0/16"}}]
+    assert [each["port"] for each in metadata["ports"]] == [80, 988]
+    assert public["ports"] == [{"port": 443, "protocol": "TCP"}]
+    open_to = ipaddress.ip_network(public["to"][0]["ipBlock"]["cidr"])
+    closed = list(map(ipaddress.ip_network, public["to"][0]["ipBlock"]["except"]))
+    for address in ("13.33.1.2", "10.1.2.3", "172.31.0.1", "169.254.169.254"):
+        found = ipaddress.ip_address(address)
+        assert (found in open_to and not any(found in each for each in closed)) is found.is_global, address
+    assert mlflow == {"to": [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "tracking"}}}]}
+    assert proxy == {"to": [{"ipBlock": {"cidr": "10.0.0.5/32"}}], "ports": [{"port": 3128, "protocol": "TCP"}]}
+
+
+@pytest.mark.parametrize("target", [{}, {"port": 1}, {"cidr": "10.0.0.0/8", "namespace": "a"}])
+def test_a_target_is_one_place(target: dict[str, Any], render_text: Callable[..., Rendered]) -> None:
+    values = {"ray": {"networkPolicy": {"egress": {"enabled": True, "allow": {"x": target}}}}}
+    with pytest.raises(RenderError, match=r"egress\.allow\.x names no place or two"):
+        render_text("raycluster", values)
 
 
 @pytest.mark.parametrize("token", [True, False])
@@ -655,9 +695,9 @@ def test_the_notes_name_the_secrets_that_are_needed(render_text: Callable[..., R
     """Not the one of a hub from which nothing is downloaded; also in the job that brings its own cluster."""
     for chart, values in (("raycluster", {}), ("grpo-job", {"job": {"cluster": {"mode": "ephemeral"}}})):
         notes = render_text(chart, values).notes or ""
-        assert "secret generic hf-secret --namespace team-a --from-file=hf_api_token=TOKEN_FILE" in notes
+        assert "secret generic hf-secret --namespace team-a --from-file=hf_api_token=HF_TOKEN_FILE" in notes
         assert "wandb" not in notes
     both = {"huggingface": {"offline": {"enabled": True}}, "tracking": {"wandb": {"enabled": True}}}
     notes = render_text("raycluster", both).notes or ""
-    assert "secret generic wandb-secret --namespace team-a --from-file=api_key=TOKEN_FILE" in notes
+    assert "secret generic wandb-secret --namespace team-a --from-file=api_key=WANDB_API_KEY_FILE" in notes
     assert "hf-secret" not in notes

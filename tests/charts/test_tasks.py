@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,11 @@ from typing import Any
 import pytest
 
 from postrender.errors import RenderError
+from postrender.generate.programs import code
 from postrender.helm.engines import Rendered
+from postrender.values import merge
+from postrender.values.config import Effective
+from postrender.values.frameworks import data as frameworks_data
 from tests.charts.test_grpo_job import plan, rayjob
 from tests.conftest import ACCELERATORS, ROOT, Render, stack_files, thin
 from tests.programs import PROGRAMS, carried
@@ -77,7 +82,7 @@ def test_a_job_carries_what_its_programs_import_and_no_more(task: str, render: R
     wanted = {f"{name}.py" for name in {*launcher, "ray_nodes", "task", *own}} - {"launch.py"} | {"__main__.py"}
     programs = carried(entrypoint)
     assert programs.keys() == wanted
-    assert programs["__main__.py"] == PROGRAMS["launch"].read_text("utf-8")
+    assert programs["__main__.py"] == code(PROGRAMS["launch"].read_text("utf-8"))
 
 
 @pytest.mark.parametrize("task", ["train", *TASKS])
@@ -360,6 +365,29 @@ def test_evaluation_on_gsm8k_needs_the_prepared_file(files: list[Path], ending: 
     assert found["neededFiles"][f"/data/datasets/gsm8k/test.{ending}"] == "prepare-data"
 
 
+@pytest.mark.parametrize(
+    ("files", "data", "words"),
+    [
+        (VERL, {}, "Qwen/Qwen2.5-32B-Instruct on gsm8k/train.parquet"),
+        (stack_files(recipe="smoke"), {}, "Qwen/Qwen2.5-0.5B-Instruct on gsm8k"),
+        (
+            stack_files(recipe="smoke"),
+            {"train": [{"dataset_name": "gsm8k"}, {"dataset_name": "ResponseDataset", "data_path": "/data/a.jsonl"}]},
+            "Qwen/Qwen2.5-0.5B-Instruct on gsm8k, /data/a.jsonl",
+        ),
+    ],
+)
+def test_the_first_line_of_the_notes_names_model_and_data(
+    files: list[Path], data: dict[str, Any], words: str, render_text: RenderText
+) -> None:
+    """The same as the plan says."""
+    values = {"job": {"config": {"data": data}}}
+    notes = render_text("grpo-job", values, files=files).notes or ""
+    assert f"attempt 1: {words}, with " in notes.splitlines()[0]
+    tree = merge.overlay(merge.over_defaults(merge.load([*map(str, files)])), values)
+    assert words.endswith(f" on {frameworks_data.words(Effective(tree))}")
+
+
 @pytest.mark.parametrize("mode", thin(["existing", "ephemeral"], 2))
 @pytest.mark.parametrize("task", ["train", *TASKS])
 def test_the_notes_name_what_the_job_needs(task: str, mode: str, render_text: RenderText) -> None:
@@ -419,16 +447,18 @@ def test_copies_for_one_node_lie_on_no_shared_volume(task: str, folder: str, ren
         render("grpo-job", job(task, evaluate={**NEEDED["evaluate"], "stageDirectory": folder}))
 
 
-def test_files_on_a_volume_are_looked_for_before_gpus(render: Render) -> None:
-    """Names that OmegaConf resolves later are nobody's to look for."""
+def test_files_on_a_volume_are_looked_for_before_gpus(render_text: RenderText) -> None:
+    """Names that OmegaConf resolves later are nobody's to look for; no task makes the user's own files."""
     config = {
         "policy": {"model_name": "/data/models/gemma"},
         "data": {"train": {"data_path": "/data/mine.jsonl"}, "other": "${oc.env:GRPO_DATASETS}/a/${x}.jsonl"},
     }
-    assert plan(render("grpo-job", job("train", config=config)))["neededFiles"] == {
-        "/data/models/gemma": "",
-        "/data/mine.jsonl": "",
-    }
+    rendered = render_text("grpo-job", job("train", config=config))
+    assert plan(rendered.documents)["neededFiles"] == {"/data/models/gemma": "", "/data/mine.jsonl": ""}
+    notes = rendered.notes or ""
+    assert "no task makes. Put what is not there on its volume:\n  /data/mine.jsonl\n  /data/models/gemma\n" in notes
+    assert "from task" not in notes
+    assert not re.search(r"job\.task=\s|-\s+charts/", notes)
 
 
 def test_checks_run_before_gpus_are_waited_for(render: Render) -> None:

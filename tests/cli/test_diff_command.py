@@ -11,6 +11,7 @@ import pytest
 
 from postrender import textfile
 from postrender.cli import main as cli
+from postrender.helm.engines import Embedded
 from postrender.yaml import reader
 from tests.conftest import SITE, stack_files
 
@@ -71,6 +72,7 @@ def test_sites_with_other_names_are_compared_object_by_object(grpo: Run) -> None
 def test_two_attempts_of_a_run_are_compared_object_by_object(grpo: Run) -> None:
     """What a new attempt changes is its number; only the mark of the ended one is new."""
     write(one="job: {attempt: 1}\n", two="job: {attempt: 2, retries: 3}\n")
+    over = "gemma3-gsm8k-1-is-over-raise-job.attempt-or-remove-this-revision"
     code, out, _ = grpo("diff", *STACK, "--left", "one.yaml", "--right", "two.yaml", "--format", "json")
     assert code == 0
     found = json.loads(out)["layers"]["grpo-job"]
@@ -78,11 +80,11 @@ def test_two_attempts_of_a_run_are_compared_object_by_object(grpo: Run) -> None:
     assert both == {
         "ConfigMap/gemma3-gsm8k-1-locked-raise-job.attempt",
         "RayJob/gemma3-gsm8k-1",
-        "ConfigMap/gemma3-gsm8k-1-is-over-raise-job.attempt (pre-upgrade,pre-rollback)",
+        f"ConfigMap/{over} (pre-upgrade,pre-rollback,pre-delete)",
     }
     assert {each["object"] for each in found} - both == {
-        "ConfigMap/gemma3-gsm8k-1-is-over-raise-job.attempt (post-upgrade)",
-        "ConfigMap/gemma3-gsm8k-1-is-over-raise-job.attempt (post-delete)",
+        f"ConfigMap/{over} (post-upgrade)",
+        f"ConfigMap/{over} (post-delete)",
     }
     assert {each["path"] for each in found if "locked" in each["object"]} >= {'data["spec.yaml"]', "data.digest"}
 
@@ -99,8 +101,8 @@ def test_each_side_may_have_its_machine(grpo: Run) -> None:
 
 def test_what_was_rendered_is_compared_with_its_namespace(grpo: Run) -> None:
     assert grpo("render", *STACK, "-n", "rl", "--output-dir", "deploy")[0] == 0
-    code, out, err = grpo("diff", *STACK, "--left", "deploy")
-    assert (code, differing(out)) == (0, [])
+    code, out, err = grpo("diff", "--accelerator", "a4-highgpu-8g", *COMMON, "--left", "deploy")
+    assert (code, differing(out)) == (0, []), err
     assert "namespace rl\n" in err
     assert "hooks of Helm are not compared" in err
     _, out, _ = grpo("diff", *STACK, "--left", "deploy", "--set", "job.config.grpo.num_prompts_per_step=32")
@@ -112,7 +114,51 @@ def test_what_was_rendered_is_compared_with_its_namespace(grpo: Run) -> None:
         "RayJob/gemma3-gsm8k-1",
         "spec.entrypoint(plan).config.grpo.num_prompts_per_step",
         "spec.entrypoint(plan).digest",
+        "locked: the API server refuses right where left is applied",
+        'ConfigMap/gemma3-gsm8k-1-locked-raise-job.attempt: data["spec.yaml"], data.digest',
+        "fix: raise job.attempt, or take the change back",
     ]
+
+
+def manifests(bucket: str, steps: int, attempt: int, label: str = "a") -> str:
+    """Return a volume, and the lock of a run."""
+    metadata = f"labels: {{app.kubernetes.io/name: grpo-job, team: {label}}}"
+    return (
+        f"apiVersion: v1\nkind: PersistentVolume\nmetadata: {{name: data, {metadata}}}\n"
+        f"spec: {{csi: {{driver: gcsfuse.csi.storage.gke.io, volumeHandle: {bucket}}}}}\n---\n"
+        f"apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: run-{attempt}-locked-raise-job.attempt, {metadata}}}\n"
+        f"immutable: true\ndata: {{spec.yaml: 'steps: {steps}'}}\n"
+    )
+
+
+def test_a_change_that_the_api_server_refuses_is_a_finding_for_ci(grpo: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another attempt has another lock, and what can change is no finding. No Helm is needed."""
+    monkeypatch.setattr(Embedded, "__enter__", lambda _: pytest.fail("Helm was started"))
+    write(old=manifests("one", 10, 1), label=manifests("one", 10, 1, "b"), attempt=manifests("one", 11, 2))
+    write(both=manifests("two", 11, 1))
+    sides = ["diff", "--left", "old.yaml", "--right"]
+    for harmless in ("label", "attempt"):
+        code, out, _ = grpo(*sides, f"{harmless}.yaml", "--fail-on", "locked")
+        assert (code, "\ngrpo-job" in f"\n{out}", "locked:" in out) == (0, True, False)
+    code, out, _ = grpo(*sides, "both.yaml", "--fail-on", "locked")
+    _, _, said = out.partition("locked: the API server refuses right where left is applied\n")
+    assert (code, said) == (
+        1,
+        "  PersistentVolume/data: spec.csi.volumeHandle\n"
+        "    fix: take the change back, or give the volume another name under storage; what is in this one stays\n"
+        '  ConfigMap/run-1-locked-raise-job.attempt: data["spec.yaml"]\n'
+        "    fix: raise job.attempt, or take the change back\n",
+    )
+    code, out, _ = grpo(*sides, "both.yaml", "--format", "json")
+    volume, lock = json.loads(out)["locked"]
+    assert (code, volume["layer"], volume["side"], volume["paths"]) == (
+        0,
+        "grpo-job",
+        "right",
+        ["spec.csi.volumeHandle"],
+    )
+    assert lock["fix"] == "raise job.attempt, or take the change back"
+    assert lock["source"].startswith("kubernetes v1.36.0 ")
 
 
 def test_a_file_of_one_layer_is_compared_with_that_layer(grpo: Run) -> None:

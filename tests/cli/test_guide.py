@@ -8,13 +8,18 @@ import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from postrender.cli import main as cli
 from postrender.errors import UnreadableError
 from postrender.helm.engines import Engine
-from tests.conftest import ACCELERATORS, RECIPES, ROOT, SITE, by_kind, thin
+from postrender.manifests.needs import prerequisites
+from postrender.manifests.needs.prerequisites import Prerequisites
+from postrender.start import guide, training
+from postrender.values import merge
+from tests.conftest import ACCELERATORS, RECIPES, ROOT, SITE, by_kind, stack_files, thin
 from tests.docs import pages
 
 Run = Callable[..., tuple[int, str, str]]
@@ -58,11 +63,29 @@ def grpo(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tm
     return run
 
 
+@pytest.fixture
+def unrendered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave out what the charts need, for tests of other parts of the page: tests/charts/test_needs.py renders."""
+    monkeypatch.setattr(prerequisites, "of_stack", lambda *_: Prerequisites())
+
+
 def stack(machine: str, recipe: str, extra: str) -> list[str]:
     """Write the last file of a stack; return the words of the command line."""
     Path("last.yaml").write_text(extra or "{}\n", encoding="utf-8")
     files = (f"values/accelerators/{machine}.yaml", f"values/recipes/{recipe}.yaml", "my-site.yaml", "last.yaml")
     return [word for file in files for word in ("-f", file)]
+
+
+@pytest.mark.parametrize("recipe", ["smoke", "qwen2.5-32b-gsm8k-verl"])
+@pytest.mark.parametrize("place", ["", OF_ITS_OWN, CLAIM])
+def test_how_to_change_a_run(recipe: str, place: str, grpo: Run) -> None:
+    code, out, err = grpo("guide", "--change", *stack("b200", recipe, place + "job: {attempt: 4}\n" * (not place)))
+    assert (code, err) == (0, ""), err
+    assert ("## Other pods\n" in out) == (place != OF_ITS_OWN)
+    assert ("same number of GPUs" in out) == ("verl" in recipe)
+    assert f"attempt: {2 if place else 5}\n" in out
+    links = set(re.findall(r"\]\(#([a-z-]+)\)", out))
+    assert links <= {heading.lower().replace(" ", "-") for heading in re.findall(r"^## (.+)$", out, re.MULTILINE)}
 
 
 NO_STACKS = {
@@ -98,12 +121,14 @@ def test_a_volume_that_no_file_describes_is_named(grpo: Run) -> None:
     assert "storage.other" in err
 
 
+@pytest.mark.usefixtures("unrendered")
 @pytest.mark.parametrize(("place", "told"), [("standard", False), ("queue", True)])
 def test_a_queue_asks_for_client_side_apply(place: str, told: bool, grpo: Run) -> None:
     page = grpo("guide", *stack("b200", "smoke", PLACES[place]))[1]
     assert ("`--server-side=false`" in page) == told
 
 
+@pytest.mark.usefixtures("unrendered")
 def test_values_of_the_command_line_are_on_the_page_and_in_its_commands(grpo: Run) -> None:
     code, page, err = grpo(
         "guide", *stack("b200", "smoke", PLACES["standard"]), "--set", "job.name=other,job.attempt=7"
@@ -142,6 +167,7 @@ def test_every_recipe_has_a_page_whose_commands_render(
     assert ("buckets create" in text) == (place not in ("claim", "class", "own", "ephemeral-claim"))
 
 
+@pytest.mark.usefixtures("unrendered")
 @pytest.mark.parametrize("place", ["standard", "ephemeral", "ephemeral-claim"])
 def test_the_steps_are_those_of_the_cluster_that_the_run_has(place: str, grpo: Run, helm: Engine) -> None:
     """A run with a cluster of its own needs the GPUs that the cluster of the test had, and asks its own head."""
@@ -162,6 +188,7 @@ def test_the_steps_are_those_of_the_cluster_that_the_run_has(place: str, grpo: R
     assert not ephemeral or len(asked) == 1
 
 
+@pytest.mark.usefixtures("unrendered")
 @pytest.mark.parametrize(("machine", "name"), [("rtx-pro-6000", "g4-standard-384"), ("h100-mega", "a3-megagpu-8g")])
 def test_machines_without_rdma_have_a_page_without_vpcs(machine: str, name: str, grpo: Run) -> None:
     code, text, err = grpo("guide", *stack(machine, "smoke", PLACES["tcp"]))
@@ -172,6 +199,7 @@ def test_machines_without_rdma_have_a_page_without_vpcs(machine: str, name: str,
     assert "charts/network" not in text
 
 
+@pytest.mark.usefixtures("unrendered")
 @pytest.mark.parametrize(
     ("machine", "extra", "said"),
     [
@@ -232,7 +260,7 @@ def test_the_page_says_how_nccl_connects_the_nodes_of_another_cloud(
             ("coreweave-gb200", CLAIM + ARM64 + "accelerator: {nvlinkDomainNodes: null}\n"),
             ("gb300", CLAIM + ARM64 + "platform: {capacity: {kind: reservation, reservation: blue}}\n"),
         ],
-        2,
+        4,
     ),
 )
 def test_the_page_has_what_the_workers_need_of_the_cluster(machine: str, extra: str, grpo: Run, helm: Engine) -> None:
@@ -240,7 +268,13 @@ def test_the_page_has_what_the_workers_need_of_the_cluster(machine: str, extra: 
     files = stack(machine, "llama3.1-8b-math-2n", extra)
     page = grpo("guide", *files, "-n", "team-a")[1]
     prose, lines = page.replace("\n", " "), list(pages.commands(page))
-    done = helm.render(str(ROOT / "charts/raycluster"), [Path(word) for word in files if word != "-f"], release="ray")
+    done = helm.render(
+        str(ROOT / "charts/raycluster"),
+        [Path(word) for word in files if word != "-f"],
+        values={},
+        release="gemma-ray",
+        namespace="team-a",
+    )
     (group,) = by_kind(done.documents, "RayCluster")["spec"]["workerGroupSpecs"]
     pod = group["template"]["spec"]
     locks = "IPC_LOCK" in pod["containers"][0]["securityContext"]["capabilities"]["add"]
@@ -269,11 +303,12 @@ def test_the_page_has_what_the_workers_need_of_the_cluster(machine: str, extra: 
     } == keys
     assert all(words[4:6] == ["--namespace", "team-a"] for words in made)
     domains = [each for each in done.documents if each["kind"] == "ComputeDomain"]
-    assert ("kubectl get crd computedomains.resource.nvidia.com" in lines) == bool(domains)
+    asked = [line.partition("  #")[0] for line in lines]
+    assert ("kubectl get crd computedomains.resource.nvidia.com" in asked) == bool(domains)
     assert ("NVIDIA's DRA driver" in prose) == bool(domains)
 
 
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("place", thin(list(PLACES), 4))
 def test_the_page_is_well_formed(place: str, grpo: Run) -> None:
     """Bash reads its blocks, its steps are counted, and no line of prose is wider than a screen."""
     _, text, _ = grpo("guide", *stack("b200", "qwen2.5-32b-gsm8k-verl", PLACES[place]))
@@ -290,6 +325,73 @@ def test_the_page_is_well_formed(place: str, grpo: Run) -> None:
     assert max(map(len, re.sub(r"`[^`]*`|^- .*$", "", prose, flags=re.MULTILINE).splitlines())) <= 120
 
 
+OWN_DATA = """
+job:
+  config:
+    data:
+      train: {dataset_name: ResponseDataset, data_path: /data/mine/a.jsonl, input_key: q, output_key: a}
+      validation: {dataset_name: ResponseDataset, data_path: /data/mine/b.jsonl, input_key: q, output_key: a}
+"""
+
+
+def test_data_of_ones_own_is_not_fetched_and_not_prepared(grpo: Run) -> None:
+    """Also where the recipe has no comment at its top, so that its first key is on line 1."""
+    recipe = (ROOT / "values/recipes/gemma3-27b-gsm8k.yaml").read_text(encoding="utf-8")
+    Path("mine.yaml").write_text(recipe[recipe.index("\nimages:") + 1 :], encoding="utf-8")
+    words = stack("b200", "smoke", OWN_DATA)
+    words[3] = "mine.yaml"
+    code, page, err = grpo("guide", *words)
+    assert (code, err) == (0, "")
+    prose, lines = page.replace("\n", " "), list(pages.commands(page))
+    assert "recipe `mine`" in prose
+    (fetch,) = [line for line in lines if "job.task=fetch" in line]
+    assert shlex.split(fetch)[-2:] == ["--set", "job.fetch.datasets.openai/gsm8k=null"]
+    (one,) = [each for each in pages.installs(page.replace(f"{ROOT}/", ""), Path.cwd()) if "fetch" in each.release]
+    assert one.values["job"]["fetch"] == {"datasets": {"openai/gsm8k": None}}
+    assert "downloads google/gemma-3-27b-it into" in prose
+    assert "job.task=prepare-data" not in page
+    assert "the training reads files of your own" in prose
+    assert "No task makes `/data/mine/a.jsonl` and `/data/mine/b.jsonl`, which the training reads." in prose
+
+
+@pytest.mark.parametrize(
+    ("model", "data", "downloads"),
+    [
+        ("google/gemma-3-27b-it", {}, "google/gemma-3-27b-it and openai/gsm8k"),
+        # The task fetches the model that is trained too, and no folder.
+        ("Qwen/Qwen3-4B", {}, "google/gemma-3-27b-it, Qwen/Qwen3-4B and openai/gsm8k"),
+        ("/data/models/mine", {}, "google/gemma-3-27b-it and openai/gsm8k"),
+        # A data set that no framework loads by name may be for the user's own code.
+        ("google/gemma-3-27b-it", {"me/words": {}}, "google/gemma-3-27b-it, openai/gsm8k and me/words"),
+    ],
+)
+def test_the_downloads_are_those_of_the_task(model: str, data: dict[str, Any], downloads: str) -> None:
+    tree = merge.over_defaults(merge.load([str(file) for file in stack_files()]))
+    tree["job"]["config"]["policy"]["model_name"] = model
+    tree["job"]["fetch"]["datasets"] |= data
+    assert training.settings(tree, {})["downloads"] == downloads
+
+
+@pytest.mark.parametrize(
+    ("first", "is_recipe"),
+    [
+        ("images: {training: {rayVersion: 2.54.0}}\n", True),
+        ("# A time: 12 s a step.\n---\njob: {version: v0.7.0}\n", True),
+        ('{"images": {"training": {"rayVersion": "2.54.0"}}}\n', True),
+        # A site file may name an image of its own.
+        ("stack: {name: a}\nimages: {training: {repository: mine}}\n", False),
+        ("# The line after this one would be\n# images:\nstack: {name: a}\n", False),
+    ],
+)
+def test_a_recipe_is_a_file_that_says_what_is_trained(first: str, is_recipe: bool, tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(first, encoding="utf-8")
+    files = [str(tmp_path / "a.yaml"), str(stack_files()[1])]
+    found, comment = guide.recipe_of(files)
+    assert found == files[0 if is_recipe else 1]
+    assert not is_recipe or comment.splitlines() == [line for line in first.splitlines() if line[0] in "#-"]
+
+
+@pytest.mark.usefixtures("unrendered")
 def test_the_step_of_the_names_ends_where_lint_does(grpo: Run) -> None:
     """On EKS a warning stays until somebody has built an image, and the last line is no other."""
     files = stack("eks-h200", "gemma3-27b-gsm8k", CLAIM)
@@ -301,6 +403,7 @@ def test_the_step_of_the_names_ends_where_lint_does(grpo: Run) -> None:
     assert f"`{err.splitlines()[-1].partition(':')[0]}`" in said[1]
 
 
+@pytest.mark.usefixtures("unrendered")
 def test_the_names_are_those_of_the_stack(grpo: Run) -> None:
     code, text, _ = grpo("guide", "--accelerator", "h200", "-f", "values/recipes/smoke.yaml", "-f", "my-site.yaml")
     assert code == 0

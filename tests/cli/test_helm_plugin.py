@@ -12,11 +12,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import yaml
 
 from postrender import __version__
 from postrender.cli import main as cli
 from postrender.cli import plugin
 from tests.conftest import ROOT, require_tool, thin
+from tests.postrender.streams import pod
 from tests.postrender.test_secrets import EXAMPLES
 
 Run = Callable[..., tuple[int, str, str]]
@@ -83,6 +85,24 @@ def test_dir_prints_the_folder_and_helm_4_renders_through_it(grpo: Run, chart: P
     assert "# Source: app/templates/a.yaml" in good.stdout
     assert 'a: "fine"' in good.stdout
     refused(helm_4(chart, folder, SECRET))
+
+
+def test_helm_4_shows_which_pods_are_not_wired(grpo: Run, chart: Path) -> None:
+    """In the manifest where some are wired: it hides what a plugin writes to stderr."""
+    folder = grpo("dir")[1].strip()
+    (chart / "templates/b.yaml").write_text(
+        f"{pod('four', gpus=4)}{{{{- if eq .Values.a `more` }}}}\n---\n{pod()}{{{{- end }}}}\n"
+    )
+    refused = helm_4(chart, folder, "fine")
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert "Pod four: the pod takes 4 GPUs, and a node of b200 has 8 [wiring/nothing-wired]" in refused.stderr
+    allowed = helm_4(chart, folder, "fine", "--post-renderer-args", "--allow-unwired")
+    for done in (allowed, helm_4(chart, folder, "more")):
+        assert (done.returncode, done.stderr) == (0, "")
+        objects = {each["metadata"]["name"]: each for each in yaml.safe_load_all(done.stdout)}
+        notes = objects["four"]["metadata"]["annotations"]
+        assert notes["grpo-charts/not-wired"] == "the pod takes 4 GPUs, and a node of b200 has 8"
+    assert "grpo-charts/not-wired" not in objects["pod"]["metadata"]["annotations"]
 
 
 def test_an_installation_is_refused_before_a_cluster_is_asked(grpo: Run, chart: Path) -> None:

@@ -32,9 +32,10 @@ def help_of(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch)
     return run
 
 
-def test_the_group_lists_each_command_in_one_line(help_of: Run) -> None:
-    listed = help_of("--help").split("\nCommands:\n")[1].split("\n\n")[0].splitlines()
-    assert [line.split()[0] for line in listed] == COMMANDS
+def test_the_group_lists_each_command_once_with_a_whole_sentence(help_of: Run) -> None:
+    sections = help_of("--help").split("\nOptions:\n")[1].split("\n\n")[1:-3]
+    listed = [line for section in sections for line in re.sub(r"\n {5,}", " ", section).splitlines()[1:]]
+    assert sorted(line.split()[0] for line in listed) == COMMANDS
     for line in listed:
         assert re.fullmatch(r"  [a-z-]+ +[A-Z].*[^.]\.", line), line
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import select
 import subprocess
 import sys
 import time
@@ -18,6 +19,7 @@ from postrender import textfile
 from postrender.cli import main as cli
 from postrender.helm.engines import Engine
 from postrender.lint import linter, placeholders
+from postrender.manifests.needs import commands, needed
 from postrender.report import text as report_text
 from postrender.start import own_recipe, questions, recipes, site_file
 from postrender.start.interview import Interview
@@ -84,12 +86,20 @@ def test_the_files_are_written_judged_and_the_commands_told(grpo: Run, helm: Eng
         ("raycluster", "gemma3-27b-gsm8k-ray"),
         ("grpo-job", "gemma3-gsm8k"),
     ]
+    objects = []
     for one in installs:
-        done = helm.render(str(ROOT / "charts" / one.layer), one.files, release=one.release, namespace=one.namespace)
+        done = helm.render(
+            str(ROOT / "charts" / one.layer), one.files, values={}, release=one.release, namespace=one.namespace
+        )
         assert done.documents
+        objects += done.documents
         assert one.namespace == "team-a"
+    lines = [line.partition("  #")[0] for line in out.splitlines()]
+    needs = needed.needs(objects, "team-a")
+    assert [lines.count(commands.command(each)) for each in needs] == [1] * len(needs)
+    assert sum(line.startswith("kubectl") for line in lines) == len(needs) + 1
     assert "my-guide.md also has the operator, what the namespace needs, the download and the tests" in out
-    assert "kubectl create secret generic hf-secret --namespace team-a --from-file=hf_api_token=TOKEN_FILE\n" in out
+    assert "kubectl create secret generic hf-secret --namespace team-a --from-file=hf_api_token=HF_TOKEN_FILE\n" in out
     done = subprocess.run(["bash", "-n"], input=out.partition("Next:")[2], text=True, capture_output=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     # The comments are those of the schema.
@@ -105,7 +115,7 @@ def test_the_files_are_written_judged_and_the_commands_told(grpo: Run, helm: Eng
     ("words", "section", "expected"),
     thin(
         [
-            (("--accelerator", "eks-h200", "--claim", "shared"), "platform", {"kind": "kubernetes"}),
+            (("--accelerator", "aks-h200", "--claim", "shared"), "platform", {"kind": "kubernetes"}),
             (("--accelerator", "coreweave-h200", "--claim", "shared"), "network", {"mode": "devices"}),
             (
                 ("--accelerator", "infiniband-h200", "--storage-class", "nfs", "--storage-size", "4000Gi"),
@@ -196,6 +206,12 @@ def test_a_recipe_of_ones_own_differs_in_the_models_name_alone(recipe: recipes.R
     assert all(line.startswith("#") or not line for line in header.splitlines())
 
 
+def test_a_model_of_the_same_size_is_not_called_larger() -> None:
+    recipe = next(each for each in recipes.shipped() if each.model == "Qwen/Qwen2.5-1.5B")
+    told = own_recipe.scale(Choice(recipe, "Qwen/Qwen2.5-1.5B-Instruct", ""))
+    assert told == "Qwen/Qwen2.5-1.5B-Instruct is about as large as Qwen/Qwen2.5-1.5B"
+
+
 def test_a_model_that_is_not_shipped_gets_the_nearest_recipe(grpo: Run) -> None:
     code, _, err = grpo(
         "--yes", "--accelerator", "b200", "--model", "Qwen/Qwen2.5-7B-Instruct", "--dataset", "gsm8k", *NAMES
@@ -262,10 +278,10 @@ WRONG = {
     "nothing": ((), "--accelerator, --recipe or --model, --project, --project-number, --bucket are missing"),
     "no names": (("--accelerator", "b200", "--recipe", "smoke"), "--project, --project-number, --bucket are missing"),
     "size": (("--accelerator", "eks-h200", "--storage-class", "nfs"), "--storage-size are missing"),
-    "machine": (("--accelerator", "b20"), "--accelerator: 'b20' is not one of "),
+    "machine": (("--accelerator", "b20"), "--accelerator: no accelerator profile is called 'b20'"),
     "suggestion": (("--accelerator", "b20"), "did you mean b200?"),
-    "capitals": (("--accelerator", "B200"), "did you mean b200?"),
-    "another machine": (("--accelerator", "H100"), "rtx-pro-6000\n  fix: see grpo init --help\n"),
+    "capitals": (("--accelerator", "B200"), "eks-b200 (p6-b200.48xlarge), "),
+    "another machine": (("--accelerator", "H100"), "'H100' is a GPU, and these profiles have it: aks-h100 ("),
     "no GPUs": (("--accelerator", "cpu"), "--accelerator: 'cpu' is not one of"),
     "recipe": (("--recipe", "smok"), "did you mean smoke?"),
     "recipe's file": (("--recipe", "values/recipes/smoke.yaml"), "; give its name, smoke"),
@@ -276,6 +292,7 @@ WRONG = {
     "placeholder": (("--recipe", "smoke", "--project", "my-project"), "--project: my-project is the placeholder"),
     "pattern": (("--recipe", "smoke", "--stack", "My_Stack"), "'My_Stack' does not fit: write for instance my-run. "),
     "quantity": (("--recipe", "smoke", *PROJECT[:2], "--storage-class", "a", "--storage-size", "9"), "instance 900Gi"),
+    "bytes": (("--recipe", "smoke", *PROJECT[:2], "--storage-class", "a", "--storage-size", "4TB"), "mean 4Ti?"),
     "number": (("--recipe", "smoke", *PROJECT[:3], "acme"), "'acme' does not fit: write for instance"),
     "too long": (("--recipe", "smoke", "--run", "r" * 33), "is longer than 32 characters. Name of the run"),
     "not here": (
@@ -326,16 +343,16 @@ def test_no_file_is_overwritten(grpo: Run) -> None:
     Path("my-site.yaml").write_text("mine: 1\n")
     code, _, err = grpo("--yes", "--accelerator", "b200", "--recipe", "smoke", *NAMES)
     assert code == 2
-    assert "my-site.yaml exists, and grpo init never overwrites a file" in err
+    assert "my-site.yaml: exists, and this command never overwrites a file" in err
     assert Path("my-site.yaml").read_text() == "mine: 1\n"
     own = ("--yes", "--accelerator", "b200", "--model", "acme/Own-7B", *NAMES, "--recipe-output", "r.yaml")
     Path("r.yaml").write_text("mine: 1\n")
     code, _, err = grpo(*own, "--output", "site.yaml")
     assert (code, Path("site.yaml").exists()) == (2, False)
-    assert "r.yaml exists" in err
+    assert "r.yaml: exists" in err
     code, _, err = grpo("--yes", "--accelerator", "b200", "--recipe", "smoke", *NAMES, "--output", "nowhere/site.yaml")
     assert code == 3
-    assert "nowhere/site.yaml cannot be written: No such file or directory" in err
+    assert "nowhere/site.yaml: cannot be written: there is no folder nowhere" in err
 
 
 def test_findings_are_told_and_the_exit_code_is_theirs(grpo: Run) -> None:
@@ -344,6 +361,14 @@ def test_findings_are_told_and_the_exit_code_is_theirs(grpo: Run) -> None:
     assert "[job/image-for-arm64]" in out
     assert "Next, when the findings are corrected:\n" in out
     assert "\njudged: 3 files" in err
+
+
+def test_without_helm_the_files_are_written_and_what_was_not_judged_is_named(grpo: Run) -> None:
+    code, out, err = grpo("--yes", "--accelerator", "b200", "--recipe", "smoke", *NAMES, "--helm", "no-helm")
+    assert (code, written()["platform"]["projectId"]) == (3, "acme-rl")
+    assert "\njudged: 3 files; not judged: what the charts render (Helm could not run), " in err
+    assert "\nNext, when grpo lint can judge the charts:\n\nF=(" in out
+    assert "the exit code is 3" in " ".join(grpo("--help")[1].split())
 
 
 class Person:
@@ -361,7 +386,7 @@ class Person:
     def read_until(self, text: str) -> None:
         """Read until a text appears after what was read before."""
         start, ends = len(self.seen), time.monotonic() + 120
-        while text not in self.seen[start:] and time.monotonic() < ends:
+        while text not in self.seen[start:] and select.select([self._above], [], [], ends - time.monotonic())[0]:
             try:
                 data = os.read(self._above, 65536)
             except OSError:
@@ -386,8 +411,8 @@ class Person:
 
 def test_a_person_is_asked_for_what_cannot_be_guessed(tmp_path: Path) -> None:
     person = Person(tmp_path)
-    person.answer("Machine (accelerator profile)", "b100")
-    person.answer("'b100' is not one of", "b200")
+    person.answer("Machine: an accelerator profile, or the cloud's name of it", "b100")
+    person.answer("no accelerator profile is called 'b100'", "a4-highgpu-8g")
     person.answer("Recipe, or the name of a model", "Qwen/Qwen2.5-7B-Instruct")
     person.answer("Framework (nemo-rl, verl) [nemo-rl]", "")
     person.answer("Data set (DeepScaler, OpenMathInstruct-2, gsm8k) [gsm8k]", "")

@@ -149,6 +149,14 @@ def test_a_secret_in_two_pieces_is_hidden(size: int) -> None:
     assert "".join(printing.masked(pieces)) == "a <huggingface token> b\r50%|\r100%|\nc <huggingface token>"
 
 
+def test_a_private_key_in_pieces_is_hidden() -> None:
+    line = "aB3/" * 16
+    key = f"[pod/a/ray] -----BEGIN PRIVATE KEY-----\n[pod/a/ray] {line}\n[pod/a/ray] Zm9v==\nstep 1\n"
+    shown = "".join(printing.masked(key[at : at + 7] for at in range(0, len(key), 7)))
+    hidden = "[pod/a/ray] <hidden>\n"
+    assert shown == f"[pod/a/ray] -----BEGIN PRIVATE KEY-----\n{hidden}{hidden}step 1\n"
+
+
 def test_a_line_comes_when_it_is_whole() -> None:
     def pieces() -> Iterator[str]:
         yield "one\ntw"

@@ -94,6 +94,34 @@ def test_a_new_attempt_replaces_the_files_of_the_old_one(render_to: Run, out: Pa
     assert {name: content for name, (content, _) in state(out).items()} == {n: c for n, (c, _) in before.items()}
 
 
+CHANGED = "job: {config: {grpo: {max_num_steps: 11}}}"
+LOCK = "gemma3-gsm8k-1-locked-raise-job.attempt"
+
+
+def test_what_the_api_server_refuses_is_not_written(render_to: Run, out: Path) -> None:
+    """The old files stay, so that the mistake is told until it is mended."""
+    folder = out / "grpo-job"
+    lock, guard = (
+        folder / f"configmap-{name}.yaml" for name in (LOCK, "gemma3-gsm8k-has-its-run-install-a-second-release")
+    )
+    render_to("grpo-job")
+    before = state(out)
+    code, _, err = render_to("grpo-job", CHANGED)
+    assert (code, state(out) == before) == (2, True)
+    assert err.startswith(
+        f'{lock}: the API server refuses to change data["spec.yaml"], data.digest of ConfigMap/{LOCK}, '
+        "so nothing is written\n  fix: raise job.attempt, or take the change back; if no cluster has it yet, "
+    )
+    guard.write_text(guard.read_text().replace('run: "gemma3-gsm8k"', "run: other"))
+    code, _, err = render_to("grpo-job", CHANGED)
+    assert (code, "so nothing is written (1 more: grpo diff --left)\n" in err) == (2, True)
+    lock.unlink()
+    code, _, err = render_to("grpo-job", CHANGED)
+    assert (code, "  fix: keep job.name and job.task, or give the other run a release of its own; " in err) == (2, True)
+    guard.write_text("data: [damaged")
+    assert render_to("grpo-job", CHANGED)[0] == 0
+
+
 def test_a_layer_without_objects_is_an_empty_list(render_to: Run, out: Path) -> None:
     render_to("network")
     assert render_to("network", "network: {mode: none}")[2].startswith(f"{out}/network: 0 objects, 0 written, 18 rem")
@@ -137,6 +165,18 @@ FOREIGN = {
         "rayjob-gemma3-gsm8k-1.yaml: not written by",
     ),
 }
+
+
+def test_a_folder_that_is_a_link_is_not_followed(render_to: Run, out: Path) -> None:
+    """An index behind it could name files of others, which a render would remove."""
+    render_to()
+    (out / "grpo-job").rename(out.parent / "moved")
+    (out / "grpo-job").symlink_to(out.parent / "moved")
+    before = state(out.parent / "moved")
+    code, printed, err = render_to("grpo-job")
+    assert (code, printed) == (2, "")
+    assert "grpo-job: is a symbolic link, so nothing is written or removed there\n  fix: " in err
+    assert state(out.parent / "moved") == before
 
 
 @pytest.mark.parametrize("case", thin([*FOREIGN], 3))
@@ -220,7 +260,7 @@ def test_the_folder_of_another_stack_is_refused(render_to: Run, out: Path) -> No
     assert state(out) == before
 
 
-EPHEMERAL = "job: {cluster: {mode: ephemeral}}\n"
+EPHEMERAL = "job: {cluster: {mode: ephemeral}, attempt: 2}\n"
 
 
 def test_a_job_with_a_cluster_of_its_own_needs_no_layer_for_it(render_to: Run, out: Path) -> None:

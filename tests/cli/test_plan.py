@@ -30,6 +30,7 @@ def test_the_command(grpo: Run) -> None:
     files = [word for file in stack_files("h200") for word in ("-f", str(file))]
     code, out, err = grpo("plan", *files, "--price", "5.5")
     assert (code, err) == (0, "")
+    assert out.startswith("model        google/gemma-3-27b-it, 27.4 billion parameters; data: gsm8k\n")
     assert "training     8 GPUs, DTensor v1: data 1 × tensor 8" in out
     assert "88.00 $ an hour" in out
     assert "Ray objects  fits: 0.2 GiB a step, 250.0 GiB of a node's /dev/shm" in out
@@ -55,13 +56,11 @@ def test_a_model_that_is_too_large_does_not_fit(grpo: Run) -> None:
 def test_a_misspelt_key_is_named(grpo: Run) -> None:
     files = [word for file in stack_files("h200") for word in ("-f", str(file))]
     code, out, err = grpo("plan", *files, "--set", "job.config.policy.model_nam=x")
-    assert (code, err) == (
-        0,
-        "the values have errors, so the run may be another one (see grpo rules ID):\n"
-        "  policy.model_nam is not a key that nemo-rl v0.7.0 reads  [nemo-rl/unknown-key]\n",
-    )
+    assert (code, err) == (1, "")
     assert out.endswith(
-        "\nnot modelled: the values have errors; as they were read, the run fits (computed, not measured)\n"
+        "\n\nthe values have errors, so the run may be another one (see grpo rules ID):\n"
+        "  policy.model_nam is not a key that nemo-rl v0.7.0 reads  [nemo-rl/unknown-key]\n\n"
+        "not modelled: the values have errors; as they were read, the run fits (computed, not measured)\n"
     )
     _, out, _ = grpo("plan", *files, "--set", "job.config.policy.model_nam=x", "--format", "json")
     tree = json.loads(out)
@@ -69,10 +68,26 @@ def test_a_misspelt_key_is_named(grpo: Run) -> None:
         "not modelled",
         "the values have errors; as they were read, the run fits",
     )
-    assert tree["errors"] == ["nemo-rl/unknown-key"]
-    _, out, err = grpo("plan", *files[2:], "--compare", "h200", "--set", "job.config.policy.model_nam=x")
+    what = "policy.model_nam is not a key that nemo-rl v0.7.0 reads"
+    assert tree["errors"] == [{"rule": "nemo-rl/unknown-key", "what": what}]
+    code, out, err = grpo("plan", *files[2:], "--compare", "h200", "--set", "job.config.policy.model_nam=x")
     assert "h200     2 × 8  not modelled" in out
-    assert out.endswith("\nh200: not modelled, the values have errors; as they were read, the run fits\n")
+    assert out.endswith(
+        "\nh200: not modelled, the values have errors; as they were read, the run fits\n"
+        f"h200: {what}  [nemo-rl/unknown-key]\n"
+    )
+    assert code == 1
+
+
+def test_what_the_charts_refuse_is_in_the_answer(grpo: Run) -> None:
+    files = [word for file in stack_files("h200") for word in ("-f", str(file))]
+    code, out, err = grpo("plan", *files, "--set", "ray.workers.replicas=1,job.nodes=2")
+    assert (code, err) == (1, "")
+    assert "\n  job.nodes is 2, and the cluster has 1 GPU nodes  [job/more-nodes-than-cluster]\n" in out
+    assert "\nnot modelled: the values have errors; a size is not known\n" in out
+    tree = json.loads(grpo("plan", *files, "--set", "ray.workers.replicas=1", "--format", "json")[1])
+    assert [each["rule"] for each in tree["errors"]] == ["nemo-rl/generation-gpus-on-one-node"]
+    assert tree["reason"] == "the values have errors; a size is not known"
 
 
 def test_a_site_file_that_is_missing_or_has_placeholders_changes_no_size(grpo: Run) -> None:
@@ -136,6 +151,42 @@ def test_machines_side_by_side(grpo: Run) -> None:
     assert list(json.loads(out)) == ["h200"]
 
 
+def test_the_cheapest_machine(grpo: Run, tmp_path: Path) -> None:
+    """Machines have prices of their own, and a step has a price where its time is known."""
+    files = [word for file in stack_files("h200")[1:] for word in ("-f", str(file))]
+    machines = ("--compare", "h200,b200,gb200", "--price", "b200=5.5,A3-ultragpu-8g=3.8")
+    code, out, err = grpo("plan", *files, *machines)
+    assert (code, err) == (0, "")
+    assert [line.split()[-1] for line in out.splitlines()[1:3]] == ["60.80", "88.00"]
+    assert "\nh200: job.stepTimes has no time of a step on 2 × h200\n" in out
+    assert out.endswith("\ncheapest of those that fit: an hour h200, a step not known\n")
+    times = tmp_path / "times.yaml"
+    own = {name: {"seconds": seconds, "nodes": 2, "source": "x"} for name, seconds in (("h200", 120), ("b200", 60))}
+    times.write_text(json.dumps({"job": {"stepTimes": own}}))
+    _, out, _ = grpo("plan", *files, "-f", str(times), *machines)
+    assert [line.split()[-2:] for line in out.splitlines()[1:3]] == [["60.80", "2.03"], ["88.00", "1.47"]]
+    assert out.endswith("\ncheapest of those that fit: an hour h200, a step b200\n")
+    _, out, _ = grpo("plan", *files, "--compare", "h200,b200", "--price", "h200=4")
+    assert "\nb200: no price of a GPU hour is given (--price b200=DOLLARS)\n" in out
+
+
+def test_colocated_generation_needs_fewer_gpus(grpo: Run) -> None:
+    files = [word for file in stack_files("h200")[1:] for word in ("-f", str(file))]
+    _, out, _ = grpo("plan", *files, "--accelerator", "h200", "--price", "h200=4")
+    (line,) = [each for each in out.splitlines() if each.startswith("- ")]
+    edits, _, told = line.removeprefix("- ").partition(": ")
+    assert told.startswith("fits on 8 GPUs instead of 16 (")
+    assert "\n  32.00 $ an hour instead of 64.00 $\n" in out
+    words = [word for each in edits.split(", ") for word in ("--set-json", _of_values(each))]
+    _, out, _ = grpo("plan", *files, "--accelerator", "h200", *words, "--format", "json", "--price", "4")
+    tree = json.loads(out)
+    assert (tree["verdict"], tree["cost"]["gpus"], tree["savings"]) == ("fits", 8, [])
+
+
+def _of_values(edit: str) -> str:
+    return edit if edit.startswith("ray.") else f"job.config.{edit}"
+
+
 def test_a_configuration_without_charts(grpo: Run, tmp_path: Path) -> None:
     file = tmp_path / "grpo.yaml"
     file.write_text("defaults: grpo_math_1B.yaml\npolicy: {model_name: Qwen/Qwen3-8B}\ncluster: {gpus_per_node: 8}\n")
@@ -148,9 +199,10 @@ def test_a_configuration_without_charts(grpo: Run, tmp_path: Path) -> None:
         ("policy.train_micro_batch_sise=2", "_sise"),
         ("policy.train_micro_batch_size=0", "_size is 0"),
     ):
-        _, out, err = grpo(*words, override)
-        assert err.startswith("the values have errors, so the run may be another one (see grpo rules ID):\n")
-        assert f"  policy.train_micro_batch{name}" in err
+        code, out, err = grpo(*words, override)
+        assert (code, err) == (1, "")
+        assert "\nthe values have errors, so the run may be another one (see grpo rules ID):\n" in out
+        assert f"  policy.train_micro_batch{name}" in out
         assert out.endswith(
             "\nnot modelled: the values have errors; as they were read, the run fits (computed, not measured)\n"
         )
@@ -161,10 +213,21 @@ def test_the_picture_is_a_file_that_loads_nothing(grpo: Run, tmp_path: Path) -> 
     picture = tmp_path / "plan.svg"
     assert grpo("plan", *files, "--svg", str(picture))[0] == 0
     text = picture.read_text("utf-8")
-    assert text.startswith("<svg ")
+    assert text.startswith("<!-- Written by grpo plan --svg. -->\n<svg ")
     assert "url(http" not in text
     assert "optimizer" in text
     assert "cannot be written" in grpo("plan", *files, "--svg", str(tmp_path / "no/plan.svg"))[2]
+    assert grpo("plan", *files, "--svg", str(picture))[0] == 0
+
+
+def test_no_values_file_is_replaced_by_the_picture(grpo: Run, tmp_path: Path) -> None:
+    site = tmp_path / "my-site.yaml"
+    site.write_text("job: {attempt: 2}\n")
+    files = [word for file in (*stack_files("h200"), site) for word in ("-f", str(file))]
+    for word in (site, tmp_path / "." / "my-site.yaml"):
+        code, out, err = grpo("plan", *files, "--svg", str(word))
+        assert (code, out, site.read_text()) == (2, "", "job: {attempt: 2}\n")
+        assert "my-site.yaml: is a file that is to be read\n  fix: name another file\n" in err
 
 
 @pytest.mark.parametrize(
@@ -183,6 +246,15 @@ def test_the_picture_is_a_file_that_loads_nothing(grpo: Run, tmp_path: Path) -> 
         ("", "grpo plan: no values file is given"),
         ("-f values/recipes/gemma3-27b-gsm8k.yaml", "the values describe no run on a machine"),
         ("-f values/recipes/gemma3-27b-gsm8k.yaml --price -1", "grpo plan: --price is -1"),
+        ("-f x.yaml --compare b200,h200 --price b200=x", "--price is x, expected dollars an hour"),
+        (
+            "-f x.yaml --compare b200,h200 --price b200=5,gb200=9",
+            "--price is of gb200, and no plan for it is asked for",
+        ),
+        ("-f x.yaml --compare b200,h200 --price b20=5", "no accelerator profile is called 'b20'"),
+        ("-f x.yaml --compare b200,h200 --price b200=5,b200=6", "--price has two prices of b200"),
+        ("-f x.yaml --compare b200,h200 --price 5.5,h200=3", "expected one price, or one for each machine"),
+        ("-f x.yaml --price h200=3", "name the machine with --accelerator"),
         ("-f missing.yaml", "missing.yaml"),
     ],
 )

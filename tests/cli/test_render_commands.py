@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from postrender.cli import main as cli
+from postrender.helm.engines import Embedded
 from tests.conftest import LAYERS, require_tool, stack_files, thin
 
 FILES = [word for path in stack_files() for word in ("-f", str(path))]
@@ -50,7 +51,12 @@ def test_the_commands_render_what_grpo_renders(
     assert ["--create-namespace" in line for line in lines] == [True, False, False, False]
 
 
-def test_the_context_chooses_the_namespace_that_is_not_given(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_context_chooses_the_namespace_that_is_not_given(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """On a machine without Helm, too."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(Embedded, "__enter__", lambda _: pytest.fail("Helm was started"))
     lines = printed(capsys, "render", "all", *FILES, "--commands")
     assert not [line for line in lines if "namespace" in line]
     assert [shlex.split(line)[:4] for line in lines] == [

@@ -147,6 +147,39 @@ def test_a_run_that_was_deleted_is_not_healthy(tmp_path: Path, capsys: pytest.Ca
     assert "run run-1: not there" in capsys.readouterr().out
 
 
+def test_a_rayjob_without_its_release_is_left_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As after an uninstall at a revision that has another attempt. What is not Helm's, or not ours, is none."""
+    labels = {"helm.sh/chart": "grpo-job-0.1.0", "app.kubernetes.io/part-of": "s"}
+    about = {"name": "old-2", "labels": labels, "annotations": {"meta.helm.sh/release-name": "old"}}
+    command = "kubectl delete rayjob/old-2 configmap/old-2-locked-raise-job.attempt --ignore-not-found -n rl"
+    line = f"  RayJob old-2, because its release old is gone; end it: {command}"
+    record: dict[str, Any] = {"metadata": {"name": "sh.helm.release.v1.old.v1", "labels": {"name": "old"}}}
+    flux = {**labels, "helm.toolkit.fluxcd.io/name": "old"}
+    for changed, more, found in (
+        ({}, {}, True),
+        ({}, {"releases": [record]}, False),
+        ({}, {"configmaps": [record]}, False),
+        ({"annotations": {}}, {}, False),
+        ({"labels": flux}, {}, False),
+        ({"labels": {**labels, "app.kubernetes.io/part-of": "t"}}, {}, False),
+        ({"labels": {**labels, "helm.sh/chart": "theirs-1"}}, {}, False),
+        ({"deletionTimestamp": "2026-11-25T12:00:00Z"}, {}, False),
+    ):
+        evidence = bundles.evidence()
+        evidence.objects["configmaps"] = []
+        evidence.objects["rayjobs"].append({"metadata": {**about, **changed}, "spec": {}})
+        for kind, items in more.items():
+            evidence.objects[kind] += items
+        bundle.write(str(tmp_path / "b"), evidence)
+        assert cli.main(["status", "--from", str(tmp_path / "b")]) == int(found)
+        assert (line in capsys.readouterr().out.splitlines()) is found, changed
+    del evidence.objects["releases"]
+    evidence.objects["rayjobs"][-1] = {"metadata": about, "spec": {}}
+    bundle.write(str(tmp_path / "b"), evidence)
+    cli.main(["status", "--from", str(tmp_path / "b")])
+    assert line not in capsys.readouterr().out.splitlines()
+
+
 def test_a_missing_worker_is_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     evidence = bundles.evidence()
     del evidence.objects["pods"][1]
@@ -219,6 +252,39 @@ def test_a_damaged_bundle(saved: str, name: str, content: object, capsys: pytest
     put(saved, name, content)
     assert cli.main(["why", "--from", saved]) == 2
     assert f"{saved}: this is not a grpo bundle, or a damaged one\n  fix: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"gpuHours": {"spent": "x", "lost": None, "unsaved": [1]}},
+        {"gpuHours": {"spent": 10**400}, "reward": 10**400},
+        {"findings": ["x", {"text": 1}, None]},
+        {"findings": {"a": 1}},
+        {"checkpoint": {"step": {}, "time": []}, "heartbeat": 1, "updated": {}},
+    ],
+)
+def test_a_record_of_other_types_is_shown_as_it_is(saved: str, record: dict[str, Any]) -> None:
+    """A program in a pod writes it, and an object may have been written by anybody."""
+    evidence = bundles.evidence()
+    evidence.record |= record
+    evidence.objects["allPods"] = [{"metadata": {"name": "a"}, "spec": {"nodeName": {"a": 1}}}]
+    Path(saved).unlink()
+    bundle.write(saved, evidence)
+    for command in ("status", "doctor", "why"):
+        assert cli.main([command, "--from", saved]) in (0, 1)
+
+
+def test_a_bundle_whose_header_is_larger_than_any_bundle(
+    saved: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(bundle, "_MAX_BYTES", 1 << 20)
+    with tarfile.open(saved, "w:gz", format=tarfile.PAX_FORMAT) as archive:
+        entry = tarfile.TarInfo("about.json")
+        entry.pax_headers = {"comment": "x" * (1 << 20)}
+        archive.addfile(entry)
+    assert cli.main(["status", "--from", saved]) == 2
+    assert "this is not a grpo bundle" in capsys.readouterr().err
 
 
 def test_a_bundle_that_was_cut(saved: str, capsys: pytest.CaptureFixture[str]) -> None:

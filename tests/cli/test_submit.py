@@ -6,6 +6,7 @@ import io
 import os
 import subprocess
 import sys
+import tarfile
 import time
 import zipfile
 from pathlib import Path
@@ -115,7 +116,87 @@ def test_links_are_followed_once(tree: Path) -> None:
     (tree / "sub/up").symlink_to(tree)
     (tree / "linked").symlink_to(tree / "sub/deep")
     (tree / "broken").symlink_to(tree / "nothing")
-    assert names(packing.pack(str(tree))) == {*SENT, "linked/c.txt", "linked/c.log"}
+    package = packing.pack(str(tree))
+    assert names(package) == {*SENT, "linked/c.txt", "linked/c.log"}
+    assert package.left_out == ["broken (a link to nothing)"]
+
+
+def test_nothing_from_outside_of_the_folder_is_sent(tree: Path, tmp_path: Path) -> None:
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside/secret.py").write_text("x")
+    (tmp_path / "tree-2").mkdir()
+    links = {
+        "out.py": tmp_path / "outside/secret.py",
+        "sub/folder": tmp_path / "outside",
+        "beside": tmp_path / "tree-2",
+    }
+    links |= {"passwd": Path("/etc/passwd"), "root": Path("/"), "up": Path("..")}
+    for name, target in links.items():
+        (tree / name).symlink_to(target)
+    (tree / "hop").symlink_to("out.py")
+    os.mkfifo(tree / "pipe")
+    package = packing.pack(str(tree))
+    assert names(package) == SENT
+    expected = {f"{name} (a link that leaves the directory)" for name in [*links, "hop"]}
+    assert {*package.left_out} == {*expected, "pipe (no ordinary file)"}
+    # The folder itself may be a link.
+    (tmp_path / "link").symlink_to(tree)
+    assert packing.pack(str(tmp_path / "link")).name == package.name
+
+
+PRIVATE = [".env", ".env.local", ".envrc", "sub/.env", ".netrc", "sub/key.pem", "id_rsa", "id_ed25519", ".ssh/config"]
+PRIVATE += [".kube/config", ".docker/config.json", ".aws/credentials", "kubeconfig", "rl.kubeconfig", ".npmrc"]
+PRIVATE += ["prod.env", "tls.key", "id_rsa.bak", "id_ed25519_sk", ".pgpass", "credentials.json"]
+CAPITALS = [".ENV.prod", "Server.PEM"]
+
+
+def test_what_holds_secrets_by_its_name_is_not_sent_but_named(tree: Path) -> None:
+    for name in (*PRIVATE, *CAPITALS):
+        (tree / name).parent.mkdir(exist_ok=True)
+        (tree / name).write_text("x")
+    for name in ("env.py", "id_map.py", "pem.py", "docker/Dockerfile", "keys.json"):
+        (tree / name).parent.mkdir(exist_ok=True)
+        (tree / name).write_text("x")
+    (tree / "settings").symlink_to(".env")
+    (tree / "head").symlink_to(".git/HEAD")
+    package = packing.pack(str(tree))
+    assert names(package) == {*SENT, "env.py", "id_map.py", "pem.py", "docker/Dockerfile", "keys.json"}
+    tops = {each if "/" not in each or each.startswith("sub/") else each.partition("/")[0] for each in PRIVATE}
+    assert {*package.left_out} == {
+        f"{each} (by its name it holds secrets)" for each in {*tops, *CAPITALS, "settings", "head"}
+    }
+    (tree / ".rayignore").write_text(".env*\n*.env\nsettings\nhead\n")
+    assert not [each for each in packing.pack(str(tree)).left_out if "env" in each]
+
+
+def test_a_token_in_a_text_is_refused_with_its_line(tree: Path) -> None:
+    (tree / "sub/a.py").write_text(f'import os\nlogin("{TOKEN}")\n')
+    with pytest.raises(InputError) as error:
+        packing.pack(str(tree))
+    assert str(error.value).startswith(f"{tree}/sub/a.py:2:8: this is a huggingface token")
+    assert "HF_TOKEN" in error.value.fix
+    assert TOKEN not in str(error.value)
+    (tree / "sub/a.py").write_bytes(b"\0" + TOKEN.encode())
+    assert names(packing.pack(str(tree))) == SENT
+
+
+def test_the_commands_by_hand_leave_out_the_same_names(tree: Path, tmp_path: Path) -> None:
+    for name in PRIVATE:
+        (tree / name).parent.mkdir(exist_ok=True)
+        (tree / name).write_text("x")
+
+    class Pod:
+        def shell(self, words: list[str]) -> str:
+            return "cat" if words[0] == "sh" else ""
+
+    line = next(
+        iter(Request.of(str(tree), ["true"], Run({}, {"spec": {}}, {"environment": {}})).by_hand(str(tree), Pod()))
+    )  # type: ignore[arg-type]
+    packed = subprocess.run(["sh", "-c", line], check=True, capture_output=True).stdout
+    with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
+        found = {each.name.removeprefix("./") for each in archive if each.isfile()}
+    assert found
+    assert not found & {*PRIVATE}
 
 
 def test_a_directory_that_is_too_large_names_what_is(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:

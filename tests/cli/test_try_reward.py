@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from postrender.cli import main as cli
 from postrender.helm import local
-from postrender.rewards import samples
+from postrender.rewards import files, samples
 from postrender.rewards.files import RewardFiles
 from postrender.values import merge
 from tests.conftest import RECIPES, ROOT, stack_files, thin
@@ -49,7 +50,7 @@ def apart(capsys: pytest.CaptureFixture[str]) -> Run:
 def grpo(apart: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Run the command, and the rewards in this process: another one takes longer to start than all else."""
     monkeypatch.setattr(sys, "path", [*sys.path])
-    monkeypatch.setattr(local, "run", lambda path, words, folder, seconds: program.main(words))
+    monkeypatch.setattr(local, "run", lambda path, words, *_: program.main(words))
     return apart
 
 
@@ -165,6 +166,28 @@ def test_a_reward_that_ends_its_process_is_told(apart: Run, tmp_path: Path) -> N
     assert "ended with 3 at sample right" in out
 
 
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("os.unlink(path); os.mkfifo(path)", "before the first sample"),
+        ("os.unlink(path); os.symlink('/dev/zero', path)", "before the first sample"),
+        ("open(path, 'w').write('{}\\n{}\\n{}\\n{}\\n')", "a reward has written over the results"),
+        ("open(path, 'w').write('{}\\n1\\n1\\n1\\n')", "a reward has written over the results"),
+    ],
+)
+def test_a_reward_that_replaces_the_results_is_told(line: str, said: str, apart: Run, tmp_path: Path) -> None:
+    text = f"""\
+        import os, sys
+
+        def reward(a, b, **kwargs):
+            path = os.path.join(sys.argv[1], "results.jsonl")
+            {line}
+            os._exit(0)
+    """
+    code, out, _ = apart(*of_file(textwrap.dedent(text), tmp_path))
+    assert (code, said in out) == (1, True), out
+
+
 def test_a_reward_that_does_not_return_is_stopped(apart: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The time is over when the reward is asked."""
     pid, wait = tmp_path / "pid", subprocess.Popen.wait
@@ -194,6 +217,93 @@ def test_a_reward_that_does_not_return_is_stopped(apart: Run, tmp_path: Path, mo
     assert code == 1
     assert "error: the rewards did not end within 6 s: scoring sample right" in out
     assert not Path(f"/proc/{pid.read_text()}").exists()
+
+
+# A child in a session of its own, and its child in another one, which both outlive their parents.
+AWAY = """
+    import os, sys, time
+    def away(depth):
+        if os.fork():
+            return
+        os.setsid()
+        if depth:
+            away(depth - 1)
+        with open({folder!r} + "/pid-" + str(os.getpid()), "w"):
+            os.write(ready[1], b"x")
+        time.sleep(600)
+        os._exit(0)
+    ready = os.pipe()
+    away(1)
+    os.read(ready[0], 1), os.read(ready[0], 1)
+    def reward(a, b, **k):
+        return 0.5, None
+"""
+
+
+def test_a_process_that_leaves_its_session_ends_with_the_rewards(apart: Run, tmp_path: Path) -> None:
+    bystander = subprocess.Popen(["sleep", "600"])
+    try:
+        text = textwrap.dedent(AWAY.format(folder=str(tmp_path)))
+        code, _, err = apart(*of_file(text, tmp_path))
+        assert (code, err) == (0, "")
+        left = [path.name.partition("-")[2] for path in tmp_path.glob("pid-*")]
+        assert len(left) == 2
+        assert not [pid for pid in left if Path(f"/proc/{pid}").exists()]
+        assert bystander.poll() is None
+    finally:
+        bystander.kill()
+        bystander.wait()
+
+
+def test_of_a_long_output_the_beginning_and_the_end_are_shown(apart: Run, tmp_path: Path) -> None:
+    text = """
+        print("first")
+        for number in range(100_000):
+            print("noise", number, "hf_" + "aB3" * 8)
+        print("last")
+        def reward(a, b, **k):
+            return float("6" in b), None
+    """
+    code, _, err = apart(*of_file(textwrap.dedent(text), tmp_path))
+    lines = err.splitlines()
+    assert (code, lines[0], lines[-1]) == (0, "first", "last")
+    assert len(err) < 3 * local.KEPT
+    assert [line for line in lines if line.endswith(" bytes of the output of the rewards are left out here")]
+    assert "hf_" not in err
+
+
+def test_rewards_get_no_tokens_of_the_shell(apart: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HF_TOKEN", "WANDB_API_KEY", "DATABASE_URL", "JUDGE"):
+        monkeypatch.setenv(name, "x")
+    text = f"""
+        import json, os
+        with open({str(tmp_path / "seen")!r}, "w") as file:
+            json.dump(sorted(os.environ), file)
+        def reward(a, b, **k):
+            return float(a in b), a in b
+    """
+    assert apart(*of_file(textwrap.dedent(text), tmp_path), "--env", "JUDGE", "--env", "ABSENT")[0] == 0
+    seen = set(json.loads((tmp_path / "seen").read_text()))
+    assert {"PATH", "JUDGE"} <= seen
+    assert not seen & {"HF_TOKEN", "WANDB_API_KEY", "DATABASE_URL", "ABSENT"}
+
+
+@pytest.mark.parametrize("name", ["../out", "/tmp/out", "a/b", "..", "A", "x" * 40, "with space"])
+def test_a_name_that_the_schema_refuses_is_refused_before_anything_is_written(
+    name: str, grpo: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(RewardFiles, "write", lambda *_: pytest.fail("written"))
+    file = tmp_path / "mine.yaml"
+    file.write_text(json.dumps({"job": {"rewards": {name: {"file": GOOD}}}}))
+    code, out, err = grpo(*STACK, "-f", file)
+    assert (code, out) == (2, "")
+    assert err.startswith(f"{file}:1:22: {name!r} cannot be the name of a reward\n")
+    assert "  fix: a letter, then letters" in err
+
+
+def test_the_names_of_rewards_are_those_of_the_schema() -> None:
+    schema = yaml.safe_load((ROOT / "schemas/values/job.yaml").read_text("utf-8"))
+    assert schema["properties"]["rewards"]["propertyNames"]["pattern"] == f"^{files.NAME.pattern}$"
 
 
 def test_a_reward_that_is_never_loaded_is_stopped(apart: Run, tmp_path: Path) -> None:

@@ -214,10 +214,25 @@ def test_findings_and_a_failed_render_do_not_hide_each_other(grpo: Run, more: st
     assert err.startswith("judged: 4 files")
 
 
-def test_a_helm_that_is_not_there_does_not_hide_a_finding(grpo: Run) -> None:
+@pytest.mark.parametrize("form", formats.FORMATS)
+def test_without_helm_the_values_are_judged_and_the_rest_is_named(grpo: Run, form: str) -> None:
+    """Each form of the report says that the charts were not judged."""
+    Path("more.yaml").write_text("")
+    code, out, err = grpo("lint", *STACK, "--helm", "no-helm", "--format", form)
+    assert code == 3
+    assert "\njudged: 4 files; not judged: what the charts render (Helm could not run), the memory of a real GPU" in err
+    assert err.startswith("cannot run 'no-helm': ")
+    if form == "text":
+        assert out == ""
+    else:
+        assert "cannot run 'no-helm': " in reported(form, out)[2]
+        assert "What the charts render has not been judged." in out
+
+
+def test_without_helm_a_finding_in_the_values_is_told(grpo: Run) -> None:
     Path("more.yaml").write_text("job: {nodes: 64}\n")
     code, out, err = grpo("lint", *STACK, "--helm", "no-helm")
-    assert (code, "[job/more-nodes-than-cluster]" in out, "no-helm" in err) == (3, True, True)
+    assert (code, "job/more-nodes-than-cluster" in out, "\njudged: 4 files; not judged: " in err) == (3, True, True)
 
 
 def test_what_a_chart_refuses_is_a_finding_at_the_value_that_it_names_if_lint_has_none(grpo: Run) -> None:

@@ -191,3 +191,16 @@ def test_the_queue_holds_one_stack_of_the_readme(helm: Engine) -> None:
     flavor = objects["ResourceFlavor", "b200"]["spec"]
     assert flavor["nodeLabels"].items() <= workers["template"]["spec"]["nodeSelector"].items()
     assert ("Topology", flavor["topologyName"]) in objects
+
+
+def test_the_server_finds_the_volume_and_the_account_of_the_stack(wanted: Mapping[str, Any]) -> None:
+    deployment, service = documents("serve/deployment.yaml")
+    pod = deployment["spec"]["template"]
+    (volume,) = [each["persistentVolumeClaim"] for each in pod["spec"]["volumes"] if "persistentVolumeClaim" in each]
+    cluster = by_kind(wanted["raycluster"], "RayCluster")
+    worker = cluster["spec"]["workerGroupSpecs"][0]["template"]["spec"]
+    claims = {item["metadata"]["name"] for item in wanted["storage"] if item["kind"] == "PersistentVolumeClaim"}
+    assert volume["claimName"] in claims
+    assert pod["spec"]["serviceAccountName"] == worker["serviceAccountName"]
+    assert pod["spec"]["nodeSelector"].items() <= worker["nodeSelector"].items()
+    assert service["spec"]["selector"] == pod["metadata"]["labels"] == deployment["spec"]["selector"]["matchLabels"]

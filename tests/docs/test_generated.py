@@ -96,7 +96,8 @@ def copy_sources(folder: Path) -> None:
     """Copy what files are generated from."""
     for name in ("schemas", "values", "docs/metrics"):
         shutil.copytree(ROOT / name, folder / name)
-    shutil.copy(ROOT / tutorial.TEMPLATE, folder / "docs")
+    for template in tutorial.TEMPLATES.values():
+        shutil.copy(ROOT / template, folder / "docs")
 
 
 @pytest.mark.full
@@ -220,7 +221,7 @@ def test_a_token_is_refused_at_every_string_and_never_echoed(chart: str, path: t
 
 @pytest.mark.parametrize("name", TREE.tokens)
 def test_each_shape_of_token_is_in_the_one_pattern(name: str) -> None:
-    assert TREE.tokens[name] in TREE.token_pattern.split("|")
+    assert f"|{TREE.tokens[name]}|" in f"|{TREE.token_pattern}|"
     template = (ROOT / "charts/common/templates/_tokens.tpl").read_text("utf-8")
     assert f"`{TREE.tokens[name]}`" in template
 

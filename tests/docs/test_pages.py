@@ -16,6 +16,7 @@ from postrender.errors import InputError, RenderError
 from postrender.generate import tutorial
 from postrender.helm.engines import Engine
 from postrender.lint import linter
+from postrender.manifests.needs.prerequisites import Prerequisites
 from postrender.start import guide, questions
 from postrender.values import merge
 from postrender.wiring import platform
@@ -255,7 +256,8 @@ def test_the_second_stacks_role_is_the_one_that_its_tutorial_binds(tmp_path: Pat
     text = TEXTS["docs/howto/h200.md"]
     folder = pages.folder_of(text, tmp_path)
     names = ["values/accelerators/h200.yaml", "values/recipes/gemma3-27b-gsm8k.yaml", tutorial.EXAMPLE]
-    printed = guide.of_files([*(str(ROOT / name) for name in names), str(folder / "my-h200.yaml")], "rl")
+    files = [*(str(ROOT / name) for name in names), str(folder / "my-h200.yaml")]
+    printed = guide.of_files(files, "rl", prerequisites=Prerequisites)
     bound, shown = (
         [" ".join(line.split()) for line in pages.commands(page) if "add-iam-policy-binding" in line]
         for page in (printed, text)

@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 import tomllib
 
+import pytest
+from packaging.requirements import Requirement
+
 from tests.conftest import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -30,3 +33,25 @@ def test_every_dependency_has_an_upper_bound() -> None:
     """A new major version comes in by a commit, not by chance."""
     unbounded = [item for item in [*PROJECT["dependencies"], *EXTRAS] if "<" not in item and "==" not in item]
     assert not unbounded
+
+
+BUILD = (ROOT / "tools/release/build.in").read_text(encoding="utf-8")
+BUILD_SYSTEM = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["build-system"]["requires"]
+INSTALLED = [item for extra in ("render", "live", "report") for item in PROJECT["optional-dependencies"][extra]]
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [
+        ("build", [line for line in BUILD.splitlines() if not line.startswith("#")] + BUILD_SYSTEM),
+        ("runtime", PROJECT["dependencies"] + INSTALLED),
+    ],
+)
+def test_a_lock_of_the_release_has_all_that_is_asked_for_with_hashes(name: str, wanted: list[str]) -> None:
+    """Where a bound has moved, the first lines of build.in say how to write the lock."""
+    text = (ROOT / f"tools/release/{name}.txt").read_text(encoding="utf-8").replace("\\\n", " ")
+    pinned = {match[1].lower(): match[2] for match in re.finditer(r"^([\w.-]+)==(\S+)", text, re.MULTILINE)}
+    assert all("--hash=sha256:" in line for line in text.splitlines())
+    for each in map(Requirement, wanted):
+        key = each.name.lower().replace("_", "-")
+        assert each.specifier.contains(pinned[key]), each

@@ -26,7 +26,8 @@ def root(tmp_path: Path) -> Path:
         shutil.copy(ROOT / "charts" / chart / "Chart.yaml", tmp_path / "charts" / chart)
     (tmp_path / "CHANGELOG.md").write_text(f"# Changelog\n\n## {__version__} – 2026-12-01\n", encoding="utf-8")
     (tmp_path / "dist").mkdir()
-    for name in [f"{layer}-{__version__}.tgz" for layer in LAYERS] + [f"grpo_charts-{__version__}-py3-none-any.whl"]:
+    charts = [f"{layer}-{__version__}.tgz" for layer in LAYERS]
+    for name in [*charts, f"grpo_charts-{__version__}-py3-none-any.whl", "grpo-charts.cdx.json"]:
         (tmp_path / "dist" / name).touch()
     return tmp_path
 
@@ -46,6 +47,7 @@ def test_whatever_contradicts_the_tag_is_named(root: Path) -> None:
     ):
         assert f"{place} says {__version__}, the tag says 99.0.0" in found
     assert "lacks network-99.0.0.tgz" in found
+    assert "lacks grpo-charts.cdx.json: make dist" in "\n".join(problems(TAG, root, root))
     assert f"holds network-{__version__}.tgz, which is not of this version" in found
     assert "CHANGELOG.md has no line `## 99.0.0 – YYYY-MM-DD`" in found
 
@@ -78,6 +80,23 @@ def test_no_workflow_needs_a_secret(path: Path) -> None:
     assert "secrets." not in path.read_text(encoding="utf-8")
     checkouts = [step for step in steps(path) if step.get("uses", "").startswith("actions/checkout@")]
     assert all(step["with"]["persist-credentials"] is False for step in checkouts)
+
+
+def test_whatever_a_release_installs_is_pinned_by_its_hash() -> None:
+    """The workflow builds by `make dist`, and installs nothing by itself."""
+    run = "\n".join(step.get("run", "") for step in steps(ROOT / ".github/workflows/release.yaml"))
+    assert "make dist" in run
+    assert "pip " not in run
+    lines = (ROOT / "Makefile").read_text(encoding="utf-8").partition("\ndist: ##")[2].partition("\n\n")[0].splitlines()
+    installs = [line for line in lines if "pip install" in line or "pip wheel" in line]
+    assert all("--require-hashes" in line or "--no-index" in line for line in installs)
+    assert len(installs) == 2
+
+
+def test_the_wheel_is_published_with_its_attested_sbom() -> None:
+    jobs = yaml.safe_load((ROOT / ".github/workflows/release.yaml").read_text(encoding="utf-8"))["jobs"]
+    (attest,) = [step for step in jobs["wheel"]["steps"] if "actions/attest@" in step["uses"]]
+    assert attest["with"] == {"subject-path": "dist/*.whl", "sbom-path": "sbom/grpo-charts.cdx.json"}
 
 
 def test_the_charts_of_the_release_are_all_there_are() -> None:

@@ -63,6 +63,7 @@ def test_an_example_keeps_its_marks_and_names_the_files_below_it(rule_pages: dic
                 for name in ("accelerators/b200", "recipes/smoke", "frameworks/nemo-rl-v0.6.0", "examples/site")
             ),
         ),
+        ("# lint: b200", ("values/accelerators/b200.yaml", "values/examples/site.yaml")),
         ("# values: h200 {stack: {name: a}}", ("values/accelerators/h200.yaml", "{stack: {name: a}}")),
         ("# A comment of the example.", ()),
     ],

@@ -50,11 +50,13 @@ def test_every_profile_and_recipe_has_its_row(site_pages: dict[str, str]) -> Non
         assert 20 < len(text) < 160, (name, text)
 
 
-def test_a_row_has_the_first_sentence_of_the_comment_at_the_top(tmp_path: Path) -> None:
-    path = tmp_path / "values/accelerators/x9.yaml"
-    path.parent.mkdir(parents=True)
-    path.write_text("# schema\n# X9: a machine\n# of 3.5 meters. It hums.\naccelerator: {}\n# No.\n", encoding="utf-8")
-    assert f"| [x9](../{path.relative_to(tmp_path)}) | X9: a machine of 3.5 meters |" in site.file_tables(tmp_path)
+def test_the_how_tos_stand_in_the_order_of_the_list(site_pages: dict[str, str]) -> None:
+    menu = site_pages["index.md"].split(":caption: How to\n")[1].split("```")[0].split()[1:]
+    listed = re.findall(r"\]\((howto/[\w-]+|gitops)\.md\)", (ROOT / "docs/README.md").read_text("utf-8"))
+    assert menu == [f"docs/{name}" for name in dict.fromkeys(listed)]
+    assert {each for each in menu if "howto" in each} == {
+        f"docs/howto/{path.stem}" for path in (ROOT / "docs/howto").glob("*.md")
+    }
 
 
 @pytest.fixture(scope="module")

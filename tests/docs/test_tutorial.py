@@ -37,6 +37,7 @@ huggingface: {secret: {name: hub, key: token}, cache: {volume: runs}}
 job: {name: first, attempt: 3, volume: runs}
 tracking: {tensorboard: {server: {volume: runs}}}
 """
+LIMITED = "network: {podPolicy: {enabled: true}}\n"
 SPOT = "platform: {capacity: {kind: spot}}\nray: {workers: {replicas: 5}, test: {timeoutSeconds: 600}}\n"
 
 
@@ -108,8 +109,9 @@ def files(tmp_path: Path, accelerator: str, recipe: str, extra: str) -> list[str
         ("h200", "gemma3-27b-gsm8k", OTHER),
         ("b200", "gemma3-27b-gsm8k", SPOT),
         ("h200", "smoke", ""),
+        ("h200", "smoke", LIMITED),
     ],
-    ids=["the page", "other names", "spot", "smoke"],
+    ids=["the page", "other names", "spot", "smoke", "limited"],
 )
 def page(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, helm: Engine) -> Page:
     folder = tmp_path_factory.mktemp("page")
@@ -166,11 +168,16 @@ def test_what_the_notes_ask_for_is_what_the_page_does(page: Page) -> None:
     said = notes(page.of("storage")) + notes(page.of("network")) + notes(page.of("raycluster"))
     asked = [line.strip() for line in said.splitlines() if re.match(" +(gcloud storage|kubectl|helm install k)", line)]
     buckets = sum(each["kind"] == "PersistentVolume" for each in page.of("storage").documents)
-    assert len(asked) == 5 + 2 * buckets
+    policies = sum(each["kind"] == "ValidatingAdmissionPolicy" for each in page.of("network").documents)
+    account = not any(each["kind"] == "ServiceAccount" for each in page.of("storage").documents)
+    assert len(asked) == 9 + policies + 2 * buckets + account
+    done = [re.sub(" +", " ", line.partition("  #")[0]) for line in page.lines]
     for command in asked:
         # What storage leaves behind goes with the cluster.
-        if "TOKEN_FILE" in command or not command.startswith(("kubectl get", "kubectl delete")):
-            assert command.replace("=REGION", "=$REGION") in [re.sub(" +", " ", line) for line in page.lines], command
+        if re.match("kubectl get (crd|csidriver) ", command) or not command.startswith(
+            ("kubectl get", "kubectl delete")
+        ):
+            assert command.replace("=REGION", "=$REGION") in done, command
 
 
 def test_names_of_the_cluster_the_claim_and_the_tests_are_the_charts(page: Page) -> None:
@@ -246,8 +253,8 @@ def test_the_recipes_numbers_are_its_own(tmp_path: Path) -> None:
     fewer = files(tmp_path, "b200", "gemma3-27b-gsm8k", "job: {config: {grpo: {max_num_steps: 40}}}")
     assert numbers(told(fewer)["time"]) == ["20.6", "40", "1850"]
     assert "prepare-data" not in "".join(pages.blocks(page_of(fewer), "bash"))
-    older = "job: {version: v0.5.0}\nray: {head: {numCpus: 1}}\n"
-    text = page_of(files(tmp_path, "b200", "gemma3-27b-gsm8k", older))
+    older = files(tmp_path, "b200", "gemma3-27b-gsm8k", "ray: {head: {numCpus: 1}}\n")
+    text = page_of([*older[:2], "values/frameworks/nemo-rl-v0.5.0.yaml", *older[2:]])
     assert "job.task=prepare-data" in "".join(pages.blocks(text, "bash"))
 
 
@@ -289,7 +296,7 @@ def of_b200(steps: int, times: Mapping[str, Any] | None) -> dict[str, Any]:
     ],
 )
 def test_the_time_is_read_as_the_headers_say_it(said: str, time: list[str], unit: str) -> None:
-    text = f"# a step is about 6 GiB; three.\n#\n# Expected: a reward.\n# {said}\nimages:\n"
+    text = f"# a step is about 6 GiB; three.\n#\n# Expected: a reward.\n# {said}\n"
     found = training.header(text, of_b200(10, {}))
     assert (numbers(found["time"]), found["disk"], found["weights"]) == (time, "6", "2")
     assert unit in found["time"].split()
@@ -310,7 +317,7 @@ def test_a_time_of_other_machines_is_called_so(
     times: Mapping[str, Any] | None, steps: int, time: list[str], *, is_anothers: bool
 ) -> None:
     """The result that a header expects has the times of the machines that its recipe was written for."""
-    found = training.header("# Expected: a reward; 92 s a step.\nimages:\n", of_b200(steps, times))
+    found = training.header("# Expected: a reward; 92 s a step.\n", of_b200(steps, times))
     assert numbers(found["time"]) == time
     assert all(one["source"] in found["time"] for one in (times or {}).values())
     assert ("machines" in found["time"]) == (times is None)
@@ -331,7 +338,7 @@ def test_the_time_is_the_one_of_grpo_plan(machine: str, recipe: str) -> None:
 
 
 def test_what_a_header_lacks_is_left_out() -> None:
-    found = training.header("# Mine.\nimages:\n", of_b200(0, {}))
+    found = training.header("# Mine.\n", of_b200(0, {}))
     assert found == {"time": "hours", "expected": ""}
 
 
@@ -345,10 +352,10 @@ def test_a_name_that_nothing_has_is_refused() -> None:
 
 
 def test_every_name_and_flag_of_the_page_is_used() -> None:
-    template = (ROOT / guide.TEMPLATE).read_text(encoding="utf-8")
+    template = "".join((ROOT / name).read_text(encoding="utf-8") for name in tutorial.TEMPLATES.values())
     values = merge.load([str(ROOT / name) for name in tutorial.FILES]).effective()
     tree = merge.overlay(merge.defaults(), values)
-    shown = Shown(("f",), "charts", "r", "# a step is about 6 GiB\nimages:\n")
+    shown = Shown(("f",), "charts", "r", "# a step is about 6 GiB\n")
     found, flags = names.names(tree, shown), names.flags(tree, shown)
     assert [name for name in [*found, *flags] if f"{name}}}}}" not in template] == []
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from postrender.manifests.scopes import NO_NAMESPACE
+from postrender.manifests.apiserver import NO_NAMESPACE
 
 from harness.changes import (
     ABSENT,

@@ -37,6 +37,10 @@ def test_a_run_from_rendered_manifests(new_stack: NewStack, kube: Kube, tmp_path
         assert [kube.run("diff", "-k", str(folder / layer)) for layer in LAYERS] == [""] * len(LAYERS)
 
         changed = stack.with_values(job={"config": {"grpo": {"max_num_steps": 11}}})
+        with pytest.raises(subprocess.CalledProcessError):
+            write(changed, folder)
+        for lock in (folder / "grpo-job").glob("*-locked-*"):
+            lock.unlink()
         write(changed, folder)
         with pytest.raises(KubectlError, match=r"locked-raise-job\.attempt"):
             kube.run("apply", "-k", str(folder / "grpo-job"))

@@ -34,10 +34,15 @@ def identities(stack: Stack, kube: Kube) -> dict[str, str]:
     return {name: "" if "-is-over-" in name else uid for name, uid in names.items() if name.startswith(stack.job)}
 
 
+def ended(stack: Stack, attempt: int) -> str:
+    """Return the name of the ConfigMap that says that an attempt is over."""
+    return f"{stack.job}-{attempt}-is-over-raise-job.attempt-or-remove-this-revision"
+
+
 @pytest.mark.ci
 def test_a_rollback_to_an_earlier_attempt_is_refused(run: Stack, kube: Kube) -> None:
     before = identities(run, kube)
-    assert f"{run.job}-1-is-over-raise-job.attempt" in before
+    assert ended(run, 1) in before
     with pytest.raises(HelmError, match=r"-1-is-over-raise-job\.attempt"):
         run.roll_back("grpo-job", 1)
     assert identities(run, kube) == before
@@ -50,9 +55,46 @@ def mend(run: Stack, kube: Kube) -> None:
     """Take the revision of a refused rollback away, as the notes say: Helm leaves it pending, and refuses upgrades."""
     release = run.release("grpo-job")
     assert run.helm.status(release, run.namespace) == "pending-rollback"
-    which = f"owner=helm,name={release},status=pending-rollback"
-    kube.run("delete", "secret", "--namespace", run.namespace, "--selector", which)
+    remove_refused(run, kube)
     assert run.helm.status(release, run.namespace) == "deployed"
+
+
+def remove_refused(run: Stack, kube: Kube) -> None:
+    """Remove the revision that was refused."""
+    which = f"owner=helm,name={run.release('grpo-job')},status notin (deployed,superseded)"
+    kube.run("delete", "secret", "--namespace", run.namespace, "--selector", which)
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize("back", ["rollback", "upgrade"])
+def test_an_uninstall_leaves_nothing_or_refuses(run: Stack, kube: Kube, back: str) -> None:
+    """The newest revision is the refused one: its attempt is gone, and the one that runs is not its own."""
+    before = identities(run, kube)
+    first = run.with_values(job={"attempt": 1})
+    ways = {"rollback": lambda: run.roll_back("grpo-job", 1), "upgrade": lambda: first.upgrade("grpo-job", safe=False)}
+    with pytest.raises(HelmError, match=r"-1-is-over-"):
+        ways[back]()
+    for _ in range(2):
+        with pytest.raises(HelmError, match=r"-1-is-over-raise-job\.attempt-or-remove-this-revision"):
+            run.uninstall("grpo-job")
+        assert identities(run, kube) == before
+    remove_refused(run, kube)
+    run.uninstall("grpo-job")
+    assert identities(run, kube) == {}
+    run.install("grpo-job")
+
+
+def test_a_refused_uninstall_hinders_no_newer_attempt(run: Stack, kube: Kube) -> None:
+    with pytest.raises(HelmError, match=r"-1-is-over-"):
+        run.with_values(job={"attempt": 1}).upgrade("grpo-job", safe=False)
+    with pytest.raises(HelmError, match=r"-1-is-over-"):
+        run.uninstall("grpo-job")
+    third = run.with_values(job={"attempt": 3})
+    third.upgrade("grpo-job")
+    assert kube.find("rayjob", third.run, third.namespace) is not None
+    third.uninstall("grpo-job")
+    assert identities(run, kube) == {}
+    run.install("grpo-job")
 
 
 def test_an_upgrade_to_an_earlier_attempt_is_refused(run: Stack, kube: Kube) -> None:
@@ -81,7 +123,7 @@ def test_an_attempt_that_cannot_be_made_leaves_the_one_before(run: Stack, kube: 
     kube.delete("resourcequota", "runs", run.namespace)
     third.upgrade("grpo-job")
     assert kube.find("rayjob", third.run, third.namespace) is not None
-    assert f"{run.job}-2-is-over-raise-job.attempt" in identities(run, kube)
+    assert ended(run, 2) in identities(run, kube)
 
 
 def test_uninstalling_leaves_no_attempt_behind(run: Stack, kube: Kube) -> None:

@@ -48,3 +48,25 @@ def test_no_pod_of_a_living_cluster_is_evicted(cluster: Stack, kube: Kube) -> No
         path = f"/api/v1/namespaces/{cluster.namespace}/pods/{name}/eviction"
         with pytest.raises(KubectlError, match="disruption budget"):
             kube.run("create", "--raw", path, "-f", "-", stdin=json.dumps(eviction))
+
+
+def test_the_token_is_replaced_as_the_page_says(cluster: Stack, kube: Kube) -> None:
+    """docs/howto/isolation.md: the operator makes a new one, and the pods get it when they start again."""
+
+    def token() -> str:
+        found = kube.find("secret", cluster.cluster, cluster.namespace)
+        return found["data"]["auth_token"] if found else ""
+
+    before, old = token(), {pod["metadata"]["name"] for pod in cluster.pods()}
+    kube.delete("secret", cluster.cluster, cluster.namespace)
+    until(lambda: token() not in ("", before), "a new token")
+    kube.run("delete", "pods", "--selector", f"ray.io/cluster={cluster.cluster}", "--namespace", cluster.namespace)
+    until(
+        lambda: len(cluster.pods()) == 3 and not old & {pod["metadata"]["name"] for pod in cluster.pods()},
+        "three new pods",
+        60,
+    )
+    cluster.until_ready(60)
+    for pod in cluster.pods():
+        (entry,) = [each for each in pod["spec"]["containers"][0]["env"] if each["name"] == "RAY_AUTH_TOKEN"]
+        assert entry["valueFrom"]["secretKeyRef"] == {"name": cluster.cluster, "key": "auth_token"}

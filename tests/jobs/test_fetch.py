@@ -61,12 +61,13 @@ def fetch(
     return done
 
 
-def load_offline(tmp_path: Path, model: str, *, kind: str = "model") -> dict[str, bytes]:
-    """Load a repository as a trainer does: offline, without a revision."""
+def load_offline(tmp_path: Path, model: str, *, kind: str = "model", hub: Hub | None = None) -> dict[str, bytes]:
+    """Load a repository as a trainer does: without a revision, and offline unless a Hub is given."""
     script = "import sys, huggingface_hub as h; print(h.snapshot_download(sys.argv[1], repo_type=sys.argv[2]))"
+    place = {"HF_ENDPOINT": hub.url, "HF_HUB_OFFLINE": "0"} if hub else {"HF_HUB_OFFLINE": "1"}
     path = subprocess.run(
         [sys.executable, "-c", script, model, kind],
-        env={**os.environ, "HF_HOME": str(tmp_path / "hf"), "HF_HUB_OFFLINE": "1"},
+        env={**os.environ, "HF_HOME": str(tmp_path / "hf"), **place},
         check=True,
         capture_output=True,
         text=True,
@@ -172,6 +173,18 @@ def test_another_commit_is_fetched_and_becomes_the_default(tmp_path: Path, hub: 
 
 
 @pytest.mark.full
+def test_a_commit_that_was_fetched_is_not_what_a_trainer_loads_online(
+    tmp_path: Path, hub: Hub, model: Repository
+) -> None:
+    """What the rule job/revision-not-used says of the library: without a revision it asks for main."""
+    old = model.branches["main"]
+    model.push({**FILES, "config.json": b'{"new": 1}'})
+    fetch(tmp_path, hub, revision=old).succeeds()
+    assert load_offline(tmp_path, MODEL)["config.json"] == b"{}"
+    assert load_offline(tmp_path, MODEL, hub=hub)["config.json"] == b'{"new": 1}'
+
+
+@pytest.mark.full
 def test_a_branch_other_than_main_is_the_default_too(tmp_path: Path, hub: Hub, model: Repository) -> None:
     model.push({**FILES, "config.json": b'{"pr": 7}'}, branch="refs/pr/7")
     fetch(tmp_path, hub, revision="refs/pr/7").succeeds()
@@ -207,7 +220,8 @@ def test_a_fetch_that_broke_off_is_completed(tmp_path: Path, hub: Hub, model: Re
     [
         (["original/consolidated.00.pth", "pytorch_model-00001-of-00001.bin", "tf_model.h5", "model.gguf"], True),
         (["consolidated.safetensors", "consolidated-00001-of-00002.safetensors", "onnx/model.onnx"], True),
-        (["training_args.bin", "chat_template.jinja", "tokenizer.model", "vision/config.json"], False),
+        (["training_args.bin", "adapter_model.bin", "state.pkl", "pooling/pytorch_model.bin"], True),
+        (["chat_template.jinja", "tokenizer.model", "vision/config.json", "modeling_gemma.py"], False),
     ],
 )
 def test_weights_are_fetched_once(more: list[str], left_out: bool) -> None:
@@ -222,10 +236,33 @@ def test_the_only_weights_are_never_left_out(weights: str) -> None:
     assert load_task("fetch").chosen(["config.json", weights]) == ["config.json", weights]
 
 
+def test_only_the_weights_may_be_pickles() -> None:
+    chosen = load_task("fetch").chosen
+    more = ["training_args.bin", "optimizer.pt", "state.pickle", "original/consolidated.00.pth"]
+    assert chosen(["config.json", "pytorch_model.bin", *more]) == ["config.json", "pytorch_model.bin"]
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        (
+            ["modeling_own.py", "tokenization_own.py"],
+            "it has code, which may run in the pods: modeling_own.py and 1 more",
+        ),
+        (["pytorch_model.bin"], "a format that can carry code; prefer safetensors: pytorch_model.bin"),
+        (["model.safetensors", "training_args.bin"], ""),
+    ],
+)
+def test_what_could_run_in_the_pods_is_named(files: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    module = load_task("fetch")
+    module.warn_of_code(module.Wanted("model", MODEL, "main"), module.chosen(["config.json", *files]))
+    assert said in capsys.readouterr().out if said else not capsys.readouterr().out
+
+
 @pytest.mark.full
 def test_copies_of_the_weights_stay_on_the_hub(tmp_path: Path, hub: Hub) -> None:
     hub.add(MODEL, {**FILES, "original/consolidated.00.pth": b"3" * 11000})
-    assert "skipped 1 files, which are copies of the weights" in fetch(tmp_path, hub).succeeds()
+    assert "skipped 1 files: copies of the weights" in fetch(tmp_path, hub).succeeds()
     assert load_offline(tmp_path, MODEL) == FILES
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import re
 import signal
@@ -70,7 +71,9 @@ def moments(site: Site, word: str) -> list[float]:
 
 def nothing_is_left(machine: Machine) -> None:
     """No process of a trainer, of its evidence or of its launcher lives."""
-    assert [process.pid for process in machine.table.processes.values() if process.alive] == []
+    # The fence of a trainer learns that its launcher is gone.
+    machine.sleep(0)
+    assert [process.pid for process in machine.living()] == []
 
 
 def test_a_training_that_goes_well_is_left_alone(machine: Machine) -> None:
@@ -400,9 +403,7 @@ def test_an_unknown_sign_is_refused_before_anything_starts(machine: Machine) -> 
 
 
 def test_status_that_cannot_be_written_costs_nothing(machine: Machine) -> None:
-    """As on a full volume."""
-    machine.directory.mkdir(parents=True)
-    (machine.directory / ".status.json.draft").symlink_to("/dev/full")
+    machine.volume.fail("status.json", errno.ENOSPC)
     launch = start(machine)
     assert launch.wait() == 0, launch.output
     assert launch.output.count("cannot write ") == 1

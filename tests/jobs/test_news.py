@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import pytest
+
+from tests.programs import flat_folder
 
 REPEATED = [
     ["Waiting for the placement group…"],
@@ -53,3 +57,29 @@ def test_a_program_that_prints_for_weeks_needs_no_memory(jobs: Any) -> None:
     for count in range(3 * module.KEPT):
         assert news.feed(f"iteration {count}\n")
     assert len(news.seen) <= module.KEPT
+
+
+def test_lines_of_any_length_need_no_memory(jobs: Any) -> None:
+    module = jobs("news")
+    news = module.News()
+    for count in range(20):
+        assert news.feed(f"{count} {'7' * 50_000} waiting\n")
+    assert max(map(len, news.seen)) <= module.LONGEST
+
+
+# Reads lines of the worst characters for the pattern of what changes, with a limit of processor time.
+WORST = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_CPU, (20, 20))
+sys.path.insert(0, sys.argv[1])
+from news import News
+for pump in ("7", "1.", "1s", "1s ", "12 ", "a-", "0", "try ", "ip=1.", "pid=", "12:", "f", " ", "-", "1m2"):
+    for text in (pump * (100_000 // len(pump)), "1" + pump * (100_000 // len(pump)) + "!"):
+        News().feed(text + "\\n")
+"""
+
+
+def test_no_line_holds_up_the_launcher() -> None:
+    """A line of 16,000 digits took 53 s, in which no heartbeat was written."""
+    done = subprocess.run([sys.executable, "-c", WORST, str(flat_folder())], check=False)
+    assert done.returncode == 0, "more than 20 s of processor time"

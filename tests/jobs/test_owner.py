@@ -92,7 +92,7 @@ def test_a_successor_waits_while_the_trainer_saves(machine: Machine) -> None:
     assert second.wait() == 0
     machine.never_two()
     (start, end, _), _ = machine.intervals()
-    assert end - start > 1.5 * LAPSE
+    assert end - start > 1.4 * LAPSE
 
 
 @pytest.mark.parametrize("how", ["fresh", "released", "lapsed"])
@@ -423,3 +423,32 @@ def test_a_store_that_tells_no_second_creator_still_has_one_owner(
     machine.until(lambda: len(won) == 3, "the claims")
     last = 1 + delays.index(max(delays))
     assert won == {attempt: attempt == last for attempt in (1, 2, 3)}
+
+
+@pytest.mark.parametrize("taken", [False, True])
+def test_a_launcher_that_is_held_up_loses_its_trainer_and_says_why(machine: Machine, taken: bool) -> None:
+    """Even a trainer that ignores SIGTERM; it starts again if nobody has taken the run meanwhile."""
+    launch = machine.start("--run", 2 * LAPSE, "--deaf", retries=1)
+    machine.trains(1)
+    launch.process.frozen, stopped = True, machine.now()
+    machine.sleep(2 * LAPSE)
+    ((_, end, _),) = machine.intervals()
+    assert LAPSE * 0.8 < end - stopped < LAPSE
+    if taken:
+        (machine.directory / "owners/2.json").write_text("{}")
+    launch.process.frozen = False
+    assert launch.wait() == (1 if taken else 0), launch.output
+    assert "could not prove that it owns the run: its fence has killed the trainer" in launch.output
+    assert len(machine.intervals()) == (1 if taken else 2)
+    machine.never_two()
+
+
+def test_a_fence_that_was_stopped_itself_reads_the_latest_heartbeat(machine: Machine) -> None:
+    launch = machine.start("--run", 4 * LAPSE)
+    machine.trains(1)
+    (fence,) = [each for each in machine.living() if each.pid == each.group and each.parent]
+    fence.frozen = True
+    machine.sleep(2 * LAPSE)
+    fence.frozen = False
+    assert launch.wait() == 0, launch.output
+    assert len(machine.intervals()) == 1

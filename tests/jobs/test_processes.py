@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from postrender.generate.programs import code
 from tests.programs import PROGRAMS
 
 from .harness import VERSION, Site
@@ -62,12 +63,12 @@ def test_the_entrypoint_trains_and_leaves_nothing_behind(site: Site, monkeypatch
 
 def test_workers_get_the_programs_of_the_rewards(site: Site) -> None:
     """All of jobs/rewards, beside what the values say of them; without rewards, none of it."""
-    programs = {path.name: path.read_text() for path in PROGRAMS["rewards"].parent.glob("*.py")}
+    programs = {path.name: code(path.read_text()) for path in PROGRAMS["rewards"].parent.glob("*.py")}
     (site.tmp / "table").write_text("{}")
     body = f"cat >\"$programs/rewards.json\" <'{site.tmp / 'table'}'\n"
     assert site.start_plan(site.plan(shared=["rewards.json"]), body=body).wait() == 0
-    code = site.directory / "attempts/1/code"
-    assert {path.name: path.read_text() for path in code.iterdir()} == {**programs, "rewards.json": "{}"}
+    folder = site.directory / "attempts/1/code"
+    assert {path.name: path.read_text() for path in folder.iterdir()} == {**programs, "rewards.json": "{}"}
     assert site.start(attempt=2).wait() == 0
     assert not (site.directory / "attempts/2/code").exists()
 
@@ -128,6 +129,23 @@ def test_the_group_of_a_trainer_ends_with_a_launcher_that_was_killed(site: Site)
     site.trains("left")
     launch.signal(signal.SIGKILL)
     launch.wait()
+    nothing_is_left(site)
+
+
+@pytest.mark.full
+def test_a_launcher_that_is_stopped_for_too_long_loses_its_trainer(site: Site) -> None:
+    """Nothing of the launcher runs meanwhile, and its trainer ignores SIGTERM."""
+    site.environment["GRPO_OWNER_LAPSE_SECONDS"] = "6"
+    launch = site.start("--run", 600, "--deaf", "--leave", retries=1)
+    site.trains("left")
+    launch.signal(signal.SIGSTOP)
+    members = {str(pid) for _, pid, _, _ in site.lines()}
+    site.until(lambda: not members.intersection(processes_of(site)), "the end of the trainer's group")
+    (site.directory / "owners/9.json").write_text("{}")
+    launch.signal(signal.SIGCONT)
+    assert launch.wait() == 1
+    assert "its fence has killed the trainer" in launch.output
+    assert "taken over" in launch.last
     nothing_is_left(site)
 
 

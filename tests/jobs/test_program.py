@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import math
 import re
@@ -138,12 +137,3 @@ def test_a_missing_plan_is_one_line(redirection: str) -> None:
     assert done.stdout.startswith("grpo: no plan on file descriptor 3")
     assert done.stdout.count("\n") == 1
     assert done.stderr == ""
-
-
-@pytest.mark.parametrize("name", SOURCES)
-def test_a_program_needs_only_python_3_10(name: str) -> None:
-    tree = ast.parse(SOURCES[name], feature_version=(3, 10))
-    top = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom) and node.col_offset == 0]
-    modules = {alias.name for node in top if isinstance(node, ast.Import) for alias in node.names}
-    modules |= {node.module or "" for node in top if isinstance(node, ast.ImportFrom)}
-    assert {module.split(".")[0] for module in modules} <= sys.stdlib_module_names | set(SOURCES)

@@ -102,6 +102,19 @@ def test_without_a_complete_step_nothing_is_started_or_moved(machine: Machine) -
     assert names(machine) == ["step_10", "step_20"]
 
 
+@pytest.mark.parametrize(("nodes", "gpus", "started"), [(1, 2, True), (2, 1, True), (2, 2, False), (None, 8, True)])
+def test_a_step_of_verl_needs_as_many_gpus_as_saved_it(
+    machine: Machine, nodes: int | None, gpus: int, *, started: bool
+) -> None:
+    """Each rank of FSDP loads the file with its number and the number of all: others would wait for GPUs and fail."""
+    step = files.verl(machine.directory, 10, ranks=2)
+    (machine.directory / "checkpoints/latest_checkpointed_iteration.txt").write_text("10")
+    launched = launch(machine, "verl", config={"trainer": {"nnodes": nodes, "n_gpus_per_node": gpus}})
+    assert (launched.wait() == 0) is started, launched.output
+    if not started:
+        assert f"{step} was saved by 2 GPUs, and this attempt has 4: " in launched.last
+
+
 @pytest.mark.parametrize(("mode", "tracked"), [("auto", "5"), (None, "5"), ("disable", "10"), ("resume_path", "10")])
 def test_the_tracker_of_verl_goes_back(machine: Machine, mode: str | None, tracked: str) -> None:
     files.verl(machine.directory, 5)

@@ -149,6 +149,18 @@ def test_the_script_runs_as_if_it_had_been_started_itself(folder: Path) -> None:
     assert ended.returncode == 7
 
 
+def test_the_workers_of_nemo_rl_get_no_tokens(folder: Path) -> None:
+    tree = small_nemo_rl(folder, REGISTRY)
+    (tree / "nemo_rl/environments/interfaces.py").write_text(
+        "class EnvironmentInterface: ...\nEnvironmentReturn = dict\n"
+    )
+    code = "import nemo_rl_environment as e; a = e.RewardsEnvironment.remote({'num_workers': 2})\n"
+    code += "print([each.options for each in a.instance.workers])"
+    ended = run(["-c", code], tree, folder)
+    options = {"runtime_env": {"py_executable": "system", "env_vars": {"HF_TOKEN": "", "WANDB_API_KEY": ""}}}
+    assert ended.stdout.splitlines()[-1] == str([options, options]), ended.stderr
+
+
 def test_a_mistake_in_a_reward_ends_the_job_before_the_script(folder: Path) -> None:
     (folder / "rewards.json").write_text(json.dumps({"a": {"weight": 1, "builtin": "exact"}}))
     ended = run([folder / "nemo_rl_rewards.py", STUBS / "run_grpo.py"], small_nemo_rl(folder, REGISTRY))

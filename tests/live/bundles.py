@@ -32,7 +32,7 @@ def evidence() -> Evidence:
         "kind": "RayCluster",
         "metadata": {"name": "s-ray"},
         "spec": {
-            "headGroupSpec": {"template": {"spec": {"containers": [{}]}}},
+            "headGroupSpec": {"template": {"spec": {"serviceAccountName": "default", "containers": [{}]}}},
             "workerGroupSpecs": [{"groupName": "gpu", "replicas": 1, "template": template}],
         },
     }

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from postrender.cli import main as cli
+from postrender.live import bundle
 from postrender.live.doctor import examination, limits, namespace, network, nodes, operator, queue, references, version
-from postrender.live.doctor.check import Check, Result
+from postrender.live.doctor.check import Check, Result, warned
+from postrender.manifests.needs import needed
 from tests.live import bundles
 
 GPU = "nvidia.com/gpu"
@@ -43,6 +49,21 @@ def test_a_cluster_without_nodes() -> None:
     (head, _) = results(nodes.nodes, nodes=[])
     assert (head.state, head.text.endswith(". The cluster has no node")) == ("fail", True)
     assert "autoscaled pool" in head.fix
+
+
+@pytest.mark.parametrize(("gpus", "value"), [(0, "ray.head.memory"), (8, "accelerator.worker.memory")])
+def test_a_head_with_gpus_has_the_size_of_a_worker(gpus: int, value: str) -> None:
+    evidence = bundles.evidence()
+    (cluster,) = evidence.expected.of_kind("RayCluster")
+    (container,) = cluster["spec"]["headGroupSpec"]["template"]["spec"]["containers"]
+    container["resources"] = {"limits": {GPU: gpus, "memory": "9Gi"}}
+    evidence.objects["nodes"] = [node("a", pods="9", memory="8Gi", **{GPU: "8"})]
+    evidence.objects["limitranges"] = [
+        {"metadata": {"name": "l"}, "spec": {"limits": [{"type": "Pod", "max": {"memory": "8Gi"}}]}}
+    ]
+    evidence.unread.clear()
+    assert next(iter(nodes.nodes.run(evidence))).value == value
+    assert [each.value for each in limits.limit_range.run(evidence)] == [value]
 
 
 def test_a_quota_with_a_scope_is_not_judged() -> None:
@@ -144,6 +165,58 @@ def test_a_secret_without_the_key(keys: list[str], text: str, fix: str) -> None:
     head["env"] = [{"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": {"name": "hf", "key": "token"}}}]
     evidence.objects["secrets"] = [{"metadata": {"name": "hf"}, "keys": keys}]
     assert [(each.text, each.fix) for each in references.secrets.run(evidence)] == [(text, fix)]
+
+
+def test_everything_that_is_named_and_not_made_is_judged() -> None:
+    """Each name of the rendered objects that no object has is in a failure, with the value behind it and a fix."""
+    evidence = bundles.evidence()
+    evidence.unread.clear()
+    (cluster,) = evidence.expected.objects["raycluster"]
+    cluster["metadata"]["labels"] = {
+        "kueue.x-k8s.io/queue-name": "its-queue",
+        "kueue.x-k8s.io/priority-class": "its-urgency",
+    }
+    own_volume = {"volumeClaimTemplate": {"spec": {"storageClassName": "its-disk"}}}
+    head = cluster["spec"]["headGroupSpec"]["template"]
+    head["metadata"] = {"annotations": {"networking.gke.io/interfaces": '[{"network": "its-network"}]'}}
+    head["spec"] = {
+        "serviceAccountName": "its-account",
+        "priorityClassName": "its-priority",
+        "runtimeClassName": "its-runtime",
+        "imagePullSecrets": [{"name": "its-registry"}],
+        "resourceClaims": [
+            {"name": "a", "resourceClaimName": "its-device"},
+            {"name": "b", "resourceClaimTemplateName": "its-template"},
+        ],
+        "volumes": [
+            {"name": "a", "secret": {"secretName": "its-folder"}},
+            {"name": "b", "configMap": {"name": "its-map"}},
+            {"name": "c", "persistentVolumeClaim": {"claimName": "its-claim"}},
+            {"name": "d", "ephemeral": own_volume},
+            {"name": "e", "csi": {"driver": "its-driver", "nodePublishSecretRef": {"name": "its-login"}}},
+            {"name": "f", "projected": {"sources": [{"secret": {"name": "its-part"}}]}},
+        ],
+        "containers": [
+            {
+                "env": [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "its-key", "key": "k"}}}],
+                "envFrom": [
+                    {"configMapRef": {"name": "its-settings"}},
+                    {"secretRef": {"name": "its-choice", "optional": True}},
+                ],
+            }
+        ],
+    }
+    request = {"exactly": {"deviceClassName": "its-class"}}
+    template = {"metadata": {"name": "t"}, "spec": {"spec": {"devices": {"requests": [request]}}}}
+    evidence.expected.objects["raycluster"].append({**template, "kind": "ResourceClaimTemplate"})
+    needs = needed.needs(evidence.expected.all(), "rl")
+    assert len(needs) == 19
+    assert "its-choice" not in {each.name for each in needs}
+    failures = [each for _, each in examination.examine(evidence) if each.state == "fail"]
+    for need in needs:
+        (found,) = [each for each in failures if re.search(rf"\b{need.name}\b", each.text)]
+        assert re.fullmatch(r"[\w.-]*\w", found.value), need
+        assert found.fix, need
 
 
 @pytest.mark.parametrize(
@@ -297,3 +370,47 @@ def test_a_class_of_several_drivers_is_not_judged() -> None:
 
 def test_a_machine_with_one_kind_of_devices_is_not_judged() -> None:
     assert results(network.device_managers, nodes=[node("a", **{EFA: "16"})], deviceclasses=[], resourceslices=[]) == []
+
+
+@pytest.mark.parametrize(
+    ("labels", "bindings", "nodes_named", "state"),
+    [
+        ({}, [], "n", "warn"),
+        ({"grpo-charts/pods": "b200"}, ["b200"], "n", "pass"),
+        ({"grpo-charts/pods": "b200"}, ["h200"], "n", "warn"),
+        ({"grpo-charts/pods": "b200"}, [], "n", "warn"),
+        ({"pod-security.kubernetes.io/enforce": "baseline"}, [], "n", ""),
+        ({}, [], "gk3-n", ""),
+    ],
+    ids=["nothing", "limited", "another-machine", "no-policy", "baseline", "autopilot"],
+)
+def test_a_namespace_in_which_a_pod_may_do_anything(
+    labels: dict[str, str], bindings: list[str], nodes_named: str, state: str
+) -> None:
+    def binding(machine: str) -> dict[str, Any]:
+        where = {"namespaceSelector": {"matchLabels": {"grpo-charts/pods": machine}}}
+        spec = {"policyName": f"grpo-pods-{machine}", "validationActions": ["Deny"], "matchResources": where}
+        return {"metadata": {"name": f"grpo-pods-{machine}"}, "spec": spec}
+
+    found = results(
+        limits.pod_policy,
+        namespaces=[{"metadata": {"name": "rl", "labels": labels}}],
+        nodes=[node(nodes_named)],
+        validatingadmissionpolicybindings=[binding(each) for each in bindings],
+    )
+    assert [each.state for each in found] == ([state] if state else [])
+    # This stack needs nothing of the node, so the level baseline will do.
+    assert all("enforce=baseline" in each.fix for each in found if each.state == "warn")
+
+
+def test_a_warning_does_not_fail(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    evidence = bundles.evidence()
+    evidence.objects |= {"nodes": [], "validatingadmissionpolicybindings": []}
+    evidence.unread.clear()
+    bundle.write(str(tmp_path / "b"), evidence)
+    cli.main(["doctor", "--from", str(tmp_path / "b"), "--format", "json"])
+    states = {each["check"]: each["state"] for each in json.loads(capsys.readouterr().out)}
+    assert states["pod-policy"] == "warn"
+    cli.main(["doctor", "--from", str(tmp_path / "b")])
+    assert "warn         pod-policy: whoever may create pods in rl" in capsys.readouterr().out
+    assert examination.is_healthy([(limits.pod_policy, warned("a"))])

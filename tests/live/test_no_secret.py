@@ -121,7 +121,7 @@ def test_the_places_are_shown() -> None:
     assert len(PLACES) >= 20
 
 
-@settings(max_examples=examples(120), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(place=st.sampled_from(PLACES), token=TOKENS, sentence=SENTENCES)
 def test_a_token_of_any_shape_at_any_place(
     place: tuple[str, tuple[Any, ...]], token: str, sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from postrender import paths
+from postrender.cli.plans.subject import Subject
+from postrender.lint.linter import described_run
 from postrender.plan import planner
 from postrender.plan.advice import changes, limits, offers
 from postrender.plan.advice.changes import worst
 from postrender.plan.phase import DOES_NOT_FIT, FITS
+from postrender.values import merge
 from postrender.values.config import Effective
 from postrender.values.frameworks import configuration
+from tests.conftest import stack_files
 
 MACHINE = {"name": "h100", "gpusPerNode": 8, "gpuMemoryGigabytes": 80}
 MICRO = "policy.train_micro_batch_size"
+COLOCATED = "policy.generation.colocated.enabled"
 LENGTH = "policy.max_total_sequence_length"
 VERL_MICRO = "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu"
 
 
-def nemo_rl(edits: dict[str, Any], nodes: int = 1) -> Effective:
+def nemo_rl(edits: dict[str, Any], nodes: int = 1, machine: dict[str, Any] = MACHINE) -> Effective:
     """Return a run of Llama-3.1-8B with NeMo RL."""
     words = ("policy.model_name=meta-llama/Llama-3.1-8B-Instruct", "policy.sequence_packing.enabled=false")
     words += ("policy.dtensor_cfg.activation_checkpointing=false", "policy.max_total_sequence_length=2048")
-    return configuration.run_of("nemo-rl", "v0.7.0", None, words, MACHINE, nodes).changed(edits)
+    return configuration.run_of("nemo-rl", "v0.7.0", None, words, machine, nodes).changed(edits)
 
 
 def verl(edits: dict[str, Any]) -> Effective:
@@ -40,6 +47,17 @@ def anything(run: Effective) -> bool:
 
 def useful(run: Effective) -> list[changes.Change]:
     return changes.useful(run, offers.offers(run), anything)
+
+
+def test_no_change_is_offered_twice() -> None:
+    """The micro batch of either pass brings that of the other one along."""
+    run = described_run(merge.load([*map(str, stack_files("h200"))]))
+    assert run is not None
+    found = useful(run.changed({MICRO: 4, "policy.logprob_batch_size": 4}))
+    assert found
+    assert [
+        change for number, change in enumerate(found) if any(change.edits == one.edits for one in found[:number])
+    ] == []
 
 
 def large() -> list[Effective]:
@@ -99,6 +117,22 @@ def test_a_run_that_fits_needs_no_change() -> None:
     assert useful(nemo_rl({MICRO: 1})) == []
 
 
+def test_generation_moves_to_nodes_of_its_own_where_colocated_does_not_fit_and_back_where_that_needs_less() -> None:
+    """A node that is too small for what sleeps there trains where another one generates."""
+    small = {**MACHINE, "worker": {"memory": "250Gi"}}
+    run = nemo_rl({MICRO: 1}, machine=small)
+    apart = [change for change in useful(run) if change.edits.get(COLOCATED) is False]
+    assert [(change.verdict, list(change.improved)) for change in apart] == [(FITS, [changes.NODE])]
+    assert run.changed(apart[0].edits).nodes == 2
+    assert changes.savings(run, [offers.colocated(run)], anything) == []
+    split = run.changed(apart[0].edits)
+    assert changes.savings(split, [offers.colocated(split)], anything) == []
+    large = nemo_rl({MICRO: 1}).changed(apart[0].edits)
+    (saving,) = changes.savings(large, [offers.colocated(large)], anything)
+    assert (saving.now, saving.after, saving.edits[COLOCATED]) == (16, 8, True)
+    assert changes.savings(large, [offers.colocated(large)], lambda changed: not changed.on(COLOCATED)) == []
+
+
 def found_limits(run: Effective) -> dict[str, Any]:
     return {each.what: each for each in limits.limits(run, anything)}
 
@@ -134,3 +168,54 @@ def test_a_packed_run_has_no_largest_micro_batch() -> None:
 
 def test_a_run_that_is_not_modelled_has_no_limits() -> None:
     assert limits.limits(nemo_rl({"policy.model_name": "acme/unknown"}), anything) == []
+
+
+EDITS: dict[str, list[dict[str, Any]]] = {
+    "nemo-rl": [{}, {MICRO: 6}, {MICRO: 96}, {LENGTH: 16384}, {"policy.model_name": "Qwen/Qwen3-32B"}],
+    "verl": [{}, {VERL_MICRO: 48}, {"data.max_response_length": 16384}],
+}
+
+
+def recipes() -> list[Any]:
+    """Return each recipe on three machines; only those of other kinds are in the quick suite."""
+    names = [Path(path).stem for path in paths.recipes() if "smoke" not in path]
+    quick = {("h100-mega", "gemma3-27b-gsm8k", 0), ("h200", "llama3.1-8b-math-2n", 4)}
+    return [
+        pytest.param(machine, name, index, marks=[] if (machine, name, index) in quick else [pytest.mark.full])
+        for machine in ("b200", "h200", "h100-mega")
+        for name in names
+        for index in range(len(EDITS["verl" if "verl" in name else "nemo-rl"]))
+    ]
+
+
+@pytest.mark.parametrize(("machine", "name", "index"), recipes())
+def test_limits_and_what_helps_agree(machine: str, name: str, index: int) -> None:
+    """Every change and every limit is planned again; where one value alone suffices, both name the same one."""
+    base = described_run(merge.load([*map(str, stack_files(machine, recipe=name))]))
+    assert base is not None
+    run = base.changed(EDITS[base.framework][index])
+    subject = Subject(run, (), None)
+    most = limits.limits(run, subject.is_sound)
+    found = changes.useful(run, offers.offers(run, limits.fitting(most)), subject.is_sound)
+    for change in found:
+        assert worst(planner.plan(run.changed(change.edits))) == change.verdict, change
+    for saving in changes.savings(run, [offers.colocated(run)], subject.is_sound):
+        changed = run.changed(saving.edits)
+        assert (worst(planner.plan(changed)), changed.nodes * changed.gpus) == (FITS, saving.after)
+        assert subject.is_sound(changed)
+    for limit in most:
+        if limit.fits is None:
+            alone = [each for each in found if {*each.edits} <= {limit.key, "policy.logprob_batch_size"}]
+            assert [each for each in alone if limit.key in each.edits and each.verdict == FITS] == []
+            continue
+        prompt = run.integer("data.max_prompt_length") if limit.key.startswith("data.") else 0
+        edits = {
+            offers.NODES: lambda key, size: offers.nodes(run, size),
+            offers.LONGEST: lambda key, size: offers.length(run, key, size),
+        }.get(limit.key, lambda key, size: offers.micro_batch(run, key, size))(limit.key, limit.fits - prompt)
+        changed = run.changed(edits)
+        assert worst(planner.plan(changed)) == FITS, limit
+        assert subject.is_sound(changed), limit
+        is_less = limit.fits > limit.now if limit.key == offers.NODES else limit.fits < limit.now
+        if found and is_less:
+            assert [each.edits for each in found if each.edits == edits] == [edits], limit

@@ -101,7 +101,7 @@ def test_parts_of_an_entrypoint(render_text: Callable[..., Rendered]) -> None:
     assert "\nexec 3<<'GRPO_PLAN'\nGRPO_PLAN\n" in parts["shell"]
     assert "QlpoO" not in parts["shell"]
     clear = dict(folds.parts(entrypoint, full=True))
-    assert clear["__main__.py"] == PROGRAMS["launch"].read_text("utf-8")
+    assert clear["__main__.py"] == programs.code(PROGRAMS["launch"].read_text("utf-8"))
     assert len(clear["plan"]["digest"]) == 64
     assert dict(folds.parts("python3 train.py")) == {}
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -174,6 +175,26 @@ def test_a_worker_that_dies_is_reported(chart: str) -> None:
             engine.render(chart)
 
 
+def test_a_render_that_does_not_end_is_stopped(chart: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time is over at once."""
+
+    class Timer:
+        def __init__(self, seconds: float, function: Callable[[], None]) -> None:
+            self.seconds, self.function = seconds, function
+
+        def start(self) -> None:
+            assert self.seconds == engines._TIMEOUT_SECONDS
+            self.function()
+
+        def cancel(self) -> None: ...
+
+    with Embedded() as engine:
+        monkeypatch.setattr(threading, "Timer", Timer)
+        with pytest.raises(EngineError, match="helm did not finish within 120 s") as caught:
+            engine.render(chart)
+        assert (caught.value.exit_code, bool(caught.value.fix)) == (EXIT_CANNOT_RUN, True)
+
+
 def test_an_engine_outside_its_context_says_so(chart: str) -> None:
     with pytest.raises(EngineError, match="not running"):
         Embedded().render(chart)
@@ -207,3 +228,12 @@ def test_rendering_knows_no_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     environment = engines._environment()
     assert environment["KUBECONFIG"] == os.devnull
     assert not {"HELM_KUBETOKEN", "HELM_NAMESPACE"} & {*environment}
+
+
+@pytest.mark.full
+def test_a_template_that_needs_all_memory_ends_alone(tmp_path: Path) -> None:
+    (tmp_path / "c/templates").mkdir(parents=True)
+    (tmp_path / "c/Chart.yaml").write_text("apiVersion: v2\nname: c\nversion: 1.0.0\n")
+    (tmp_path / "c/templates/a.yaml").write_text("{{ range until 1000000000 }}{{ end }}\n")
+    with Embedded() as engine, pytest.raises(EngineError, match="needed more than 6 GiB of memory"):
+        engine.render(str(tmp_path / "c"), [])

@@ -192,6 +192,7 @@ GOOD: dict[str, Object] = {
 WORKER = "spec.workerGroupSpecs.0"
 MAIN = "spec.template.spec.containers.0"
 # Kind, where, what is put there (... removes the key), the path and the message of the one violation.
+MEANT = "expected a quantity such as 900Gi, 500m or 2, not below 0; did you mean 64Gi?"
 BAD: list[tuple[str, str, Any, str, str]] = [
     ("v1/ConfigMap", "data.a", 1, "data.a", "expected string, got integer"),
     ("v1/ConfigMap", "metadata.name", "Upper", "metadata.name", "expected lower-case letters, digits, '-' and '.'"),
@@ -224,6 +225,7 @@ BAD: list[tuple[str, str, Any, str, str]] = [
         "unknown field",
     ),
     ("batch/v1/Job", MAIN + ".resources.limits.memory", "900 Gi", "", "expected a quantity such as 900Gi"),
+    ("batch/v1/Job", MAIN + ".resources.limits.memory", "64GB", "", MEANT),
     ("batch/v1/Job", MAIN + ".resources.limits.cpu", True, "", "expected number or string, got boolean"),
     ("batch/v1/Job", MAIN + ".ports.0.containerPort", 70000, "", "expected 65535 or less"),
     ("networking.k8s.io/v1/NetworkPolicy", "spec.ingress.0.ports.0.protocol", "HTTP", "", "expected one of 'TCP'"),

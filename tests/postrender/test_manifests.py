@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from postrender.errors import InputError
 from postrender.helm.engines import Rendered
-from postrender.manifests import export
+from postrender.manifests import apiserver, export
 from postrender.yaml import reader
 from tests.conftest import examples
 
@@ -40,7 +40,7 @@ OBJECTS = st.builds(
     group=st.sampled_from(["v1", "ray.io/v1", "b.io/v1"]),
     namespace=st.sampled_from(["", "a", "b"]),
 )
-SETS = st.lists(OBJECTS, max_size=6, unique_by=export._identity)
+SETS = st.lists(OBJECTS, max_size=6, unique_by=apiserver.identity)
 
 
 @settings(max_examples=examples(150))

@@ -17,6 +17,7 @@ import pytest
 import yaml
 
 from postrender.cli import post_render
+from postrender.wiring.apply import NOT_WIRED
 from tests.conftest import ROOT, require_tool
 from tests.postrender.streams import RAYCLUSTER, documents, pod
 from tests.postrender.test_secrets import EXAMPLES
@@ -24,6 +25,7 @@ from tests.postrender.test_secrets import EXAMPLES
 START = "import sys; from postrender.cli.post_render import main; sys.exit(main())"
 SECRET = EXAMPLES["huggingface"]
 B200 = str(ROOT / "values/accelerators/b200.yaml")
+CPU = str(ROOT / "values/accelerators/cpu.yaml")
 VALUES = ("--values", B200)
 STREAM = f"""\
 ---
@@ -177,7 +179,8 @@ def test_a_plugin_of_helm_4_answers_with_a_text_that_helm_shows(
 def test_help() -> None:
     done = run(b"", "--help")
     assert (done.returncode, done.stderr) == (0, b"")
-    for option in ("values", "report", "on-conflict", "select", "pod-template-path", "no-gate", "init-containers"):
+    options = ("values", "report", "on-conflict", "select", "pod-template-path", "no-gate", "init-containers")
+    for option in (*options, "allow-unwired"):
         assert f"--{option}".encode() in done.stdout
 
 
@@ -263,7 +266,7 @@ def test_a_report_masks_a_secret_that_stands_where_no_secret_is_expected(tmp_pat
 def test_a_report_that_cannot_be_written_lets_nothing_pass(tmp_path: Path) -> None:
     done = run(PLAIN, *VALUES, "--report", str(tmp_path / "none/report.json"))
     assert (done.returncode, done.stdout) == (3, b"")
-    assert b"cannot be written: No such file or directory" in done.stderr
+    assert b"cannot be written: there is no folder" in done.stderr
 
 
 def test_a_reader_that_has_gone_ends_it_without_a_traceback() -> None:
@@ -309,7 +312,7 @@ def chart(tmp_path: Path) -> Path:
     (chart / "templates").mkdir(parents=True)
     (chart / "Chart.yaml").write_text("apiVersion: v2\nname: app\nversion: 0.1.0\n")
     for name, text in documents().items():
-        (chart / f"templates/{name}.yaml").write_text(text)
+        (chart / f"templates/{name}.yaml").write_text(text.replace("gpu: 8", "gpu: {{ .Values.gpus | default 8 }}"))
     (chart / "templates/a.yaml").write_text(
         "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {a: {{ .Values.a }}}\n"
     )
@@ -322,10 +325,10 @@ def test_helm_3_runs_it_and_shows_the_refusal(chart: Path, tmp_path: Path) -> No
     script.write_text(f"#!/bin/sh\nexec {sys.executable} -c '{START}' \"$@\"\n")
     script.chmod(0o755)
 
-    def template(value: str) -> subprocess.CompletedProcess[str]:
+    def template(value: str, *words: str) -> subprocess.CompletedProcess[str]:
         arguments = [word for each in VALUES for word in ("--post-renderer-args", each)]
         return subprocess.run(
-            [program, "template", "r", chart, "--set", f"a={value}", "--post-renderer", script, *arguments],
+            [program, "template", "r", chart, "--set", f"a={value}", "--post-renderer", script, *arguments, *words],
             check=False,
             capture_output=True,
             text=True,
@@ -334,6 +337,10 @@ def test_helm_3_runs_it_and_shows_the_refusal(chart: Path, tmp_path: Path) -> No
 
     good = template("fine")
     assert (good.returncode, "a: fine" in good.stdout, "NCCL_NET" in good.stdout) == (0, True, True)
+    unwired = template("fine", "--set", "gpus=4")
+    assert (unwired.returncode, unwired.stdout) == (1, "")
+    assert "Pod pod: the pod takes 4 GPUs, and a node of b200 has 8 [wiring/nothing-wired]" in unwired.stderr
+    assert "--allow-unwired" in unwired.stderr
     bad = template(SECRET)
     assert (bad.returncode, bad.stdout) == (1, "")
     assert "looks like a secret of the kind huggingface" in bad.stderr
@@ -404,12 +411,79 @@ def test_two_objects_of_one_name_do_not_share_an_nvlink_domain() -> None:
     assert b"Job ray and RayCluster ray would share ComputeDomain ray-nvlink-1" in done.stderr
 
 
-def test_pods_with_gpus_that_are_not_wired_are_told() -> None:
-    done = run(pod(gpus=4).encode(), *VALUES)
-    assert done.returncode == 0
+L4 = "spec:\n  nodeSelector: {cloud.google.com/gke-accelerator: nvidia-l4}\n"
+SKIPPED = "  name: pod\n  annotations: {grpo-charts/wiring: skip}\n"
+FOREIGN = """\
+apiVersion: v1
+kind: Own
+metadata: {name: own}
+spec: {template: {spec: {containers: [{name: a, resources: {limits: {nvidia.com/gpu: 8}}}]}}}
+"""
+
+
+@pytest.mark.parametrize("gate", [(), ("--no-gate",)])
+def test_a_stream_with_gpus_of_which_nothing_is_wired_is_refused(gate: tuple[str, ...]) -> None:
+    """Helm shows nothing that a post-renderer says when it succeeds."""
+    other = pod("l4", gpus=1).replace("spec:\n", L4)
+    stream = f"{PLAIN.decode()}---\n{pod(gpus=4)}---\n{other}---\n{FOREIGN}"
+    done = run(stream.encode(), *VALUES, *gate)
+    assert (done.returncode, done.stdout) == (1, b"")
     assert done.stderr.decode() == (
-        "grpo-post-render: document 1: Pod pod: the pod takes 4 GPUs, and a node of b200 has 8: not wired\n"
+        "grpo-post-render: refused, nothing was written\n"
+        "  document 2, line 7: Pod pod: the pod takes 4 GPUs, and a node of b200 has 8 [wiring/nothing-wired]\n"
+        "  document 3, line 19: Pod l4: the pod takes 1 GPU, and a node of b200 has 8 [wiring/nothing-wired]\n"
+        "  document 4, line 35: Own own: spec.template takes 8 GPUs, and Own is not known to have pods there"
+        " (--pod-template-path Own=spec.template) [wiring/nothing-wired]\n"
+        "  fix: give the values of the pods' machine, let one container take all GPUs of a node, or allow it with"
+        " --allow-unwired (helm: --post-renderer-args --allow-unwired)\n"
     )
+
+
+def test_a_pod_for_another_machine_is_refused_once() -> None:
+    done = run(pod().replace("spec:\n", L4).encode(), *VALUES)
+    assert (done.returncode, done.stderr.count(b"[")) == (1, 1)
+    assert b"[nodes/another-accelerator]" in done.stderr
+    assert b"[wiring/nothing-wired]" in run(pod().replace("spec:\n", L4).encode(), *VALUES, "--no-gate").stderr
+
+
+@pytest.mark.parametrize(
+    ("stream", "arguments", "told"),
+    [
+        (pod(gpus=4), ["--allow-unwired"], "the pod takes 4 GPUs, and a node of b200 has 8"),
+        (f"{pod()}---\n{pod('b', gpus=4)}", [], "the pod takes 4 GPUs, and a node of b200 has 8"),
+        (f"{pod()}---\n{FOREIGN}", [], "spec.template takes 8 GPUs, and Own is not known to have pods there"),
+        # What somebody leaves out on purpose is no surprise.
+        (pod(gpus=4).replace("  name: pod\n", SKIPPED), [], ""),
+        (f"{pod(gpus=4)}{RAYCLUSTER.replace('nvidia.com/gpu: 8', 'cpu: 8')}", ["--select", "RayCluster/ray"], ""),
+        (FOREIGN, ["--pod-template-path", "Own=spec.template"], ""),
+        # These have no pods with GPUs.
+        (RAYCLUSTER.replace("nvidia.com/gpu: 8", "nvidia.com/gpu: 0"), ["--no-gate"], ""),
+        ("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {a: 'nvidia.com/gpu: 8'}\n", [], ""),
+    ],
+)
+def test_a_stream_that_passes_names_what_is_not_wired(stream: str, arguments: list[str], told: str) -> None:
+    done = run(stream.encode(), *VALUES, *arguments)
+    assert done.returncode == 0, done.stderr
+    said = [text["metadata"].get("annotations", {}).get(NOT_WIRED) for text in yaml.safe_load_all(done.stdout)]
+    assert [each.partition(" (")[0] for each in said if each] == ([told] if told else [])
+    assert done.stderr.decode().endswith(": not wired\n" if told else "")
+    assert told in done.stderr.decode()
+    assert run(done.stdout, *VALUES, *arguments).stdout == done.stdout
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+def test_a_kustomize_function_allows_it_by_the_name_of_the_option(allowed: bool) -> None:
+    item = json.dumps(yaml.safe_load(pod(gpus=4)))
+    config = f"functionConfig: {{spec: {{values: [{B200}], allow-unwired: {str(allowed).lower()}}}}}\n"
+    done = run(f"apiVersion: config.kubernetes.io/v1\nkind: ResourceList\nitems: [{item}]\n{config}".encode())
+    assert (done.returncode, NOT_WIRED.encode() in done.stdout) == (1 - allowed, allowed)
+
+
+def test_a_pod_with_gpus_and_a_profile_without_is_refused() -> None:
+    """The workers of machines without GPUs are wired, but they are no pods with GPUs."""
+    stream = pod() + RAYCLUSTER.replace("nvidia.com/gpu: 8", "cpu: 8")
+    done = run(stream.encode(), "--values", CPU)
+    assert (done.returncode, b"takes 8 GPUs, and cpu has none [wiring/nothing-wired]" in done.stderr) == (1, True)
 
 
 def test_a_file_that_is_missing_is_told_by_our_own_option() -> None:
@@ -522,7 +596,7 @@ def test_a_secret_in_the_values_is_not_written_into_the_stream(tmp_path: Path, t
     assert SECRET.encode() not in done.stderr
 
 
-@pytest.mark.parametrize("text", ["lots", "0Gi", "9" * 5000 + "Gi"])
+@pytest.mark.parametrize("text", ["lots", "0Gi", "9" * 5000 + "Gi", "64GB"])
 def test_a_quantity_that_is_none(tmp_path: Path, text: str) -> None:
     (tmp_path / "site.yaml").write_text(f"accelerator: {{sharedMemory: {text}}}\n")
     done = run(PLAIN, *VALUES, "--values", str(tmp_path / "site.yaml"))

@@ -8,6 +8,7 @@ import os
 import tracemalloc
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 from hypothesis import given
@@ -24,7 +25,7 @@ from postrender.errors import (
 )
 from postrender.helm.engines import Embedded
 from postrender.textfile import MAX_BYTES
-from postrender.yaml import reader, scalars
+from postrender.yaml import builder, reader, scalars
 from tests.conftest import read_values
 
 # What Go's library makes of plain scalars; every row is also put to Helm's reader below.
@@ -198,8 +199,49 @@ def test_an_alias_bomb_is_refused_at_once() -> None:
         f"{name}: &{name} [{', '.join([f'*{before}'] * 9)}]\n" for before, name in itertools.pairwise(names)
     )
     # It stands for 9 ** 20 values: a reader that made them first would not come back.
-    with pytest.raises(InputError, match="including what aliases repeat"):
+    with pytest.raises(InputError, match="aliases repeat more than 2 MB of values"):
         read(bomb)
+
+
+def aliases(value: str, count: int) -> bytes:
+    return f"a: &a {value}\nb:\n".encode() + b"- *a\n" * count
+
+
+@pytest.mark.parametrize(
+    ("value", "count"),
+    [
+        (f"[{', '.join(['1'] * 180)}]", 5_000),
+        (f"[{', '.join(['1'] * 50)}]", 5_000),
+        ("q" * 20_000, 5_000),
+        (f"{{{'k' * 1_000}: 1}}", 5_000),
+        ("x", 130_000),
+    ],
+)
+def test_what_aliases_repeat_is_bounded_before_helm_writes_it_out(value: str, count: int) -> None:
+    """Helm took 2.7 GB for 45 kB."""
+    with pytest.raises(InputError) as error:
+        read(aliases(value, count))
+    assert "f.yaml:" in str(error.value)
+    assert "aliases repeat more than 2 MB of values up to this one\n  fix: write the values out" in str(error.value)
+
+
+@given(st.integers(1, 40), st.integers(1, 40), st.integers(0, 200))
+def test_no_more_is_repeated_than_the_limit_says(width: int, letters: int, count: int) -> None:
+    """What Helm gets has at most the letters of the file and those of the limit."""
+    data = aliases(f"[{', '.join(['q' * letters] * width)}]", count)
+    with mock.patch.object(builder, "MAX_REPEATED", 20_000):
+        size = 16 + width * (16 + letters)
+        if size * count > 20_000:
+            with pytest.raises(InputError):
+                read(data)
+        else:
+            tree = read(data)
+            assert len(json.dumps(tree)) <= len(data) + 2 * 20_000
+
+
+def test_aliases_of_an_ordinary_file_are_read() -> None:
+    block = "[{name: HF_TOKEN, valueFrom: {secretKeyRef: {name: hf, key: token}}}, {name: A, value: b}]"
+    assert len(read(aliases(block, 3_000))["b"]) == 3_000
 
 
 def test_a_huge_file_is_refused_without_being_read_whole(tmp_path: Path) -> None:

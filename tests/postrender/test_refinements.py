@@ -75,7 +75,7 @@ def test_what_the_server_takes_is_right(kind: str, place: str, value: Any) -> No
 @pytest.mark.parametrize(
     ("kind", "place", "value", "said"),
     [
-        ("v1/Pod", "overhead", {"cpu": "1 Gi"}, f"overhead.cpu: expected {_SIZE}"),
+        ("v1/Pod", "overhead", {"cpu": "1 Gi"}, f"overhead.cpu: expected {_SIZE}; did you mean 1Gi?"),
         (
             "v1/Pod",
             "volumes",

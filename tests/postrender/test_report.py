@@ -123,7 +123,7 @@ def test_github_annotations_have_no_control_characters() -> None:
     one = Finding("red \x1b[31m\x07\x9b", Location("a\x1b[2J.yaml", 2, 3), rule="values/rule", why="w", fix="f\r\x00")
     line = formats.write([one], "github")
     assert line[:-1].isprintable()
-    assert "red \ufffd[31m\ufffd\ufffd%0A" in line
+    assert "::red \\u0007\\u009b%0A" in line
 
 
 def test_github_annotations_are_escaped() -> None:

@@ -178,7 +178,7 @@ def test_junit_without_findings_is_one_passing_case() -> None:
     assert list(case) == []
 
 
-def test_what_xml_cannot_hold_is_replaced() -> None:
+def test_what_xml_cannot_hold_is_written_as_an_escape() -> None:
     one = Finding('a\x00\x1b <b> & "c"\nd \udc80 \ufffe', Location("f.yaml", 1, 1), rule="values/x", why="w", fix="f")
     (failure,) = junit(one).iter("failure")
-    assert failure.get("message") == 'a\ufffd\ufffd <b> & "c"\nd \ufffd \ufffd'
+    assert failure.get("message") == 'a\\u0000\\u001b <b> & "c"\nd \\udc80 \\ufffe'

@@ -58,7 +58,7 @@ def narrower(loose: Any, strict: Any, path: str, whole: dict[str, Any], own: dic
 @pytest.mark.parametrize("layer", LAYERS)
 def test_what_one_chart_refuses_the_job_chart_refuses_too(layer: str) -> None:
     """Lint compiles the schema of grpo-job only, and this is why it may."""
-    loose, strict = Schema(paths.schema(layer)).source(), Schema(paths.schema("grpo-job")).source()
+    loose, strict = Schema(paths.schema(layer)).source, Schema(paths.schema("grpo-job")).source
     assert narrower(loose, strict, "", strict, loose) == []
 
 
@@ -81,7 +81,7 @@ TREES = st.recursive(LEAVES, lambda below: st.dictionaries(KEYS, below, max_size
 @given(tree=st.dictionaries(KEYS, TREES, max_size=5))
 def test_the_validator_agrees_with_jsonschema(tree: dict[str, Any]) -> None:
     schema = Schema(paths.schema("grpo-job"))
-    oracle = jsonschema.Draft7Validator(schema.source())
+    oracle = jsonschema.Draft7Validator(schema.source)
     expected = sorted(
         (tuple(map(str, error.absolute_path)), str(error.validator)) for error in oracle.iter_errors(tree)
     )

@@ -13,7 +13,7 @@ from postrender.schema import Schema
 from postrender.values import catalogue
 from tests.conftest import ROOT
 
-SCHEMA: dict[str, Any] = Schema(paths.schema("grpo-job")).source()
+SCHEMA: dict[str, Any] = Schema(paths.schema("grpo-job")).source
 GUESSES: dict[str, str] = read_yaml(ROOT / "schemas/guesses.yaml")
 KEY = re.compile(rf"\b(?:{'|'.join(SECTIONS)})(?:\.\w+)+")
 # What stands for any name in a sentence.

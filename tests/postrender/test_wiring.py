@@ -9,7 +9,7 @@ import yaml
 
 from postrender.errors import InputError
 from postrender.wiring import apply, inputs
-from postrender.wiring.apply import STAMP, Options, Wired
+from postrender.wiring.apply import NOT_WIRED, STAMP, Options, Wired
 from postrender.wiring.plan import Wiring
 from postrender.wiring.transforms import FAIL, KEEP, REPLACE
 from tests.conftest import ROOT
@@ -495,13 +495,89 @@ def test_secrets_of_init_containers_are_added_once_and_not_to_our_own() -> None:
     assert "env" not in again["spec"]["initContainers"][0]
 
 
-def test_a_worker_without_gpus_of_its_own_gets_both_halves_of_a_claim(tmp_path: Any) -> None:
-    limits = "              resources:\n                limits:\n                  nvidia.com/gpu: 8\n"
-    assert limits in RAYCLUSTER
-    after, _ = wired(RAYCLUSTER.replace(limits, ""), wiring(tmp_path, "network: {mode: dranet}"))
+@pytest.mark.parametrize("resources", ["{}", "{limits: {nvidia.com/gpu: 0}}", "{requests: {cpu: 4}}"])
+def test_a_worker_group_without_gpus_gets_variables_only(resources: str) -> None:
+    """Beside a group with GPUs, and alone: what a group is for does not say what it asks for."""
+    item = yaml.safe_load(RAYCLUSTER)
+    (gpus,) = item["spec"]["workerGroupSpecs"]
+    container = {"name": "ray-worker", "image": "rayproject/ray:2.52.0", "resources": yaml.safe_load(resources)}
+    cpus = {"groupName": "cpus", "replicas": 30, "template": {"spec": {"containers": [container]}}}
+    for groups, domain in (([gpus, cpus], 2), ([cpus], None)):
+        item["spec"]["workerGroupSpecs"] = groups
+        after, done = wired(yaml.safe_dump(item))
+        template = after["spec"]["workerGroupSpecs"][-1]["template"]
+        names = [each["name"] for each in template["spec"]["containers"][0].pop("env")]
+        assert (template, names) == (cpus["template"], ["LD_LIBRARY_PATH", "HF_TOKEN"])
+        assert (len(done.pods), len(done.variables)) == (len(groups) - 1, 2)
+        # The nodes of an NVLink domain, and the claims, are those of the pods with GPUs.
+        claimed = yaml.safe_dump(item).replace(f"{GPU}: 8", f"{GPU}: 4")
+        after, done = wired(claimed, wiring(profile="gb200"))
+        assert [each["spec"].get("numNodes") for each in done.beside if each["kind"] == "ComputeDomain"] == [
+            each for each in [domain] if each
+        ]
+        spec = after["spec"]["workerGroupSpecs"][-1]["template"]["spec"]
+        assert ("resourceClaims" in spec, "claims" in spec["containers"][0]["resources"]) == (False, False)
+
+
+def test_workers_on_machines_without_gpus_have_the_wiring_of_their_machine() -> None:
+    after, _ = wired(RAYCLUSTER.replace(f"{GPU}: 8", "cpu: 8"), wiring(profile="cpu"))
     spec = after["spec"]["workerGroupSpecs"][0]["template"]["spec"]
-    assert [each["name"] for each in spec["resourceClaims"]] == ["rdma"]
-    assert spec["containers"][0]["resources"] == {"claims": [{"name": "rdma"}]}
+    assert [each["emptyDir"]["sizeLimit"] for each in spec["volumes"]] == ["8Gi"]
+
+
+# Pods with GPUs where no kind is known to have them: a kind of somebody else, and one that shares a name with ours.
+STRAYS = {
+    "kind: MPIJob\nspec: {mpiReplicaSpecs: {Worker: {template: {spec: {containers: [&c {name: a, resources: {limits:"
+    " {nvidia.com/gpu: 8}}}, *c]}}}}}": ("spec.mpiReplicaSpecs.Worker.template", 16),
+    "kind: Job\nspec: {tasks: [{template: {spec: {containers: [{resources: {limits: {nvidia.com/gpu: 8}}}]}}}]}": (
+        "spec.tasks.0.template",
+        8,
+    ),
+    "kind: InferenceService\nspec: {predictor: {containers: [{resources: {limits: {nvidia.com/gpu: '1'}}}]}}": (
+        "spec.predictor",
+        1,
+    ),
+}
+
+
+@pytest.mark.parametrize("text", STRAYS)
+def test_pods_with_gpus_at_an_unknown_place_are_skipped_with_the_reason(text: str) -> None:
+    text = f"apiVersion: a/v1\nmetadata: {{name: a}}\n{text}"
+    before, (place, count) = yaml.safe_load(text), STRAYS[text.partition("}\n")[2]]
+    after, done = wired(text)
+    (skipped,) = done.skipped
+    assert skipped["pod"] == place
+    kind = before["kind"]
+    assert skipped["reason"].startswith(f"takes {count} GPU{'s' if count > 1 else ''}, and {kind} is not known to have")
+    option = f"--pod-template-path {kind}={place.replace('.0.', '.*.')}"
+    assert (option in skipped["reason"]) == place.endswith("template")
+    assert after == before | {"metadata": {"name": "a", "annotations": {NOT_WIRED: f"{place} {skipped['reason']}"}}}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "kind: ClusterQueue\nspec: {flavors: [{resources: [{name: nvidia.com/gpu, nominalQuota: 8}]}]}",
+        "kind: MPIJob\nspec: {template: {spec: {containers: [{resources: {limits: {nvidia.com/gpu: 0}}}, null]}}}",
+        "kind: A\nspec: {containers: {resources: {limits: {nvidia.com/gpu: 8}}}}",
+    ],
+)
+def test_what_only_names_gpus_has_no_pods(text: str) -> None:
+    assert apply.wire(yaml.safe_load(text), wiring(), Options()) == (yaml.safe_load(text), [])
+
+
+def test_an_object_says_which_of_its_pods_are_not_wired() -> None:
+    second = RAYCLUSTER[RAYCLUSTER.index("    - groupName") :].replace(f"{GPU}: 8", f"{GPU}: 4")
+    after, done = wired(RAYCLUSTER + second)
+    notes = after["metadata"]["annotations"]
+    assert notes[NOT_WIRED] == "spec.workerGroupSpecs.1.template takes 4 GPUs, and a node of b200 has 8"
+    assert notes[STAMP].startswith("1 ")
+    again, done = wired(yaml.safe_dump(after))
+    assert (again, done.changed) == (after, False)
+    # What is true no longer goes.
+    after["spec"]["workerGroupSpecs"][1]["template"]["spec"]["containers"][0]["resources"]["limits"][GPU] = 8
+    last, done = wired(yaml.safe_dump(after))
+    assert (last["metadata"]["annotations"], done.changed) == ({STAMP: notes[STAMP]}, True)
 
 
 @pytest.mark.parametrize("mount", ["/usr/local/gib", "/usr/local/gib/"])

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from postrender.cli import main as cli
+from tests.conftest import thin
 from tests.report.chromium import Browser, Page
 from tests.runlog import logs
 from tests.runlog.test_hand_counts import NEMO_RL, VERL
@@ -56,7 +57,7 @@ def look(page: Page) -> Any:
 
 @pytest.mark.parametrize(
     ("name", "scheme", "width"),
-    [pytest.param(*view, marks=[] if view[0] == "two" else [pytest.mark.full]) for view in VIEWS],
+    [pytest.param(*view, marks=[] if view == ("two", "light", 1280) else [pytest.mark.full]) for view in VIEWS],
 )
 def test_a_reader_can_read_the_page(
     browser: Browser, pages: dict[str, Path], name: str, scheme: str, width: int
@@ -78,7 +79,7 @@ def test_a_reader_can_read_the_page(
         assert page.requests() == [pages[name].as_uri()]
 
 
-@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("width", thin(WIDTHS, 2))
 def test_two_runs_are_told_apart(browser: Browser, pages: dict[str, Path], width: int) -> None:
     with browser.page(pages["two"], width, "dark") as page:
         seen = look(page)
@@ -98,6 +99,7 @@ def test_two_runs_are_told_apart(browser: Browser, pages: dict[str, Path], width
         assert len(strokes) == 2
 
 
+@pytest.mark.full
 def test_pointing_at_a_step_shows_its_numbers(browser: Browser, pages: dict[str, Path]) -> None:
     with browser.page(pages["two"], 1280, "dark") as page:
         look(page)

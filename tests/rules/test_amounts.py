@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from postrender.rules.objects.ray.duration import nanoseconds, number
-from postrender.values.quantity import quantity, whole
+from postrender.values.quantity import near, quantity, whole
 
 UNITS = {
     **{"": 1, "m": Fraction(1, 1000), "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15, "E": 10**18},
@@ -26,6 +26,17 @@ def test_a_quantity_is_the_float_that_is_nearest(whole: int, dot: str, part: int
 @pytest.mark.parametrize(("one", "other"), [("4.1G", "4100M"), ("0.27T", "270G"), ("1e3", "1k"), ("1.5e-3", "1.5m")])
 def test_two_spellings_are_one_quantity(one: str, other: str) -> None:
     assert quantity(one) == quantity(other)
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        *[("64GB", "64Gi"), ("64 gb", "64Gi"), ("900G", "900Gi"), ("900 GiB", "900Gi"), ("512mb", "512Mi")],
+        *[("1.5TB", "1536Gi"), ("1.2345TB", ""), ("0GB", ""), ("64", ""), ("GB", ""), ("9" * 5000 + "GB", "")],
+    ],
+)
+def test_a_unit_of_bytes_means_the_near_quantity(text: str, meant: str) -> None:
+    assert near(text) == meant
 
 
 def test_what_is_too_long_is_read_all_the_same_or_no_number() -> None:

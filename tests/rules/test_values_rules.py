@@ -1,7 +1,7 @@
 """Each rule over values finds exactly the marked lines of its bad file, and nothing in its good one.
 
 A fixture is a values file that is given last; its first line says after which ones:
-`# lint: PROFILE RECIPE [FRAMEWORK]`, the names of files below values/.
+`# lint: PROFILE [RECIPE [FRAMEWORK]]`, the names of files below values/. A fixture without a recipe is one itself.
 """
 
 from __future__ import annotations
@@ -26,16 +26,17 @@ GOOD = [file for file in FILES if file.name.startswith("good")]
 MARK = re.compile(r"# <- finding(?:: (.*))?$")
 # Rules of which every case has one certain value.
 CERTAIN = ("nemo-rl/lora-triton", "nemo-rl/async-correction")
-HEAD = re.compile(r"# lint: (\S+) (\S+)(?: (\S+))?$")
+HEAD = re.compile(r"# lint: (\S+)(?: (\S+))?(?: (\S+))?$")
 
 
 def files(file: Path) -> list[Path]:
     """Return a fixture's stack: the files that it names, the site file, itself."""
     first = (HERE / file).read_text(encoding="utf-8").splitlines()[0]
     head = HEAD.match(first)
-    assert head, f"{file}: expected `# lint: PROFILE RECIPE [FRAMEWORK]`, found {first!r}"
+    assert head, f"{file}: expected `# lint: PROFILE [RECIPE [FRAMEWORK]]`, found {first!r}"
     profile, recipe, framework = head.groups()
-    before = [ROOT / f"values/accelerators/{profile}.yaml", ROOT / f"values/recipes/{recipe}.yaml"]
+    before = [ROOT / f"values/accelerators/{profile}.yaml"]
+    before += [ROOT / f"values/recipes/{recipe}.yaml"] if recipe else []
     before += [ROOT / f"values/frameworks/{framework}.yaml"] if framework else []
     return [*before, SITE, HERE / file]
 

@@ -3,6 +3,7 @@ The Ray head's pod.
 
 call                                            returns
 include "common.pod.head" (list $ WIRED) | fromJson    its pod template, with its wiring where WIRED is true
+include "common.pod.newHead" (list $ WIRED)     the same, made anew
 include "common.pod.headText" (list $ $storage $environment)    the pod template of a head without GPUs, as YAML
 include "common.offGpuNodes" $ | fromJson       affinity of a pod without GPUs
 include "common.headSelector" $ | fromJson      nodeSelector of a head without GPUs
@@ -11,9 +12,17 @@ include "common.headCpus" $ | int64             CPUs of the head that Ray may us
 */}}
 
 {{/* common.pod.head (list $ WIRED): a head without GPUs keeps away from GPU nodes, where it would take a worker's
-     place. A head with GPUs takes a whole GPU node. */}}
+     place. A head with GPUs takes a whole GPU node. Several templates of a chart ask for it, and it is made once. */}}
 {{- define "common.pod.head" -}}
 {{- if ne (len .) 2 }}{{ fail "common.pod.head takes (list $ WIRED)" }}{{ end -}}
+{{- $root := index . 0 -}}{{- $key := printf "common.pod.head %t" (index . 1) -}}
+{{- if not (hasKey $root $key) }}{{ $_ := set $root $key (include "common.pod.newHead" .) }}{{ end -}}
+{{- get $root $key -}}
+{{- end }}
+
+{{/* common.pod.newHead (list $ WIRED): only common.pod.head calls it. */}}
+{{- define "common.pod.newHead" -}}
+{{- if ne (len .) 2 }}{{ fail "common.pod.newHead takes (list $ WIRED)" }}{{ end -}}
 {{- $wired := index . 1 -}}
 {{- with index . 0 -}}
 {{- $head := .Values.ray.head -}}
@@ -56,6 +65,8 @@ metadata:
   annotations: {{ merge (include "common.stayAnnotations" $root | fromJson) $storage.annotations | toJson }}
 spec:
   serviceAccountName: {{ include "common.name" (list $root "serviceAccount") | quote }}
+  # Nothing in it calls the Kubernetes API. Buckets ask the metadata server who the pod is.
+  automountServiceAccountToken: false
   # A Service of the namespace that is named vllm would set VLLM_PORT, which vLLM reads.
   enableServiceLinks: false
   terminationGracePeriodSeconds: {{ include "common.graceSeconds" $root }}

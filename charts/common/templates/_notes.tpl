@@ -5,7 +5,6 @@ call                                            returns
 include "common.notes.needs" (list $ 2)         what must be there before the pods of a Ray cluster start
 include "common.notes.nodes" (list $ 2)         one line of it: the GPU nodes
 include "common.notes.machine" $                one line of it: what each GPU node has
-include "common.notes.secrets" $                one part of it: the Secrets
 include "common.notes.wiring" $                 who brings the wiring where the charts do not
 include "common.notes.registry" $               the last lines: what to write for a chart from a registry
 */}}
@@ -27,8 +26,10 @@ Needs, before the pods start:
   {{- if eq .Values.network.mode "multiNetwork" }}
   the network release: KubeRay cannot create a pod that names a missing Network
   {{- end }}
-  the storage release in this namespace, for the claims and service account {{ "" -}}
+  the storage release in this namespace, for the claims
+  {{- if not .Values.stack.names.serviceAccount }} and service account {{ "" -}}
   {{ include "common.name" (list . "serviceAccount") }}
+  {{- end }}
   {{- if not $head.gpus.enabled }}
   for the head, a node without GPUs that has more than {{ $head.cpu }} cores, {{ $head.memory }} and {{ "" -}}
   {{ $head.ephemeralStorage }} of local disk
@@ -44,13 +45,16 @@ Needs, before the pods start:
   {{- if not .Values.huggingface.offline.enabled }}
   for a gated model (Gemma, Llama): the owner of the token has accepted its licence on the hub
   {{- end }}
-  {{- include "common.notes.secrets" . }}
+  {{- include "common.notes.pods" (list . $workers) | trim | nindent 2 }}
   {{- $hasFolders := include "common.entries" .Values.accelerator.hostPaths | fromJson }}
   {{- if and $gpuNodes (include "common.isGoogle" .) $hasFolders }}
   {{- $pinsMemory := not (or (include "common.isAutopilot" .) (eq .Values.network.mode "none")) }}
   a namespace that allows hostPath volumes{{ if $pinsMemory }} and IPC_LOCK{{ end }}, {{ "" -}}
   which Pod Security baseline refuses:
     kubectl label namespace {{ .Release.Namespace }} pod-security.kubernetes.io/enforce=privileged --overwrite
+  {{- if .Values.network.podPolicy.enabled }}
+    kubectl label namespace {{ .Release.Namespace }} grpo-charts/pods={{ .Values.accelerator.name }} --overwrite
+  {{- end }}
   {{- end }}
 {{- end }}
 {{- end }}
@@ -88,17 +92,6 @@ machine type {{ $accelerator.machineType }}
 {{- end -}}
 ; a pod takes {{ $accelerator.worker.cpu }} cores and {{ $accelerator.worker.memory }}
 {{- with $accelerator.node }} of about {{ .cpu }} cores and {{ .memory }}{{ end }}
-{{- end }}
-
-{{/* common.notes.secrets $: each Secret is made from a file, so that no shell history holds a token. */}}
-{{- define "common.notes.secrets" -}}
-{{- $secrets := list -}}
-{{- if not .Values.huggingface.offline.enabled }}{{ $secrets = append $secrets .Values.huggingface.secret }}{{ end -}}
-{{- if .Values.tracking.wandb.enabled }}{{ $secrets = append $secrets .Values.tracking.wandb.secret }}{{ end -}}
-{{- range $secrets }}
-  Secret {{ .name }}. Make it from a file, so that no shell history holds the token:
-    kubectl create secret generic {{ .name }} --namespace {{ $.Release.Namespace }} --from-file={{ .key }}=TOKEN_FILE
-{{- end -}}
 {{- end }}
 
 {{/* common.notes.wiring $: empty where the charts bring it. */}}

@@ -9,17 +9,44 @@ include "common.tokenPattern" .                         one RE2 pattern for all 
 {{- define "common.tokenPattern" -}}
 {{- join "|" (list
   `hf_[A-Za-z0-9]{16,}`
+  `api_org_[A-Za-z0-9]{30,}`
   `nvapi-[A-Za-z0-9_-]{16,}`
   `wandb_v[0-9]+_[A-Za-z0-9_]{16,}`
   `wandb_(?:api_)?key\W+(?:value\W+)?[0-9a-f]{40}\b`
   `WANDB_API_KEY\W+(?:value\W+)?[0-9a-f]{40}\b`
+  `wandb login\W+(?:--relogin\W+)?[0-9a-f]{40}\b`
+  `netrc\W{1,4}[0-9a-f]{40}\b`
+  `api_key\W{1,4}[0-9a-f]{40}\b`
   `gh[pousr]_[A-Za-z0-9]{30,}`
   `github_pat_[A-Za-z0-9_]{30,}`
-  `glpat-[A-Za-z0-9_-]{20,}`
+  `gl(?:pat|agent|cbt|dt|ffct|ft|imt|oas|ptt|rt|soat)-[A-Za-z0-9_-]{20,}(?:\.[0-9a-z]{9})?`
   `\bsk-[A-Za-z0-9_-]{32,}`
+  `\bgsk_[A-Za-z0-9]{40,}`
+  `\bpplx-[A-Za-z0-9]{40,}`
+  `\br8_[A-Za-z0-9]{37,}`
   `AIza[A-Za-z0-9_-]{35}`
   `ya29\.[A-Za-z0-9_-]{20,}`
+  `GOCSPX-[A-Za-z0-9_-]{20,}`
   `AKIA[A-Z0-9]{16}`
-  `xox[abprs]-[A-Za-z0-9-]{10,}`
-  `-----BEGIN [A-Z ]*PRIVATE KEY-----`) -}}
+  `\bASIA[A-Z2-7]{16}\b`
+  `\bABSK[A-Za-z0-9+/]{100,}`
+  `xox[abeoprs]-[A-Za-z0-9-]{10,}`
+  `xapp-[0-9]-[A-Z0-9]{5,20}-[0-9]{5,20}-[a-z0-9]{20,}`
+  `hooks\.slack\.com/(?:services|workflows|triggers)/[A-Za-z0-9+/]{30,}`
+  `discord(?:app)?\.com/api/webhooks/[0-9]{17,20}/[A-Za-z0-9_-]{60,}`
+  `\bSK[0-9a-f]{32}\b`
+  `\bshp(?:at|ca|pa|ss)_[0-9a-fA-F]{32}`
+  `SG\.[A-Za-z0-9_-]{22}\.[A-Za-z0-9_-]{43}`
+  `\bsk_(?:live|test)_[A-Za-z0-9]{20,}`
+  `lin_api_[A-Za-z0-9]{40}`
+  `\bnpm_[A-Za-z0-9]{36}`
+  `pypi-AgE[A-Za-z0-9_-]{40,}`
+  `\bdapi[0-9a-f]{32}`
+  `do[opr]_v1_[0-9a-f]{64}`
+  `dckr_[op]at_[A-Za-z0-9_-]{20,}`
+  `gl(?:c_[A-Za-z0-9+/]{32,}|sa_[A-Za-z0-9]{32}_[0-9A-Fa-f]{8})`
+  `\bhv[bs]\.[A-Za-z0-9_-]{60,}`
+  `sha256~[A-Za-z0-9_-]{43}`
+  `AGE-SECRET-KEY-1[A-Z0-9]{58}`
+  `-----BEGIN [A-Z ]*PRIVATE KEY(?: BLOCK)?-----`) -}}
 {{- end }}

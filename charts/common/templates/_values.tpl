@@ -63,7 +63,7 @@ include "common.refuseTokens" (list $ "job" .Values.job)    nothing; fails where
 {{- define "common.check" -}}
 {{- if not (hasKey . "common.check") -}}
 {{- if not .Values.accelerator -}}
-{{- fail "no accelerator profile: add -f values/accelerators/b200.yaml (or h200.yaml) before your other -f files" -}}
+{{- fail "no accelerator profile: add -f values/accelerators/NAME.yaml of your machines before your other -f files" -}}
 {{- end -}}
 {{- include "common.checkPlatform" . -}}
 {{- include "common.checkOverlayNames" . -}}

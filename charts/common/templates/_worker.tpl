@@ -3,15 +3,25 @@ Pods that take a whole GPU node: the workers, and a head with GPUs.
 
 call                                                    returns
 include "common.pod.worker" (list $ WIRED)              pod template of the workers, as JSON
+include "common.pod.newWorker" (list $ WIRED)           the same, made anew
 include "common.pod.gpu" (list $ "worker" $environment) a pod template on a GPU node, without its wiring, as JSON
 include "common.pod.gpuText" (list $ "worker" $storage $environment)    the same, as YAML
 include "common.pod.complete" (list $ $template "workers" $wiring WIRED)    with user's parts and wiring, as JSON
 include "common.checkArchitecture" $                    nothing; fails where the image does not exist for the processor
 */}}
 
-{{/* common.pod.worker (list $ WIRED): the wiring is left out where WIRED is false. */}}
+{{/* common.pod.worker (list $ WIRED): the wiring is left out where WIRED is false. Several templates of a chart ask for
+     it, and it is made once. */}}
 {{- define "common.pod.worker" -}}
 {{- if ne (len .) 2 }}{{ fail "common.pod.worker takes (list $ WIRED)" }}{{ end -}}
+{{- $root := index . 0 -}}{{- $key := printf "common.pod.worker %t" (index . 1) -}}
+{{- if not (hasKey $root $key) }}{{ $_ := set $root $key (include "common.pod.newWorker" .) }}{{ end -}}
+{{- get $root $key -}}
+{{- end }}
+
+{{/* common.pod.newWorker (list $ WIRED): only common.pod.worker calls it. */}}
+{{- define "common.pod.newWorker" -}}
+{{- if ne (len .) 2 }}{{ fail "common.pod.newWorker takes (list $ WIRED)" }}{{ end -}}
 {{- $root := index . 0 -}}
 {{- $environment := include "common.userEnvironment" (list $root "workers") | fromJsonArray -}}
 {{- $template := include "common.pod.gpu" (list $root "worker" $environment) | fromJson -}}
@@ -55,6 +65,7 @@ include "common.checkArchitecture" $                    nothing; fails where the
 {{- $root := index . 0 -}}{{- $part := index . 1 -}}{{- $storage := index . 2 -}}
 {{- $accelerator := $root.Values.accelerator -}}
 {{- $amounts := merge (dict "gpus" (int64 $accelerator.gpusPerNode)) $accelerator.worker -}}
+{{- $context := ternary "gpu" "plain" (ne $amounts.gpus 0) -}}
 metadata:
   labels:
     grpo-charts/stack: {{ $root.Values.stack.name | quote }}
@@ -63,6 +74,8 @@ metadata:
   annotations: {{ merge (include "common.stayAnnotations" $root | fromJson) $storage.annotations | toJson }}
 spec:
   serviceAccountName: {{ include "common.name" (list $root "serviceAccount") | quote }}
+  # Nothing in it calls the Kubernetes API. Buckets ask the metadata server who the pod is.
+  automountServiceAccountToken: false
   # A Service of the namespace that is named vllm would set VLLM_PORT, which vLLM reads.
   enableServiceLinks: false
   terminationGracePeriodSeconds: {{ include "common.graceSeconds" $root }}
@@ -78,7 +91,7 @@ spec:
       env: {{ toJson (index . 3) }}
       resources:
         {{- include "common.resources" $amounts | nindent 8 }}
-      securityContext: {{ include "common.securityContext" (list $root "gpu") }}
+      securityContext: {{ include "common.securityContext" (list $root $context) }}
       lifecycle: {{ include "common.lifecycle" (list $root $part) }}
       volumeMounts: {{ toJson $storage.mounts }}
   volumes: {{ toJson $storage.volumes }}

@@ -29,5 +29,5 @@ include "grpo.endedName" (list $ 2)     the name of the ConfigMap that says that
 {{/* grpo.endedName (list $ ATTEMPT): it stands in Helm's error, so it says what to do. */}}
 {{- define "grpo.endedName" -}}
 {{- if ne (len .) 2 }}{{ fail "grpo.endedName takes (list $ ATTEMPT)" }}{{ end -}}
-{{- include "grpo.attemptName" . }}-is-over-raise-job.attempt
+{{- include "grpo.attemptName" . }}-is-over-raise-job.attempt-or-remove-this-revision
 {{- end }}

@@ -8,6 +8,7 @@ include "grpo.entrypoint" (list $ $beginning $digest)   the shell command
 include "grpo.entrypoint.beginning" $                   its plan and the user's files
 include "grpo.lockedSpec" (list $ $beginning)           the RayJob's spec without the programs
 include "grpo.digestPlace" $                            the text in the plan that the digest of that spec replaces
+include "grpo.word" (list "job.name" $text)             the text; fails where sh would read more than a word in it
 include "grpo.file" (list "rewards.json" $text)         a part of the command that writes one file
 include "grpo.unpack" (list $archive $version)          the last part of the command: it starts the programs
 include "grpo.extract" $                                the Python program that extracts the programs
@@ -25,7 +26,7 @@ include "grpo.checkRuntimeEnv" $                        nothing; fails where Ray
 {{- $version := printf "%s %s, sha256 %s" $root.Chart.Name $root.Chart.Version (sha256sum $archive) -}}
 {{- $beginning := index . 1 | replace (include "grpo.digestPlace" $root) (index . 2) -}}
 {{- $title := printf "# Attempt %d of run %s: the plan and the programs of the chart, packed.\n"
-  (int64 $root.Values.job.attempt) $root.Values.job.name -}}
+  (int64 $root.Values.job.attempt) (include "grpo.word" (list "job.name" $root.Values.job.name)) -}}
 {{- $command := print $title $beginning (include "grpo.unpack" (list $archive $version)) -}}
 {{- if gt (len $command) 98304 -}}
 {{- fail (printf (print "the entrypoint has %d bytes, but Ray refuses 128 KiB or more (the limit here is 98304): "
@@ -89,6 +90,16 @@ exec python3 -I "$programs" '{{ index . 1 }}'
 
 {{/* grpo.digestPlace $: the lock has it too, so its digest is the one of the text that it shows. */}}
 {{- define "grpo.digestPlace" }}(sha256 of the spec in the lock){{ end }}
+
+{{/* grpo.word (list KEY TEXT): the schema refuses such a text first, unless Helm was told not to ask it. */}}
+{{- define "grpo.word" -}}
+{{- if ne (len .) 2 }}{{ fail "grpo.word takes (list KEY TEXT)" }}{{ end -}}
+{{- if not (regexMatch "^[A-Za-z0-9_][-A-Za-z0-9_]*$" (index . 1)) -}}
+{{- fail (printf "%s is %q, which a shell would not read as one word. Write letters, digits, - and _" (index . 0)
+  (index . 1)) -}}
+{{- end -}}
+{{- index . 1 -}}
+{{- end }}
 
 {{/* grpo.file (list NAME TEXT): the file lies beside the programs. */}}
 {{- define "grpo.file" -}}

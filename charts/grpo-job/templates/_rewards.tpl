@@ -52,12 +52,12 @@ include "grpo.checkText" (list "job.prompts.cot" $text)         nothing; fails w
 {{- if hasKey $reward "file" -}}
 {{- $text := (get $.Values.job.rewards $name).file -}}
 {{- include "grpo.checkText" (list (printf "job.rewards.%s.file" $name) $text) -}}
-{{- $_ := set $files (printf "rewards/%s.py" $name) $text -}}
+{{- $_ := set $files (printf "rewards/%s.py" (include "grpo.word" (list "a name under job.rewards" $name))) $text -}}
 {{- end -}}
 {{- end -}}
 {{- range $name, $text := include "common.entries" .Values.job.prompts | fromJson -}}
 {{- include "grpo.checkText" (list (printf "job.prompts.%s" $name) $text) -}}
-{{- $_ := set $files (printf "prompts/%s.txt" $name) $text -}}
+{{- $_ := set $files (printf "prompts/%s.txt" (include "grpo.word" (list "a name under job.prompts" $name))) $text -}}
 {{- end -}}
 {{- end -}}
 {{- toJson $files -}}

@@ -23,6 +23,7 @@ include "raycluster.tensorboard.annotations" $  annotations of its pod, as JSON;
 {{- $amounts := dict "cpu" $server.cpu "memory" $server.memory "ephemeralStorage" "1Gi" -}}
 {{- $bare := include "common.bareSecurityContext" . | fromJson -}}
 {{ include "raycluster.scheduling" . | fromJson | toYaml }}
+automountServiceAccountToken: false
 containers:
   - name: tensorboard
     image: {{ include "common.image" . | quote }}

@@ -1,6 +1,7 @@
 """Pack a working directory as Ray does: a zip file without what .gitignore and .rayignore exclude.
 
 Source: ray/_private/runtime_env/packaging.py of Ray 2.55.1. Each file of patterns counts for its folder and below.
+Unlike Ray, it leaves out files that hold passwords by convention, and links that lead out of the directory.
 """
 
 from __future__ import annotations
@@ -15,11 +16,40 @@ from typing import Final
 
 from pathspec import GitIgnoreSpec
 
+from postrender import secrets
 from postrender.errors import InputError, Location, UnreadableError
 
 _PATTERNS: Final = (".gitignore", ".rayignore")
 # What Ray leaves out whatever the patterns say.
 _ALWAYS: Final = (".git", ".venv", "venv", "__pycache__")
+# What holds passwords and tokens by convention.
+SECRETS: Final = (
+    *(
+        ".env*",
+        "*.env",
+        "dotenv",
+        ".netrc",
+        ".git-credentials",
+        ".pypirc",
+        ".npmrc",
+        ".pgpass",
+        ".boto",
+        ".s3cfg",
+        ".vault-token",
+        "*.pem",
+        "*.key",
+        "id_rsa*",
+        "id_dsa*",
+        "id_ecdsa*",
+        "id_ed25519*",
+    ),
+    *(".ssh", ".gnupg", ".aws", ".azure", ".docker", ".kube", "kubeconfig", "*.kubeconfig"),
+    *(".huggingface", ".config/gh", ".config/gcloud"),
+    *("application_default_credentials.json", "credentials.json", "service-account*.json"),
+)
+_PRIVATE: Final = GitIgnoreSpec.from_lines((*_ALWAYS, *SECRETS))
+# A larger file is data, and one with a NUL byte is no text: no tokens are searched there.
+_MAX_TEXT: Final = 1024 * 1024
 # Ray's dashboard takes no larger request, and the head keeps each package in memory.
 MAX_BYTES: Final = 100 * 1024 * 1024
 _SHOWN: Final = 3
@@ -31,10 +61,14 @@ _Spec = tuple[str, GitIgnoreSpec]
 
 @dataclass(frozen=True)
 class Package:
-    """A zip file and the number of its files; the name is the same for the same content."""
+    """A zip file, the number of its files, and what was left out of it, with the reason.
+
+    The name is the same for the same content.
+    """
 
     content: bytes
     count: int
+    left_out: Sequence[str]
 
     @property
     def name(self) -> str:
@@ -43,8 +77,9 @@ class Package:
 
 
 def pack(directory: str) -> Package:
-    """Pack a directory; raise InputError if it is empty or too large, and UnreadableError."""
-    files = list(_files(directory, "", [("", GitIgnoreSpec.from_lines(_ALWAYS))]))
+    """Pack a directory; raise InputError if it is empty, too large, or has a token in it, and UnreadableError."""
+    left_out: list[str] = []
+    files = list(_files(directory, "", [("", GitIgnoreSpec.from_lines(_ALWAYS))], left_out))
     if not files:
         raise InputError("there is no file to send", at=Location(directory), fix="look at .gitignore and .rayignore")
     sizes = {name: os.path.getsize(os.path.join(directory, name)) for name in files}
@@ -55,11 +90,14 @@ def pack(directory: str) -> Package:
             _add(archive, directory, name)
     # Of random bytes the package is larger than the files.
     _check(buffer.tell(), directory, sizes)
-    return Package(buffer.getvalue(), len(files))
+    return Package(buffer.getvalue(), len(files), left_out)
 
 
-def _files(directory: str, folder: str, above: Sequence[_Spec]) -> Iterator[str]:
-    """Yield the files below a folder that no pattern excludes, by their paths in the directory, sorted."""
+def _files(directory: str, folder: str, above: Sequence[_Spec], left_out: list[str]) -> Iterator[str]:
+    """Yield the files below a folder that no pattern excludes, by their paths in the directory, sorted.
+
+    Add to `left_out` what else is not sent.
+    """
     try:
         names = sorted(os.listdir(os.path.join(directory, folder)))
     except OSError as error:
@@ -73,10 +111,26 @@ def _files(directory: str, folder: str, above: Sequence[_Spec]) -> Iterator[str]
         is_folder = os.path.isdir(place)
         if any(spec.match_file(f"{path[len(where) :]}{'/' if is_folder else ''}") for where, spec in specs):
             continue
-        if is_folder and not _is_loop(place):
-            yield from _files(directory, f"{path}/", specs)
+        if why := _why_not(directory, path):
+            left_out.append(f"{path} ({why})")
+        elif is_folder and not _is_loop(place):
+            yield from _files(directory, f"{path}/", specs, left_out)
         elif os.path.isfile(place):
             yield path
+
+
+def _why_not(directory: str, path: str) -> str:
+    """Return why a file or a folder is not sent; empty if it is. What a link leads to counts, not its name alone."""
+    root, target = os.path.realpath(directory), os.path.realpath(os.path.join(directory, path))
+    if not os.path.exists(target):
+        return "a link to nothing"
+    inside = os.path.relpath(target, root)
+    if inside.split(os.sep)[0] == os.pardir:
+        return "a link that leaves the directory"
+    if not os.path.isdir(target) and not os.path.isfile(target):
+        return "no ordinary file"
+    is_private = any(_PRIVATE.match_file(each.lower()) for each in (path, inside))
+    return "by its name it holds secrets" if is_private else ""
 
 
 def _is_loop(place: str) -> bool:
@@ -87,7 +141,7 @@ def _is_loop(place: str) -> bool:
 
 def _specs(directory: str, folder: str, names: Sequence[str]) -> Iterator[_Spec]:
     for name in _PATTERNS:
-        if name in names:
+        if name in names and os.path.isfile(os.path.join(directory, folder, name)):
             with open(os.path.join(directory, folder, name), encoding="utf-8", errors="replace") as file:
                 yield folder, GitIgnoreSpec.from_lines(file)
 
@@ -120,8 +174,24 @@ def _add(archive: zipfile.ZipFile, directory: str, name: str) -> None:
         entry = zipfile.ZipInfo(name, _EPOCH)
         entry.compress_type, entry.external_attr = zipfile.ZIP_DEFLATED, os.stat(path).st_mode << 16
         with open(path, "rb") as file:
-            archive.writestr(entry, file.read())
+            data = file.read()
+        _refuse_token(path, data)
+        archive.writestr(entry, data)
     except OSError as error:
         raise UnreadableError(f"cannot be read: {error.strerror}", at=Location(path)) from error
     except UnicodeEncodeError as error:
         raise InputError("the name is not UTF-8", at=Location(directory), fix=f"rename {name!r}") from error
+
+
+def _refuse_token(path: str, data: bytes) -> None:
+    if len(data) > _MAX_TEXT or b"\0" in data:
+        return
+    for found in secrets.find(data.decode("utf-8", "replace")):
+        name, place = secrets.variable_of(found.shape), secrets.place_of(found.shape)
+        error = InputError(
+            f"this is a {found.shape} token, and everybody who may use the cluster can read what jobs get",
+            at=Location(path, found.line, found.col),
+            fix=f"pods read it from {name}: name its Secret under {place}; or name the file in .rayignore",
+        )
+        error.secret = True
+        raise error

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from postrender.cli.jobs import packing
 from postrender.cli.jobs.run import Run
 from postrender.helm.kubectl import Head
 
@@ -44,10 +45,11 @@ class Request:
         return json.dumps({**job, "metadata": {"grpo-charts": "submit"}})
 
     def by_hand(self, directory: str, head: Head) -> Iterator[str]:
-        """Yield the commands that do the same with Ray's own program in the head pod."""
+        """Yield the commands for doing it by hand, with Ray's own program in the head pod; they look for no tokens."""
         folder = f"/tmp/{self.id}"  # noqa: S108 (of the pod)
         unpack = head.shell(["sh", "-c", f"mkdir {folder} && tar -xf - -C {folder}"])
-        yield f"tar -C {shlex.quote(directory)} --exclude=./.git -cf - . | {unpack}"
+        excluded = " ".join(f"--exclude={shlex.quote(each)}" for each in ("./.git", *packing.SECRETS))
+        yield f"tar -C {shlex.quote(directory)} {excluded} -cf - . | {unpack}"
         environment = ["--runtime-env-json", json.dumps(self.runtime_env)] if self.runtime_env else []
         options = [*_ADDRESS, "--submission-id", self.id, "--working-dir", folder, *environment]
         yield head.shell(["ray", "job", "submit", *options, "--", "sh", "-c", self.entrypoint])

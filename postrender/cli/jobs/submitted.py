@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any, Final
 
+from postrender import json_text
 from postrender.cli.watching.head_pod import READ_SECONDS, heard
 from postrender.deadline import Deadline
 from postrender.errors import EXIT_CANNOT_RUN, EXIT_CLEAN, EXIT_FINDINGS, ClusterError, InputError
@@ -39,7 +39,7 @@ class Submitted:
             raise InputError(f"{self.name} is not there any more: {done.errors.strip()}", fix=fix)
         if done.code:
             raise ClusterError(done.errors.strip() or f"{PROGRAM} ended with exit code {done.code}")
-        self._found = json.loads(done.output)
+        self._found = json_text.loads(done.output)
         status, message = str(self._found["status"]), str(self._found.get("message") or "").partition("\n")[0]
         said = status if status in (_SUCCEEDED, "RUNNING") else f"{status}: {message}"
         return State("" if status == _PENDING else self._id, status in _ENDED, said)

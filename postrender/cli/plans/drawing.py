@@ -12,9 +12,10 @@ from rich.highlighter import RegexHighlighter
 from rich.text import Text
 from rich.theme import Theme
 
-from postrender.errors import OutputError
+from postrender import output_file
 from postrender.terminal import console
 
+MARK: Final = b"<!-- Written by grpo plan --svg. -->\n"
 _THEME: Final = Theme(
     {
         "plan.fits": "green",
@@ -28,7 +29,7 @@ _THEME: Final = Theme(
 )
 _WIDTH: Final = 120
 # The picture must not load anything from another place.
-_FONT: Final = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
+_FONT: Final = re.compile(r"@font-face \{[^{}]*\}\s*")
 
 
 class _Highlighter(RegexHighlighter):
@@ -58,12 +59,8 @@ def show(text: str) -> None:
 
 
 def save(text: str, file: str) -> None:
-    """Write a plan to a file as SVG; raise OutputError if it cannot be written."""
+    """Write a plan to a file as SVG; raise as output_file.write does."""
     drawn = Console(file=io.StringIO(), record=True, width=_WIDTH, theme=_THEME, force_terminal=True)
     drawn.print(_coloured(text), end="")
     picture = _FONT.sub("", drawn.export_svg(title="grpo plan"))
-    try:
-        with open(file, "w", encoding="utf-8") as stream:
-            stream.write(picture)
-    except OSError as error:
-        raise OutputError(f"{file}: cannot be written: {error.strerror}", fix="name another file") from error
+    output_file.write(file, MARK + picture.encode(), mark=MARK)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from postrender import paths
@@ -39,7 +40,7 @@ class Subject(NamedTuple):
 
     def is_sound(self, changed: Effective) -> bool:
         """Return whether a changed run has no error but those of the run itself, word for word."""
-        return _broken(changed) <= _broken(self.run)
+        return _broken(changed) <= _broken_before(self.run)
 
     def edits(self, change: Change) -> Mapping[Path, Any]:
         """Return a change as values by their paths in the values files."""
@@ -55,6 +56,12 @@ def _broken(run: Effective) -> set[tuple[str, str]]:
     """Return the rules about the framework and the run that a run breaks, each with what is wrong."""
     rules = [rule for rule in registry.rules(VALUES) if not rule.id.startswith(_IRRELEVANT)]
     return {(rule.id, finding.what) for rule, finding in judge_run(run, rules) if rule.severity == ERROR}
+
+
+@lru_cache(maxsize=1)
+def _broken_before(run: Effective) -> set[tuple[str, str]]:
+    """Return what a run breaks, with which every change of it is compared."""
+    return _broken(run)
 
 
 def of_stack(

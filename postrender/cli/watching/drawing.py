@@ -8,13 +8,13 @@ from typing import Final
 
 from rich.text import Text
 
-from postrender import secrets
+from postrender import masking
 from postrender.cli import output
 from postrender.cli.watching import lines
 from postrender.finding import Finding
 from postrender.report import text as report_text
 from postrender.runlog.shared import Event, Step
-from postrender.terminal import console
+from postrender.terminal import console, visible
 
 _SHOWN_STEPS: Final = 24
 
@@ -35,25 +35,25 @@ class Screen:
             if self._watched:
                 self._draw(line, event)
             else:
-                self._write(f"{line}\n")
+                self._write(visible.lines([line]))
 
     def tell(self, finding: Finding) -> None:
         """Write a finding: where, what, why, and what to do."""
         if self._json:
             self._write(f"{lines.record(finding)}\n")
         else:
-            output.write(report_text.visible(secrets.mask(report_text.block(finding))))
+            output.write(masking.text(report_text.block(finding)))
 
     def flush(self) -> None:
         """Let a reader of a pipe see what was written."""
         sys.stdout.flush()
 
     def _draw(self, line: str, event: Event) -> None:
-        drawn = Text(line, "bold" if not isinstance(event, Step) else "")
+        drawn = Text(visible.lines([line]).rstrip(), "bold" if not isinstance(event, Step) else "")
         if isinstance(event, Step) and event.reward is not None:
             self._rewards.append(event.reward)
             drawn.append(f"  {lines.sparkline(list(self._rewards))}", "cyan")
         console.create(sys.stdout).print(drawn, soft_wrap=True)
 
     def _write(self, text: str) -> None:
-        sys.stdout.write(secrets.mask(text))
+        sys.stdout.write(masking.text(text))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote
 
+from postrender import json_text
 from postrender.deadline import PATIENCE, Deadline
 from postrender.errors import ClusterError
 from postrender.helm import kubectl
@@ -27,7 +27,7 @@ _LINES: Final = 'echo $(($(wc -c <"$file") - $(tail -n {} "$file" | wc -c)))'
 
 def ask(path: str, deadline: Deadline) -> Mapping[str, Any]:
     """Return what the API server has at a path; raise ClusterError."""
-    found = json.loads(kubectl.read(path, deadline))
+    found = json_text.loads(kubectl.read(path, deadline))
     return found if isinstance(found, dict) else {}
 
 

@@ -10,6 +10,7 @@ from typing import Final, Protocol
 from postrender import masking
 from postrender.runlog import job_output, pieces
 from postrender.runlog.job_output import Source, State
+from postrender.terminal import visible
 
 # A progress bar ends its lines with a carriage return.
 _END: Final = re.compile(r"(?<=[\r\n])")
@@ -53,17 +54,17 @@ def follow(source: Source, *, wait: bool) -> None:
 
 def tell(text: str) -> None:
     """Say something about the job on stderr."""
-    sys.stderr.write(f"grpo: {masking.text(text)}\n")
+    sys.stderr.write(visible.lines([f"grpo: {masking.text(text)}"]))
     sys.stderr.flush()
 
 
 def masked(found: Iterable[str]) -> Iterator[str]:
     """Yield whole lines with their secrets hidden; a piece may end within a secret, so a part of a line waits."""
-    rest = ""
+    rest, stream = "", masking.Stream()
     for text in found:
         *whole, rest = _END.split(rest + text)
         if len(rest) > _LONGEST:
             whole, rest = [*whole, rest], ""
         if whole:
-            yield "".join(map(masking.text, whole))
-    yield masking.text(rest)
+            yield stream.masked("".join(whole))
+    yield stream.masked(rest)

@@ -12,9 +12,9 @@ from postrender.generate.blocks.texts import WRITERS, Facts
 from postrender.generate.sources import SourceError
 
 PAGES = ("README.md", "SKILL.md", "docs/*.md", "docs/howto/*.md", "examples/*/README.md")
-_START = rf"<!-- ({'|'.join(WRITERS)})(?:: ([^>]+?))? -->"
+_START = rf"<!-- ({'|'.join(WRITERS)})(?:: ([^<>]+?))? -->"
 _END = "<!-- end -->"
-_BLOCK = re.compile(f"{_START}.*?{_END}", re.DOTALL)
+_BLOCK = re.compile(rf"{_START}.*?(?:{_END}|\Z)", re.DOTALL)
 
 
 def render(facts: Facts) -> dict[str, str]:

@@ -17,6 +17,7 @@ from postrender.live.why.cause import Cause
 from postrender.manifests.schemas import DEFAULT, VERSIONS
 from postrender.plan import phase
 from postrender.runlog.shared import Limits
+from postrender.start import shipped
 from postrender.values.catalogue import sentence
 from postrender.yaml import reader
 
@@ -93,6 +94,17 @@ def _recipe(facts: Facts, framework: str) -> Schema:
     return read_yaml(facts.root / f"values/recipes/{_RECIPES[framework]}.yaml")
 
 
+def _described(folder: str, title: str) -> Callable[[Facts, str], str]:
+    """Return what writes the table of the profiles or recipes of a folder."""
+
+    def table(facts: Facts, _: str) -> str:
+        files = sorted((facts.root / folder).glob("*.yaml"))
+        rows = [(f"[{each.stem}](../{folder}/{each.name})", shipped.description(str(each))) for each in files]
+        return "\n".join([table_row([title, "for"]), "|---|---|", *map(table_row, rows)])
+
+    return table
+
+
 def _versions(facts: Facts, _: str) -> str:
     """Return the version that the recipes of each framework are written for, and the others."""
     lines = [table_row(["framework", "the recipes are written for", "other versions"]), "|---|---|---|"]
@@ -163,8 +175,10 @@ WRITERS: Final[dict[str, Callable[[Facts, str], str]]] = {
     "frameworks": _frameworks,
     "kubernetes": _kubernetes,
     "learned": _learned,
+    "machines": _described("values/accelerators", "profile"),
     "percent": lambda facts, path: _percent(float(str(_at(facts.defaults, path)))),
     "provisional": _provisional,
+    "recipes": _described("values/recipes", "recipe"),
     "share": lambda _, name: _percent(_SHARES[name]),
     "silence": lambda _, name: f"{_SILENCES[name]:g}",
     "value": _value,

@@ -10,6 +10,7 @@ from postrender.live.evidence import Evidence
 
 PASSED: Final = "pass"
 FAILED: Final = "fail"
+WARNED: Final = "warn"
 NOT_CHECKED: Final = "not checked"
 
 
@@ -17,7 +18,7 @@ NOT_CHECKED: Final = "not checked"
 class Result:
     """One thing that the stack needs: its state, the evidence, the value behind it, and how to look by hand.
 
-    `value` is a path such as `ray.workers.replicas`; `fix` says what to do about a failure.
+    `value` is a path such as `ray.workers.replicas`; `fix` says what to do about a failure or a warning.
     """
 
     state: str
@@ -53,6 +54,11 @@ def passed(text: str, value: str = "", command: str = "") -> Result:
 def failed(text: str, value: str = "", fix: str = "", command: str = "") -> Result:
     """Return the result of something that is missing."""
     return Result(FAILED, text, value, fix, command)
+
+
+def warned(text: str, value: str = "", fix: str = "", command: str = "") -> Result:
+    """Return the result of something that works and is not safe."""
+    return Result(WARNED, text, value, fix, command)
 
 
 def skipped(text: str, value: str = "", command: str = "") -> Result:

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from postrender.live.doctor.check import Result, check, failed, passed, skipped
-from postrender.live.doctor.nodes import value_for_resource
+from postrender.live.doctor.check import Result, check, failed, passed, skipped, warned
+from postrender.live.doctor.nodes import sizes_of, value_for_resource
 from postrender.live.evidence import Evidence
-from postrender.live.objects import labels_of, name_of, plural
+from postrender.live.objects import labels_of, name_of
 from postrender.live.status import scheduling
 from postrender.live.status.scheduling import Amounts
+from postrender.manifests.apiserver import plural
 from postrender.manifests.pods import mapping, sequence
 from postrender.values.quantity import quantity
 
 _ENFORCE: Final = "pod-security.kubernetes.io/enforce"
+_BINDINGS: Final = "validatingadmissionpolicybindings"
 _HOST: Final = ("hostNetwork", "hostPID", "hostIPC")
 # Capabilities that the level baseline lets a container add:
 # https://kubernetes.io/docs/concepts/security/pod-security-standards/
@@ -43,6 +45,38 @@ def pod_security(evidence: Evidence) -> Iterator[Result]:
         yield failed(text, "", f"kubectl label namespace {name} {_ENFORCE}=baseline --overwrite", by_hand)
     else:
         yield passed(f"the namespace enforces {level}", command=by_hand)
+
+
+@check("pod-policy", "a policy limits the pods of a namespace without Pod Security", "namespaces", _BINDINGS, "nodes")
+def pod_policy(evidence: Evidence) -> Iterator[Result]:
+    """Judge whether the policy of the network layer is there; Autopilot's nodes have one of their own."""
+    item = evidence.find("namespaces", evidence.expected.namespace)
+    is_autopilot = any(name_of(each).startswith("gk3-") for each in evidence.of("nodes"))
+    if item is None or is_autopilot or labels_of(item).get(_ENFORCE, "privileged") != "privileged":
+        return
+    bound = [name_of(each) for each in evidence.of(_BINDINGS) if _binds(each, labels_of(item))]
+    name = evidence.expected.namespace
+    command = f"kubectl get {_BINDINGS} -o wide"
+    if bound:
+        yield passed(f"policy {bound[0]} limits the pods of the namespace", command=command)
+        return
+    text = f"whoever may create pods in {name} can be root on its nodes: nothing refuses privileged pods there"
+    if any(_refused(evidence)):
+        fix = "where others may, set network.podPolicy.enabled, and label the namespace as the notes of network say"
+    else:
+        fix = f"kubectl label namespace {name} {_ENFORCE}=baseline --overwrite"
+    yield warned(text, "network.podPolicy.enabled", fix, command)
+
+
+def _binds(binding: Mapping[str, Any], labels: Mapping[str, Any]) -> bool:
+    """Return whether a binding of a policy of ours refuses pods in a namespace with these labels."""
+    spec = mapping(binding.get("spec"))
+    selector = mapping(mapping(spec.get("matchResources")).get("namespaceSelector"))
+    wanted = mapping(selector.get("matchLabels"))
+    is_ours = str(spec.get("policyName", "")).startswith("grpo-pods-") and "Deny" in sequence(
+        spec.get("validationActions")
+    )
+    return is_ours and bool(wanted) and all(labels.get(key) == value for key, value in wanted.items())
 
 
 def _refused(evidence: Evidence) -> Iterator[str]:
@@ -142,25 +176,26 @@ def limit_range(evidence: Evidence) -> Iterator[Result]:
 
 def _outside(limit: dict[str, Any], evidence: Evidence) -> Iterator[tuple[str, str]]:
     """Yield what is larger or smaller than one limit, with the value behind it."""
-    for what, role, requests, limits in _sizes(str(limit.get("type")), evidence):
+    for what, sizes, requests, limits in _sizes(str(limit.get("type")), evidence):
         for name, bound in mapping(limit.get("max")).items():
             if (asked := limits.get(name, requests.get(name, 0.0))) > (quantity(bound) or 0.0):
                 text = f"{what} has {scheduling.offer(name, asked)}, at most {bound} is allowed"
-                yield text, value_for_resource(role, name)
+                yield text, value_for_resource(sizes, name)
         for name, bound in mapping(limit.get("min")).items():
             if (asked := requests.get(name, 0.0)) < (quantity(bound) or 0.0):
                 text = f"{what} asks for {scheduling.offer(name, asked)}, at least {bound}"
-                yield text, value_for_resource(role, name)
+                yield text, value_for_resource(sizes, name)
 
 
 def _sizes(kind: str, evidence: Evidence) -> Iterator[tuple[str, str, Amounts, Amounts]]:
-    """Yield each thing that a limit of one type measures: what it is, the role of its pod, requests, limits."""
+    """Yield each thing that a limit of one type measures: what it is, the section of its sizes, requests, limits."""
     for role, pod in evidence.expected.roles():
+        sizes = sizes_of(role, pod)
         if kind == "Pod":
-            yield f"the pod {role}", role, _sum(pod.spec, "requests"), _sum(pod.spec, "limits")
+            yield f"the pod {role}", sizes, _sum(pod.spec, "requests"), _sum(pod.spec, "limits")
         for container in _containers(pod.spec) if kind == "Container" else ():
             what = f"container {container.get('name')} of {role}"
-            yield what, role, _amounts(container, "requests"), _amounts(container, "limits")
+            yield what, sizes, _amounts(container, "requests"), _amounts(container, "limits")
 
 
 def _sum(spec: Mapping[str, Any], which: str) -> Amounts:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from typing import Any, Final
@@ -10,8 +9,8 @@ from typing import Any, Final
 from postrender.live.doctor.check import Result, check, failed, passed, skipped
 from postrender.live.evidence import Evidence
 from postrender.live.objects import conditions, name_of
-from postrender.manifests.pods import Pod, mapping, sequence
-from postrender.values.profiles import INTERFACES
+from postrender.manifests.needs import commands, references
+from postrender.manifests.pods import mapping, sequence
 from postrender.values.quantity import quantity
 
 # Where the installer of the RDMA plugin leaves it on a node of GKE.
@@ -22,18 +21,11 @@ _DRIVER: Final = re.compile(r"""device\.driver\s*==\s*["']([^"']+)["']""")
 _CHOICE: Final = re.compile(r"\|\||\?|!\s*\(")
 
 
-def named(pod: Pod) -> list[str]:
-    """Return the networks that the annotation of a pod names, without the pod network."""
-    text = mapping(mapping(pod.template.get("metadata")).get("annotations")).get(INTERFACES)
-    names = [str(mapping(each).get("network")) for each in sequence(json.loads(str(text)) if text else [])]
-    return [name for name in names if name != "default"]
-
-
 @check("networks", "the networks of the machines are ready", "networks", "gkenetworkparamsets")
 def networks(evidence: Evidence) -> Iterator[Result]:
     """Judge GKE's Network objects that the annotation of the pods names, and what they refer to."""
     made = {name_of(each) for each in evidence.expected.of_kind("Network")}
-    for name in sorted({name for _, pod in evidence.expected.roles() for name in named(pod)}):
+    for name in sorted({name for _, pod in evidence.expected.roles() for name in references.networks(pod)}):
         by_hand = f"kubectl describe network.networking.gke.io {name}"
         value = "network.rdma" if name.rpartition("rdma-")[1] else "network.gvnic"
         found = evidence.find("networks", name)
@@ -67,12 +59,14 @@ def _not_ready(network: dict[str, Any], evidence: Evidence) -> str:
 def device_classes(evidence: Evidence) -> Iterator[Result]:
     """Judge the DeviceClasses that the rendered ResourceClaimTemplates name, and whether nodes publish devices."""
     published = {str(mapping(each.get("spec")).get("driver")) for each in evidence.of("resourceslices")}
-    for name in sorted(_classes(evidence)):
+    for need in evidence.expected.needs("DeviceClass"):
+        name = need.name
         found = evidence.find("deviceclasses", name)
         missing = _drivers(found or {}) - published
         if found is None:
-            fix = "install the driver that brings it, or choose another network.mode"
-            yield failed(f"there is no DeviceClass {name}", "network.mode", fix, "kubectl get deviceclass")
+            yield failed(
+                f"there is no DeviceClass {name}", "network.mode", commands.hint(need), "kubectl get deviceclass"
+            )
         elif missing:
             text = f"no node publishes devices of the driver {', '.join(sorted(missing))} of DeviceClass {name}"
             fix = "let the driver run on the GPU nodes (on GKE: managed networks), or choose another network.mode"
@@ -81,15 +75,6 @@ def device_classes(evidence: Evidence) -> Iterator[Result]:
             driver = "nodes publish devices of its driver" if _drivers(found) else "its expression names no driver"
             text = f"DeviceClass {name} is there, and {driver} (its other conditions were not judged)"
             yield passed(text, "network.mode", "kubectl get deviceclass")
-
-
-def _classes(evidence: Evidence) -> set[str]:
-    found = set()
-    for template in evidence.expected.of_kind("ResourceClaimTemplate"):
-        devices = mapping(mapping(mapping(template.get("spec")).get("spec")).get("devices"))
-        for request in map(mapping, sequence(devices.get("requests"))):
-            found.add(str(mapping(request.get("exactly")).get("deviceClassName") or request.get("deviceClassName")))
-    return found
 
 
 def _drivers(device_class: dict[str, Any]) -> set[str]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Container, Iterator
 from typing import Any, Final
 
-from postrender.live.doctor import network
 from postrender.live.doctor.check import Result, check, failed, passed, skipped
 from postrender.live.evidence import Evidence
 from postrender.live.objects import name_of
 from postrender.live.status import scheduling
 from postrender.live.status.scheduling import Node
+from postrender.manifests.needs import references
 from postrender.manifests.pods import GPU, Pod
 
 _SHOW: Final = "kubectl describe nodes"
@@ -49,7 +49,7 @@ def nodes(evidence: Evidence) -> Iterator[Result]:
         else:
             text = f"{fitting}, wanted: {pod.count}. A pod needs {scheduling.needs(spec)}"
             reasons, places = [each for each, _ in obstacles], evidence.expected.places
-            fix, behind = (_POOL, value) if fit or not obstacles else _nearest(role, reasons, places)
+            fix, behind = (_POOL, value) if fit or not obstacles else _nearest(role, pod, reasons, places)
             why = scheduling.counted(obstacles, len(empty))
             yield failed(f"{text}. {why}" if why else text, behind, fix, _SHOW)
 
@@ -57,12 +57,12 @@ def nodes(evidence: Evidence) -> Iterator[Result]:
 def _with_networks(pod: Pod, evidence: Evidence) -> dict[str, Any]:
     """Return the spec of a pod with what GKE adds for its networks; a node offers those that are there already."""
     there = {name_of(each) for each in evidence.of("networks")}
-    added = {f"networking.gke.io.networks/{name}": "1" for name in network.named(pod) if name in there}
+    added = {f"networking.gke.io.networks/{name}": "1" for name in references.networks(pod) if name in there}
     containers = [*pod.containers(), {"resources": {"limits": added}}] if added else pod.containers()
     return {**pod.spec, "containers": containers}
 
 
-def _nearest(role: str, reasons: list[str], places: Container[str]) -> tuple[str, str]:
+def _nearest(role: str, pod: Pod, reasons: list[str], places: Container[str]) -> tuple[str, str]:
     """Return the fix and the value behind the reasons for which no node takes a pod."""
     section = "ray.head" if role == "head" else "ray.workers"
     stage, reason = max(
@@ -76,13 +76,18 @@ def _nearest(role: str, reasons: list[str], places: Container[str]) -> tuple[str
         return fix, f"{section}.{value}" if value else ""
     resource = reason.rpartition(" ")[2]
     plugin = f"accelerator.resources.{resource}"
-    return fix, plugin if plugin in places else value_for_resource(role, resource)
+    return fix, plugin if plugin in places else value_for_resource(sizes_of(role, pod), resource)
 
 
-def value_for_resource(role: str, resource: str) -> str:
-    """Return the value by which a pod asks for a resource."""
+def sizes_of(role: str, pod: Pod) -> str:
+    """Return the section of the values with the sizes of a pod: a head with GPUs takes a node as a worker does."""
+    return "ray.head" if role == "head" and not pod.gpu_container()[1] else "accelerator.worker"
+
+
+def value_for_resource(sizes: str, resource: str) -> str:
+    """Return the value by which a pod asks for a resource; `sizes` is the section with its sizes."""
     if resource in _SIZES:
-        return f"{'ray.head' if role == 'head' else 'accelerator.worker'}.{_SIZES[resource]}"
+        return f"{sizes}.{_SIZES[resource]}"
     return "accelerator.gpusPerNode" if resource == GPU else "network.mode"
 
 

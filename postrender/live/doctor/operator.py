@@ -10,17 +10,9 @@ from postrender.live import definitions
 from postrender.live.doctor.check import Result, check, failed, passed, skipped
 from postrender.live.evidence import Evidence
 from postrender.live.objects import labels_of, name_of
+from postrender.manifests.needs.commands import BRINGS
 from postrender.manifests.pods import mapping, sequence
 
-# What brings the kinds of a group.
-_BRINGS: Final = {
-    "ray.io": "install the KubeRay operator with its CRDs",
-    "networking.gke.io": "create the GKE cluster with --enable-multi-networking; on another platform set network.mode",
-    "resource.k8s.io": "use Kubernetes 1.34 or newer, or another network.mode",
-    "resource.nvidia.com": "install NVIDIA's DRA driver",
-    "monitoring.coreos.com": "install the Prometheus operator, or set ray.metrics.scrape to none",
-    "monitoring.googleapis.com": "enable GKE's managed Prometheus, or set ray.metrics.scrape to none",
-}
 # The value by which a chart renders a kind of a group.
 _VALUES: Final = {
     "networking.gke.io": "network.mode",
@@ -31,7 +23,7 @@ _VALUES: Final = {
 }
 _OPERATOR: Final = "kubectl get deployments -A -l app.kubernetes.io/name=kuberay-operator"
 _NAME: Final = "app.kubernetes.io/name"
-_VERSION: Final = re.compile(r"v?(\d+)\.(\d+)\.\d+")
+_VERSION: Final = re.compile(r"(?<!\d)v?(\d+)\.(\d+)\.\d+")
 _WATCH: Final = re.compile(r"--?watch-namespace[= ](\S*)")
 _FIELDS: Final = {"upgradeStrategy": "ray.upgrade", "authOptions": "ray.tokenAuth"}
 _UPDATE: Final = "apply the CRDs of the operator's version with kubectl apply --server-side: Helm never updates them"
@@ -64,7 +56,7 @@ def kinds(evidence: Evidence) -> Iterator[Result]:
             yield failed(
                 f"{text} is not served",
                 _VALUES.get(version.partition("/")[0], ""),
-                _BRINGS.get(version.partition("/")[0], "install what brings it, or use a newer Kubernetes"),
+                BRINGS.get(version.partition("/")[0], "install what brings it, or use a newer Kubernetes"),
                 "kubectl api-versions",
             )
 
@@ -76,8 +68,10 @@ def operator(evidence: Evidence) -> Iterator[Result]:
     if not found:
         yield failed(
             "no Deployment has the label app.kubernetes.io/name=kuberay-operator",
-            fix="install KubeRay's chart kuberay-operator; GKE's Ray add-on runs it where kubectl does not see it",
-            command=_OPERATOR,
+            "",
+            "install KubeRay's chart kuberay-operator; GKE's Ray add-on runs it where kubectl does not see it, and "
+            "needs ray.networkPolicy.clients: everyone",
+            _OPERATOR,
         )
         return
     places = [f"{mapping(each.get('metadata')).get('namespace')}/{name_of(each)}" for each in found]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
+from postrender.live.doctor import references
 from postrender.live.doctor.check import Result, check, failed, passed
 from postrender.live.evidence import Evidence
 from postrender.live.objects import conditions, labels_of, name_of
@@ -13,8 +14,6 @@ from postrender.live.status.scheduling import Amounts
 from postrender.manifests.pods import mapping, sequence
 from postrender.values.quantity import quantity
 
-_QUEUE: Final = "kueue.x-k8s.io/queue-name"
-_PRIORITY: Final = "kueue.x-k8s.io/priority-class"
 _TOPOLOGY: Final = ("kueue.x-k8s.io/podset-required-topology", "kueue.x-k8s.io/podset-preferred-topology")
 _VALUE: Final = "ray.kueue.queue"
 
@@ -28,7 +27,7 @@ Group = dict[str, Any]
 )
 def queue(evidence: Evidence) -> Iterator[Result]:
     """Judge the LocalQueue that the rendered objects name, and its ClusterQueue."""
-    for name in _names(evidence, _QUEUE):
+    for name in _names(evidence):
         by_hand = f"kubectl describe localqueue {name} -n {evidence.expected.namespace}"
         local = evidence.find("localqueues", name)
         if local is None:
@@ -46,9 +45,8 @@ def queue(evidence: Evidence) -> Iterator[Result]:
             yield passed(f"LocalQueue {name} leads to ClusterQueue {above}", _VALUE, by_hand)
 
 
-def _names(evidence: Evidence, label: str) -> list[str]:
-    ray = [*evidence.expected.of_kind("RayCluster"), *evidence.expected.of_kind("RayJob")]
-    return sorted({str(labels_of(each)[label]) for each in ray if label in labels_of(each)})
+def _names(evidence: Evidence) -> list[str]:
+    return [each.name for each in evidence.expected.needs("LocalQueue")]
 
 
 def _above(local: dict[str, Any]) -> str:
@@ -129,7 +127,7 @@ def _nominal(groups: list[Group]) -> Amounts:
 )
 def flavors(evidence: Evidence) -> Iterator[Result]:
     """Judge the flavors of the queue of the values, and the level of the topology that the values ask for."""
-    for queue_name in _names(evidence, _QUEUE):
+    for queue_name in _names(evidence):
         local = evidence.find("localqueues", queue_name)
         cluster = evidence.find("clusterqueues", _above(local)) if local else None
         groups = map(mapping, sequence(mapping((cluster or {}).get("spec")).get("resourceGroups")))
@@ -189,9 +187,5 @@ def _unknown_level(level: str, known: set[str]) -> tuple[str, str]:
 @check("queue-priority", "Kueue's priority class is there", "workloadpriorityclasses")
 def queue_priority(evidence: Evidence) -> Iterator[Result]:
     """Judge the WorkloadPriorityClass that the values name."""
-    for name in _names(evidence, _PRIORITY):
-        value, by_hand = "ray.kueue.priorityClass", "kubectl get workloadpriorityclass"
-        if evidence.find("workloadpriorityclasses", name):
-            yield passed(f"WorkloadPriorityClass {name} is there", value, by_hand)
-        else:
-            yield failed(f"there is no WorkloadPriorityClass {name}", value, "create it, or name another one", by_hand)
+    needs = evidence.expected.needs("WorkloadPriorityClass")
+    yield from references.there(evidence, needs, "WorkloadPriorityClass", "ray.kueue.priorityClass")

@@ -1,93 +1,90 @@
-"""What the pods name: Secrets and ConfigMaps with their keys, service accounts, priority classes."""
+"""What the objects name and no chart makes: Secrets and ConfigMaps with their keys, service accounts, classes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Final
+import dataclasses
+from collections.abc import Iterable, Iterator
+from typing import Final
 
 from postrender.live.doctor.check import Result, check, failed, passed, skipped
 from postrender.live.evidence import Evidence
+from postrender.live.expected import Expected
 from postrender.live.objects import name_of
-from postrender.manifests.pods import mapping, sequence
+from postrender.manifests.apiserver import plural
+from postrender.manifests.needs import commands, references
+from postrender.manifests.needs.needed import Need, Source
+from postrender.manifests.needs.references import PULL_KEY
+from postrender.manifests.pods import sequence
 
 # The values behind variables that the charts set; every other one stands under ray.env.
 _VARIABLES: Final = {"HF_TOKEN": "huggingface", "WANDB_API_KEY": "tracking.wandb"}
-_PULL_KEY: Final = ".dockerconfigjson"
-
-# Names and keys (empty for the whole object) with the value behind each.
-Named = dict[tuple[str, str], str]
-
-
-def _specs(evidence: Evidence) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the spec of each pod with the section of its values."""
-    for role, pod in evidence.expected.roles():
-        yield "ray.head" if role == "head" else "ray.workers", pod.spec
+# The volumes of accelerator.files.
+_FILE: Final = "file-"
+# What a pod's spec names by a key of its own, which the values have under podSpec.
+_OF_SPEC: Final = ("imagePullSecrets", "priorityClassName", "runtimeClassName", "resourceClaims")
 
 
-def _named(evidence: Evidence, kind: str) -> Named:
-    """Return the Secrets or the ConfigMaps (`kind`: secret, configMap) without which a pod does not start."""
-    found: Named = {}
-    for section, spec in _specs(evidence):
-        for container in map(mapping, (*sequence(spec.get("containers")), *sequence(spec.get("initContainers")))):
-            for each in map(mapping, sequence(container.get("env"))):
-                value = _of_variable(str(each.get("name")), section, evidence)
-                _add(found, mapping(each.get("valueFrom")).get(f"{kind}KeyRef"), value)
-            for each in map(mapping, sequence(container.get("envFrom"))):
-                _add(found, each.get(f"{kind}Ref"), section)
-        for volume in map(mapping, sequence(spec.get("volumes"))):
-            value = f"{section}.volumes.{volume.get('name')}"
-            sources = [mapping(each) for each in sequence(mapping(volume.get("projected")).get("sources"))]
-            for source in (volume, *sources):
-                _add(found, source.get(kind), value)
-    return found
+def value_of(need: Need, expected: Expected) -> str:
+    """Return the value behind a need: the one of the Ray pods, if they have it too."""
+    found = [_value(each, expected) for each in need.sources]
+    return next((each for each in found if each), "")
 
 
-def _of_variable(name: str, section: str, evidence: Evidence) -> str:
+def _value(source: Source, expected: Expected) -> str:
+    reference, path = source.reference, source.reference.path
+    section = "ray.head" if "headGroupSpec" in path else "ray.workers" if "workerGroupSpecs" in path else ""
+    if reference.kind == "ServiceAccount":
+        return "stack.names.serviceAccount"
+    if not section:
+        return ""
+    if of_spec := [str(each) for each in path if each in _OF_SPEC]:
+        return f"{section}.podSpec.{of_spec[0]}"
+    if "volumes" in path:
+        if reference.taken_by.startswith(_FILE):
+            return f"accelerator.files.{reference.taken_by.removeprefix(_FILE)}.configMap"
+        return f"{section}.volumes.{reference.taken_by}"
+    return _of_variable(reference.taken_by, section, expected) if "env" in path else section
+
+
+def _of_variable(name: str, section: str, expected: Expected) -> str:
     own = f"{section}.env.{name}.secret"
     usual = f"{_VARIABLES[name]}.secret" if name in _VARIABLES else f"ray.env.{name}.secret"
-    return own if own in evidence.expected.places else usual
-
-
-def _add(found: Named, reference: object, value: str) -> None:
-    about = reference if isinstance(reference, dict) else {}
-    name = about.get("name") or about.get("secretName")
-    if not name or about.get("optional"):
-        return
-    keys = [about.get("key"), *(mapping(each).get("key") for each in sequence(about.get("items")))]
-    for key in [str(each) for each in keys if each] or [""]:
-        found.setdefault((str(name), key), value)
+    return own if own in expected.places else usual
 
 
 @check("secrets", "the Secrets that the pods read have their keys", "secrets")
 def secrets(evidence: Evidence) -> Iterator[Result]:
     """Judge names and keys only: the values are never read."""
-    for (name, key), value in sorted(_named(evidence, "secret").items()):
-        yield _has_key("Secret", "secrets", name, key, value, evidence)
+    for need in evidence.expected.needs("Secret"):
+        if PULL_KEY not in need.keys:
+            yield from _keys(need, "secrets", evidence)
 
 
 @check("config-maps", "the ConfigMaps that the pods read have their keys", "configmaps")
 def config_maps(evidence: Evidence) -> Iterator[Result]:
     """Judge what no chart makes."""
-    made = {name_of(each) for each in evidence.expected.of_kind("ConfigMap")}
-    for (name, key), value in sorted(_named(evidence, "configMap").items()):
-        if name not in made:
-            yield _has_key("ConfigMap", "configmaps", name, key, value, evidence)
+    for need in evidence.expected.needs("ConfigMap"):
+        yield from _keys(need, "configmaps", evidence)
 
 
-def _has_key(kind: str, plural: str, name: str, key: str, value: str, evidence: Evidence) -> Result:
+def _keys(need: Need, kind: str, evidence: Evidence) -> Iterator[Result]:
+    for key in need.keys or ("",):
+        sources = tuple(each for each in need.sources if key in (each.reference.keys or ("",)))
+        value = value_of(dataclasses.replace(need, sources=sources), evidence.expected)
+        yield _has_key(need, key, value, evidence.find(kind, need.name))
+
+
+def _has_key(need: Need, key: str, value: str, found: dict[str, object] | None) -> Result:
     """Judge one object and one of its keys.
 
     The API server notes in the metadata which keys an object was given; an old one may have no such note.
     """
-    namespace = evidence.expected.namespace
-    by_hand = f"kubectl describe {kind.lower()} {name} -n {namespace}"
+    kind, name = need.kind, need.name
+    by_hand = f"kubectl describe {kind.lower()} {name} -n {need.namespace}"
     wanted = f" with the key {key}" if key else ""
-    found = evidence.find(plural, name)
     keys = (found or {}).get("keys")
     if found is None:
-        create = "secret generic" if kind == "Secret" else "configmap"
-        fix = f"kubectl create {create} {name} -n {namespace} --from-file={key or 'KEY'}=FILE"
-        return failed(f"there is no {kind} {name}{wanted}", _leaf(value, "name"), fix, by_hand)
+        return failed(f"there is no {kind} {name}{wanted}", _leaf(value, "name"), commands.command(need), by_hand)
     if key and keys is None:
         return skipped(f"{kind} {name} is there; which keys it has is not noted", command=by_hand)
     if key and key not in sequence(keys):
@@ -105,48 +102,62 @@ def _leaf(value: str, name: str) -> str:
 
 @check("accounts", "the service accounts and image pull secrets are there", "serviceaccounts", "secrets")
 def accounts(evidence: Evidence) -> Iterator[Result]:
-    """Judge what the pods name and no chart makes."""
-    made = {name_of(each) for each in evidence.expected.of_kind("ServiceAccount")}
-    there = made | {name_of(each) for each in evidence.of("serviceaccounts")}
-    namespace = evidence.expected.namespace
-    for name in sorted({str(spec.get("serviceAccountName") or "default") for _, spec in _specs(evidence)}):
-        text, by_hand = f"service account {name}", f"kubectl get serviceaccount {name} -n {namespace}"
-        if name in there:
+    """Judge what the pods name, with what a chart makes."""
+    expected = evidence.expected
+    needed = {each.name: each for each in expected.needs("ServiceAccount")}
+    named = {each.name for _, each in references.of_objects(expected.all()) if each.kind == "ServiceAccount"}
+    there = {name_of(each) for each in evidence.of("serviceaccounts")}
+    for name in sorted(named):
+        text, by_hand = f"service account {name}", f"kubectl get serviceaccount {name} -n {expected.namespace}"
+        if name in there or name not in needed:
             yield passed(f"{text} is there, or made by a chart", command=by_hand)
         else:
-            fix = f"kubectl create serviceaccount {name} -n {namespace}, or leave the name out"
+            fix = f"{commands.command(needed[name])}, or leave the name out"
             yield failed(f"there is no {text}", "stack.names.serviceAccount", fix, by_hand)
-    yield from _pull_secrets(evidence)
+    for need in expected.needs("Secret"):
+        if PULL_KEY in need.keys:
+            yield _pull_secret(need, evidence)
 
 
-def _pull_secrets(evidence: Evidence) -> Iterator[Result]:
-    namespace = evidence.expected.namespace
-    named = {
-        str(mapping(each).get("name")): f"{section}.podSpec.imagePullSecrets"
-        for section, spec in _specs(evidence)
-        for each in sequence(spec.get("imagePullSecrets"))
-    }
-    for name, value in sorted(named.items()):
-        by_hand = f"kubectl describe secret {name} -n {namespace}"
-        found = evidence.find("secrets", name)
-        keys = (found or {}).get("keys")
-        fix = f"kubectl create secret docker-registry {name} -n {namespace} --docker-server=…"
-        if found is None:
-            yield failed(f"there is no image pull secret {name}", value, fix, by_hand)
-        elif keys is not None and _PULL_KEY not in keys:
-            yield failed(f"Secret {name} has no key {_PULL_KEY}: it pulls no image", value, fix, by_hand)
-        else:
-            yield passed(f"image pull secret {name} is there", value, by_hand)
+def _pull_secret(need: Need, evidence: Evidence) -> Result:
+    name, value, fix = need.name, value_of(need, evidence.expected), commands.command(need)
+    by_hand = f"kubectl describe secret {name} -n {need.namespace}"
+    found = evidence.find("secrets", name)
+    keys = (found or {}).get("keys")
+    if found is None:
+        return failed(f"there is no image pull secret {name}", value, fix, by_hand)
+    if keys is not None and PULL_KEY not in keys:
+        return failed(f"Secret {name} has no key {PULL_KEY}: it pulls no image", value, fix, by_hand)
+    return passed(f"image pull secret {name} is there", value, by_hand)
 
 
 @check("priority", "the priority class is there", "priorityclasses")
 def priority(evidence: Evidence) -> Iterator[Result]:
     """Judge the priority classes that the pods name."""
-    named = {str(spec["priorityClassName"]): each for each, spec in _specs(evidence) if spec.get("priorityClassName")}
-    for name, section in sorted(named.items()):
-        value, by_hand = f"{section}.podSpec.priorityClassName", "kubectl get priorityclass"
-        fix = f"use one that `{by_hand}` lists, or create it"
-        if evidence.find("priorityclasses", name):
-            yield passed(f"priority class {name} is there", value, by_hand)
+    yield from there(evidence, evidence.expected.needs("PriorityClass"), "priority class")
+
+
+@check("runtime-classes", "the runtime class is there", "runtimeclasses")
+def runtime_classes(evidence: Evidence) -> Iterator[Result]:
+    """Judge the runtime classes that the pods name."""
+    yield from there(evidence, evidence.expected.needs("RuntimeClass"), "runtime class")
+
+
+@check("resource-claims", "the resource claims of the pods are there", "resourceclaims", "resourceclaimtemplates")
+def resource_claims(evidence: Evidence) -> Iterator[Result]:
+    """Judge the claims and the templates of claims that the pods name and no chart makes."""
+    for kind in ("ResourceClaim", "ResourceClaimTemplate"):
+        yield from there(evidence, evidence.expected.needs(kind), kind)
+
+
+def there(evidence: Evidence, needs: Iterable[Need], called: str, value: str = "") -> Iterator[Result]:
+    """Judge what the objects name and no chart makes, by its name alone.
+
+    `called` is what messages call the kind, `value` the value behind it if the pods do not tell.
+    """
+    for need in needs:
+        at, by_hand = value_of(need, evidence.expected) or value, commands.command(need)
+        if evidence.find(plural(need.kind), need.name):
+            yield passed(f"{called} {need.name} is there", at, by_hand)
         else:
-            yield failed(f"there is no priority class {name}", value, fix, by_hand)
+            yield failed(f"there is no {called} {need.name}", at, commands.hint(need), by_hand)

@@ -6,16 +6,14 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any, Final
 
+from postrender.live.doctor import references
 from postrender.live.doctor.check import Result, check, failed, passed
 from postrender.live.evidence import Evidence
 from postrender.live.objects import name_of
+from postrender.manifests.needs import commands
 from postrender.manifests.pods import mapping, sequence
 
 _SHARED: Final = ("ReadWriteMany", "ReadOnlyMany")
-_BRINGS: Final = {
-    "gcsfuse.csi.storage.gke.io": "gcloud container clusters update CLUSTER --update-addons=GcsFuseCsiDriver=ENABLED",
-    "lustre.csi.storage.gke.io": "gcloud container clusters update CLUSTER --update-addons=LustreCsiDriver=ENABLED",
-}
 
 
 @check("claims", "the volumes of the pods are bound", "persistentvolumeclaims", "storageclasses")
@@ -38,6 +36,9 @@ def _claims(evidence: Evidence) -> Counter[str]:
         for volume in map(mapping, sequence(pod.spec.get("volumes"))):
             if name := mapping(volume.get("persistentVolumeClaim")).get("claimName"):
                 found[str(name)] += 1 if pod.count is None else pod.count
+    # Those of other pods only.
+    for need in evidence.expected.needs("PersistentVolumeClaim"):
+        found.setdefault(need.name, 1)
     return found
 
 
@@ -101,16 +102,22 @@ def volumes(evidence: Evidence) -> Iterator[Result]:
 @check("drivers", "the drivers that mount the volumes are there", "csidrivers")
 def drivers(evidence: Evidence) -> Iterator[Result]:
     """Judge the CSI drivers of the volumes and storage classes that the storage layer makes."""
-    wanted: dict[str, str] = {}
-    for item in evidence.expected.of_kind("PersistentVolume"):
-        spec = mapping(item.get("spec"))
-        if driver := mapping(spec.get("csi")).get("driver"):
-            wanted.setdefault(str(driver), _value(str(mapping(spec.get("claimRef")).get("name")), evidence))
-    for item in evidence.expected.of_kind("StorageClass"):
-        wanted.setdefault(str(item.get("provisioner")), "storage")
-    for name, value in sorted(wanted.items()):
+    for need in evidence.expected.needs("CSIDriver"):
+        name, item = need.name, need.sources[0].item
+        claim = mapping(mapping(item.get("spec")).get("claimRef")).get("name")
+        value = _value(str(claim), evidence) if claim else references.value_of(need, evidence.expected) or "storage"
         if evidence.find("csidrivers", name):
             yield passed(f"driver {name} is there", value, "kubectl get csidrivers")
         else:
-            fix = _BRINGS.get(name, "install it, or use another kind of volume")
-            yield failed(f"there is no driver {name}", value, fix, "kubectl get csidrivers")
+            yield failed(f"there is no driver {name}", value, commands.hint(need), "kubectl get csidrivers")
+
+
+@check("storage-classes", "the storage classes of the pods' own volumes are there", "storageclasses")
+def storage_classes(evidence: Evidence) -> Iterator[Result]:
+    """Judge the classes of volumes that live as long as their pod; the check of claims has those of claims."""
+    needs = [
+        need
+        for need in evidence.expected.needs("StorageClass")
+        if any(each.item.get("kind") != "PersistentVolumeClaim" for each in need.sources)
+    ]
+    yield from references.there(evidence, needs, "storage class")

@@ -72,7 +72,7 @@ def nodes(evidence: Evidence, pods: Iterable[dict[str, Any]] | None = None) -> l
     used: dict[str, Amounts] = {}
     for pod in evidence.of("allPods") if pods is None else pods:
         spec = mapping(pod.get("spec"))
-        if node := spec.get("nodeName"):
+        if isinstance(node := spec.get("nodeName"), str) and node:
             on_node = used.setdefault(node, {})
             for name, amount in requests(spec).items():
                 on_node[name] = on_node.get(name, 0.0) + amount

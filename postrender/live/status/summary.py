@@ -7,9 +7,11 @@ from typing import Any, Final
 
 from postrender.live import by_hand, submission
 from postrender.live.evidence import Evidence
-from postrender.live.objects import is_ready, labels_of, name_of, plural
+from postrender.live.objects import is_ready, labels_of, name_of
 from postrender.live.status import waiting
+from postrender.live.status.leftovers import Leftover, leftovers
 from postrender.live.status.waiting import Wait
+from postrender.manifests.apiserver import plural
 from postrender.manifests.pods import mapping
 
 _RUNNING: Final = "RUNNING"
@@ -53,15 +55,17 @@ class Status:
     reason: str
     record: dict[str, Any]
     waits: tuple[Wait, ...]
+    leftovers: tuple[Leftover, ...]
     unread: dict[str, str]
     commands: dict[str, str]
 
     @property
     def is_healthy(self) -> bool:
-        """Return whether all is there and ready, nothing waits, and the run has not failed."""
+        """Return whether all is there and ready, nothing waits or is left over, and the run has not failed."""
         complete = all(role.ready == role.wanted for role in self.roles if role.wanted is not None)
         installed = all(state == "unknown" or " deployed," in state for state in self.releases.values())
-        return complete and installed and self.job != _NOT_THERE and not self.waits and not self.reason
+        bad = self.waits or self.leftovers or self.reason
+        return complete and installed and self.job != _NOT_THERE and not bad
 
     def as_json(self) -> dict[str, Any]:
         """Return the status for programs."""
@@ -91,6 +95,7 @@ def sum_up(evidence: Evidence) -> Status:
         _reason(state) or _said_by_ray(evidence),
         evidence.record,
         tuple(waiting.waits(evidence)),
+        tuple(leftovers(evidence)),
         evidence.unread,
         by_hand.commands(expected),
     )

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from postrender.live import times
 from postrender.live.status.summary import Role, Status
+from postrender.types import Json
 
 _INDENT: Final = "  "
 
@@ -34,6 +35,9 @@ def lines(status: Status, *, show_commands: bool = False) -> Iterator[str]:
         yield "waits for:"
         yield from (f"{_INDENT}{wait}" for wait in status.waits)
         yield from _by_hand(commands, "waits")
+    if status.leftovers:
+        yield "left over:"
+        yield from (f"{_INDENT}{each}" for each in status.leftovers)
     if status.unread:
         yield "not read:"
         yield from _table(list(status.unread.items()))
@@ -65,7 +69,7 @@ def _record(record: dict[str, Any]) -> Iterator[str]:
     if record.get("step") is not None:
         parts.append(f"step {record['step']}")
     if isinstance(record.get("reward"), int | float):
-        parts.append(f"reward {record['reward']:.4g}")
+        parts.append(f"reward {_number(record['reward'], '.4g')}")
     if record.get("phase"):
         parts.append(f"phase {record['phase']}")
     yield ", ".join(parts)
@@ -76,12 +80,22 @@ def _record(record: dict[str, Any]) -> Iterator[str]:
         yield f"last checkpoint: step {saved.get('step')}, {_ago(str(saved.get('time', '')))}"
     hours = record.get("gpuHours")
     if isinstance(hours, dict):
-        spent, lost, unsaved = (hours.get(key, 0) for key in ("spent", "lost", "unsaved"))
-        yield f"GPU-hours {spent:g}, lost {lost:g}, not saved yet {unsaved:g}"
-    for each in (record.get("findings") or [])[-3:]:
-        yield f"{each.get('time')} {each.get('sign')}: {each.get('text')}"
+        spent, lost, unsaved = (_number(hours.get(key, 0)) for key in ("spent", "lost", "unsaved"))
+        yield f"GPU-hours {spent}, lost {lost}, not saved yet {unsaved}"
+    findings = record.get("findings")
+    for each in findings[-3:] if isinstance(findings, list) else ():
+        if isinstance(each, dict):
+            yield f"{each.get('time')} {each.get('sign')}: {each.get('text')}"
     if record.get("reason"):
         yield f"ended: {record['reason']}"
+
+
+def _number(value: Json, form: str = "g") -> str:
+    """Return a number as text; programs in pods write the record, so it may be anything."""
+    try:
+        return f"{float(value):{form}}" if isinstance(value, int | float) else str(value)
+    except OverflowError:
+        return "infinite"
 
 
 def _ago(stamp: str) -> str:

@@ -53,6 +53,11 @@ class Sign:
         """Return the compiled pattern; the key itself where there is none."""
         return re.compile(self.pattern or re.escape(self.key), re.IGNORECASE)
 
+    @cached_property
+    def exception(self) -> re.Pattern[str] | None:
+        """Return the compiled pattern of `unless`, None where there is none."""
+        return re.compile(self.unless, re.IGNORECASE) if self.unless else None
+
     @property
     def weight(self) -> float:
         """Return how much the sign asks of a line: longer words, and a place in the program."""
@@ -61,9 +66,13 @@ class Sign:
 
     def matches(self, line: Line, lower: str) -> bool:
         """Return whether a line shows it; `lower` is its text in lower case."""
-        if self.key not in lower or (self.kinds and line.kind not in self.kinds):
+        at = lower.find(self.key)
+        if at < 0 or (self.kinds and line.kind not in self.kinds):
             return False
-        if not self.regex.search(line.text) or (self.unless and re.search(self.unless, line.text, re.IGNORECASE)):
+        # The patterns would need long for a long line: the words of a message stand near each other.
+        if not self.regex.search(line.text, at - _NEAR, at + _NEAR):
+            return False
+        if self.exception and self.exception.search(line.text, at - _NEAR, at + _NEAR):
             return False
         return not self.frames or any(
             re.search(self.frames, f"{each.file} {each.function}", re.IGNORECASE) for each in line.frames
@@ -73,6 +82,8 @@ class Sign:
 # A pattern, or a place in the program, tells as much as this many letters.
 _PATTERN: Final = 12
 _FRAMES: Final = 10
+# So many characters before and after the words of a sign are looked at.
+_NEAR: Final = 500
 
 
 def says(*keys: str, **more: Any) -> tuple[Sign, ...]:  # noqa: ANN401 (the fields of a sign)

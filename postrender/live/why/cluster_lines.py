@@ -12,7 +12,7 @@ from postrender.live.objects import conditions, is_ready, name_of
 from postrender.live.status import waiting
 from postrender.live.status.waiting import Wait
 from postrender.live.why import log_reader
-from postrender.live.why.line import EVENT, JOB, NODE, OPERATOR, POD, WAIT, Line
+from postrender.live.why.line import EVENT, GPU_HEAD, HEAD, JOB, NODE, OPERATOR, POD, WAIT, Line
 from postrender.manifests.pods import mapping, sequence
 
 _OPERATOR_LOG: Final = "operator"
@@ -74,7 +74,7 @@ def _began(evidence: Evidence) -> str:
 
 def _pods(evidence: Evidence) -> Iterator[Line]:
     for pod in evidence.of("pods"):
-        source, role = f"pod {name_of(pod)}", waiting.role_of(pod)
+        source, role = f"pod {name_of(pod)}", _role(pod)
         status = mapping(pod.get("status"))
         where = f" on node {node}" if (node := mapping(pod.get("spec")).get("nodeName")) else ""
         for key in ("initContainerStatuses", "containerStatuses"):
@@ -87,6 +87,11 @@ def _pods(evidence: Evidence) -> Iterator[Line]:
         if found.get("status") == "True":
             text = f"DisruptionTarget: {found.get('reason')}: {found.get('message', '')}{where}"
             yield Line(text, source, POD, time=str(found.get("lastTransitionTime") or ""), role=role)
+
+
+def _role(pod: dict[str, Any]) -> str:
+    role = waiting.role_of(pod)
+    return GPU_HEAD if role == HEAD and waiting.gpus_of([pod]) else role
 
 
 def _container(each: dict[str, Any], what: str, source: str, role: str, where: str) -> Iterator[Line]:
@@ -113,7 +118,7 @@ def _events(evidence: Evidence, waits: Sequence[Wait]) -> Iterator[Line]:
         if ours and about.get("kind") != "PersistentVolumeClaim" and not _survived(event, name, pods):
             text = f"{event.get('reason')}: {event.get('message')}"
             source = f"event of {about.get('kind')} {name}"
-            role = waiting.role_of(pod) if pod else ""
+            role = _role(pod) if pod else ""
             yield Line(text, source, EVENT, time=times.last_seen(event), role=role, waits=name in pending)
 
 
@@ -176,7 +181,7 @@ def _job(evidence: Evidence) -> Iterator[Line]:
 
 
 def _waits(evidence: Evidence, waits: Sequence[Wait]) -> Iterator[Line]:
-    roles = {name_of(pod): waiting.role_of(pod) for pod in evidence.of("pods")}
+    roles = {name_of(pod): _role(pod) for pod in evidence.of("pods")}
     for wait in waits:
         names = str(Wait(wait.names, "")).rstrip(": ")
         yield Line(wait.why, names, WAIT, role=roles.get(wait.names[0], ""), waits=True)

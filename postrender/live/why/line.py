@@ -15,6 +15,10 @@ NODE: Final = "node"
 JOB: Final = "job"
 OPERATOR: Final = "operator"
 
+# Roles of pods. A head with GPUs takes a whole node, as a worker does: it has the sizes of one.
+HEAD: Final = "head"
+GPU_HEAD: Final = "head with GPUs"
+
 # An error of Python with its name first, which ends a traceback.
 PYTHON_ERROR: Final = re.compile(
     r"^(?-i:(?:[A-Za-z_]\w*\.)*(?:[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Timeout|Failure|"

@@ -29,7 +29,7 @@ _FRAME: Final = re.compile(r'File "([^"]+)", line (\d{1,18}), in (\S+)')
 # What shows that everything before was survived: a step that begins (NeMo RL) or has ended (verl, Megatron, TRL), and a
 # trainer that our launcher starts or that ends well.
 _PROGRESS: Final = re.compile(
-    r"={3,} step \d+/\d+ ={3,}|^step:\d+ - |\biteration\s+\d+/\s*\d+ \||^\{'(?:train_)?loss': |"
+    r"(?<!=)={3,} step \d+/\d+ ={3,}|^step:\d+ - |\biteration\s+\d+/\s*\d+ \||^\{'(?:train_)?loss': |"
     r"^grpo: the trainer (?:runs as process|ended with exit code 0)",
     re.IGNORECASE,
 )

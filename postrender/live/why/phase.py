@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from postrender.live.evidence import Evidence
-from postrender.live.why.line import Line
+from postrender.live.why.line import HEAD, Line
 from postrender.runlog.shared import words
 
 # What the frameworks print when a phase begins: NeMo RL each, verl those between its steps.
@@ -47,7 +47,7 @@ def memory(lines: Sequence[Line], evidence: Evidence | None) -> str:
         return ""
     phase, place = of_run(evidence, lines[0])
     when = f"the run was in the phase {phase} ({place}); " if phase else "the phase of the run is not known; "
-    if any(line.role == "head" for line in lines[:1]):
+    if any(line.role == HEAD for line in lines[:1]):
         return f"{when}grpo plan does not count the memory of the head"
     return when + _planned(evidence.expected.host, phase)
 

@@ -10,7 +10,7 @@ from postrender import masking
 from postrender.live.evidence import Evidence
 from postrender.live.why import registry
 from postrender.live.why.cause import ERROR, ORIGIN, Cause
-from postrender.live.why.line import LOG, OPERATOR, Line
+from postrender.live.why.line import GPU_HEAD, HEAD, LOG, OPERATOR, Line
 from postrender.rules import messages
 from postrender.rules.values.define import whole
 
@@ -43,7 +43,8 @@ class Found:
         keys = [rule.keys[0] for line in self.lines[:1] for rule in messages.rules_of(line.text) if rule.keys]
         if keys:
             return whole(keys[0])
-        on_head = any(line.role == "head" for line in self.lines[:1])
+        heads = (HEAD,) if self.cause.value.startswith("accelerator.") else (HEAD, GPU_HEAD)
+        on_head = any(line.role in heads for line in self.lines[:1])
         return self.cause.on_head if on_head and self.cause.on_head else self.cause.value
 
 

@@ -42,6 +42,15 @@ class Change(NamedTuple):
     improved: Mapping[str, tuple[Load, Load]]
 
 
+class Saving(NamedTuple):
+    """A change after which a run that fits does so on fewer GPUs: its values by key, what it costs, and the GPUs."""
+
+    edits: Mapping[str, Json]
+    costs: str
+    now: int
+    after: int
+
+
 def loads(plan: Plan) -> dict[str, Load]:
     """Return the loads of a plan by name; empty for a plan of a run that is not modelled."""
     if plan.setup is None:
@@ -66,12 +75,31 @@ def useful(run: Effective, offers: Sequence[Offer], is_sound: Callable[[Effectiv
     before = planner.plan(run)
     if worst(before) in ("", FITS):
         return []
-    single = [change for offer in offers if (change := _rung(run, before, offer, is_sound))]
+    single: list[Change] = []
+    for offer in offers:
+        change = _rung(run, before, offer, is_sound)
+        # Two offers may come to the same values.
+        if change and all(change.edits != other.edits for other in single):
+            single.append(change)
     single.sort(key=_rank)
     if fitting := [change for change in single if change.verdict == FITS]:
         return fitting
     together = _together(run, before, offers, is_sound)
     return [together, *single] if together else single
+
+
+def savings(run: Effective, found: Sequence[Offer], is_sound: Callable[[Effective], bool]) -> list[Saving]:
+    """Return the offers that need fewer nodes, each with its first rung that fits; empty for a run that does not."""
+    if worst(planner.plan(run)) != FITS:
+        return []
+    savings = []
+    for offer in found:
+        for edits in offer.rungs:
+            changed = run.changed(edits)
+            if changed.nodes < run.nodes and worst(planner.plan(changed)) == FITS and is_sound(changed):
+                savings.append(Saving(edits, offer.costs, run.nodes * run.gpus, changed.nodes * run.gpus))
+                break
+    return savings
 
 
 def _rank(change: Change) -> tuple[int, bool]:

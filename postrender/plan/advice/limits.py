@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from postrender.plan import planner
@@ -12,7 +13,7 @@ from postrender.values.frameworks import nemo_rl, verl
 from postrender.values.reference_errors import UnknownError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from postrender.types import Json
     from postrender.values.config import Effective
@@ -39,6 +40,11 @@ class Limit(NamedTuple):
     is_whole: bool = True
 
 
+def fitting(found: Sequence[Limit]) -> dict[str, int]:
+    """Return the last values that fit, by key."""
+    return {each.key: each.fits for each in found if each.fits is not None}
+
+
 def limits(run: Effective, is_sound: Sound) -> list[Limit]:
     """Return the limits of a run, each with everything else as it is; empty for a run that is not modelled."""
     if not worst(planner.plan(run)):
@@ -58,7 +64,7 @@ def _has_room(plan: planner.Plan) -> bool:
 
 
 def longest(run: Effective) -> Limit:
-    """Return the longest sequence, of prompt and answer, not above what the model reads."""
+    """Return the longest sequence, of prompt and answer, not above what the model reads; a very short one is none."""
     if run.framework == "verl":
         key, prompt = "data.max_response_length", run.integer("data.max_prompt_length")
         model = verl.model_of(run)
@@ -78,7 +84,12 @@ def longest(run: Effective) -> Limit:
     while low < high:
         middle = (low + high + 1) // 2
         low, high = (middle, high) if fits(middle) else (low, middle - 1)
-    return Limit("longest sequence", key, run.integer(key) + prompt, low * _STEP + prompt if low else None)
+    return Limit(
+        "longest sequence",
+        key,
+        run.integer(key) + prompt,
+        low * _STEP + prompt if low * _STEP >= offers.SHORTEST else None,
+    )
 
 
 def _micro_batch(run: Effective, is_sound: Sound) -> Limit | None:
@@ -89,12 +100,13 @@ def _micro_batch(run: Effective, is_sound: Sound) -> Limit | None:
         key, filled = nemo_rl.MICRO_BATCH, run.on(nemo_rl.DYNAMIC) or run.on(nemo_rl.PACKING)
     if filled or run.at(key) is None:
         return None
-    found = None
-    size = 1
-    while size <= _MOST_SEQUENCES and _fits(run, edits := offers.micro_batch(run, key, size)):
-        found = size if is_sound(run.changed(edits)) else found
-        size *= 2
-    return Limit("largest micro batch", key, run.integer(key), found, is_whole=size <= _MOST_SEQUENCES)
+    most = planner.read(run).trainer.train.most
+    sizes = [size for size in range(1, min(most, _MOST_SEQUENCES) + 1) if most % size == 0]
+    edits = {size: offers.micro_batch(run, key, size) for size in sizes}
+    fitting = list(takewhile(lambda size: _fits(run, edits[size]), sizes))
+    found = next((size for size in reversed(fitting) if is_sound(run.changed(edits[size]))), None)
+    is_whole = fitting != sizes or most <= _MOST_SEQUENCES
+    return Limit("largest micro batch", key, run.integer(key), found, is_whole=is_whole)
 
 
 def _nodes(run: Effective, is_sound: Sound) -> Limit | None:
@@ -102,5 +114,5 @@ def _nodes(run: Effective, is_sound: Sound) -> Limit | None:
     for count in range(1, _MOST_NODES + 1):
         edits = offers.nodes(run, count)
         if _fits(run, edits) and is_sound(run.changed(edits)):
-            return Limit("fewest nodes", "job.nodes", run.nodes, count)
-    return Limit("fewest nodes", "job.nodes", run.nodes, None)
+            return Limit("fewest nodes", offers.NODES, run.nodes, count)
+    return Limit("fewest nodes", offers.NODES, run.nodes, None)

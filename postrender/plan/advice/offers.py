@@ -9,7 +9,7 @@ from postrender.values.merge import value_at
 from postrender.values.reference_errors import UnknownError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from postrender.types import Json
     from postrender.values.config import Effective
@@ -20,13 +20,18 @@ _TALK: Final = "GPUs exchange more"
 _COPY: Final = "is copied to and from the node's memory"
 _SHORTER: Final = "longer sequences are cut"
 _MORE_GPUS: Final = "more GPUs"
+_TURNS: Final = "training and generation take turns, so measure a step"
+_APART: Final = "more GPUs: generation has its own"
 _SHARE: Final = "another share for vLLM"
 # Shares of a GPU that vLLM may get instead.
 _SHARES: Final = (0.85, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3)
-_SHORTEST: Final = 256
+# What NeMo RL's own recipes give vLLM where the policy trains on the same GPUs.
+_COLOCATED_SHARE: Final = 0.6
+SHORTEST: Final = 256
 _MOST_NODES: Final = 64
 # NeMo RL's length of a sequence, and the keys that must not be longer.
 LONGEST: Final = "policy.max_total_sequence_length"
+NODES: Final = "job.nodes"
 _LENGTHS: Final = (
     "policy.generation.max_new_tokens",
     f"{nemo_rl.VLLM}.max_model_len",
@@ -43,13 +48,14 @@ class Offer(NamedTuple):
     changes_training: bool = False
 
 
-def offers(run: Effective) -> list[Offer]:
-    """Return the offers for a run, those first that cost least."""
-    found = [*(_verl(run) if run.framework == "verl" else _nemo_rl(run)), more_nodes(run)]
+def offers(run: Effective, fits: Mapping[str, int] | None = None) -> list[Offer]:
+    """Return the offers for a run, those first that cost least; of a key in `fits` it is the last value that fits."""
+    fits = fits or {}
+    found = [*(_verl(run, fits) if run.framework == "verl" else _nemo_rl(run, fits)), more_nodes(run, fits)]
     return [offer for offer in found if offer.rungs]
 
 
-def _nemo_rl(run: Effective) -> Iterator[Offer]:
+def _nemo_rl(run: Effective, fits: Mapping[str, int]) -> Iterator[Offer]:
     is_megatron = nemo_rl.is_megatron(run)
     engine = nemo_rl.MEGATRON if is_megatron else nemo_rl.DTENSOR
     filled = next((path for path in (nemo_rl.DYNAMIC, nemo_rl.PACKING) if run.on(path)), "").removesuffix(".enabled")
@@ -57,7 +63,7 @@ def _nemo_rl(run: Effective) -> Iterator[Offer]:
         if filled:
             yield Offer(_halves(run, f"{filled}.{tokens}", _number(run, LONGEST)), _MORE_STEPS)
         else:
-            yield Offer([micro_batch(run, size, edits[size]) for edits in _halves(run, size, 1)], _MORE_STEPS)
+            yield Offer(_smaller(run, size, fits, 1, micro_batch), _MORE_STEPS)
     yield _switch(run, f"{engine}.activation_checkpointing", _AGAIN)
     tensor = f"{engine}.tensor_model_parallel_size" if is_megatron else f"{engine}.tensor_parallel_size"
     if _number(run, tensor) > 1:
@@ -72,17 +78,20 @@ def _nemo_rl(run: Effective) -> Iterator[Offer]:
         yield Offer([] if run.on(f"{optimizer}.optimizer_cpu_offload") else [offload], f"the optimizer {_COPY}")
     else:
         yield _switch(run, f"{engine}.cpu_offload", f"everything {_COPY}")
-    yield Offer(_shorter(run, LONGEST), _SHORTER, changes_training=True)
+    yield Offer(_smaller(run, LONGEST, fits, SHORTEST, length), _SHORTER, changes_training=True)
+    yield colocated(run)
+    yield _apart(run)
 
 
-def _verl(run: Effective) -> Iterator[Offer]:
+def _verl(run: Effective, fits: Mapping[str, int]) -> Iterator[Offer]:
     actor, rollout, model = verl.ACTOR, verl.ROLLOUT, verl.MODEL
     answers = "data.max_response_length"
-    longest = _number(run, "data.max_prompt_length") + _number(run, answers)
+    prompt = _number(run, "data.max_prompt_length")
+    longest = prompt + _number(run, answers)
     if run.on(verl.DYNAMIC):
         yield Offer(_halves(run, f"{actor}.ppo_max_token_len_per_gpu", longest), _MORE_STEPS)
     else:
-        yield Offer(_halves(run, verl.MICRO, 1), _MORE_STEPS)
+        yield Offer(_smaller(run, verl.MICRO, fits, 1, micro_batch), _MORE_STEPS)
     if run.on(f"{rollout}.log_prob_use_dynamic_bsz"):
         yield Offer(_halves(run, f"{rollout}.log_prob_max_token_len_per_gpu", longest), _MORE_STEPS)
     else:
@@ -97,13 +106,45 @@ def _verl(run: Effective) -> Iterator[Offer]:
     yield Offer([] if all(map(run.on, offload)) else [offload], f"weights and optimizer: each {_COPY}")
     if run.at(f"{actor}.strategy") == "fsdp2":
         yield _switch(run, f"{actor}.fsdp_config.offload_policy", f"everything {_COPY}")
-    yield Offer(_shorter(run, answers), _SHORTER, changes_training=True)
+    # A limit counts the prompt too.
+    ours = {key: size - prompt if key == answers else size for key, size in fits.items()}
+    yield Offer(_smaller(run, answers, ours, SHORTEST, length), _SHORTER, changes_training=True)
 
 
-def more_nodes(run: Effective) -> Offer:
-    """Return the offer of two and more times the nodes."""
+def more_nodes(run: Effective, fits: Mapping[str, int]) -> Offer:
+    """Return the offer of the fewest nodes that fit, or where no number does, of two and more times the nodes."""
     counts = [run.nodes * times for times in (2, 4, 8, 16) if 0 < run.nodes * times <= _MOST_NODES]
+    if fits.get(NODES, 0) > run.nodes:
+        counts = [fits[NODES]]
     return Offer([nodes(run, count) for count in counts], _MORE_GPUS)
+
+
+def colocated(run: Effective) -> Offer:
+    """Return the offer to generate on the GPUs that train, on the fewest nodes first; nothing where a run does so."""
+    if run.framework == "verl" or run.on(nemo_rl.COLOCATED):
+        return Offer([], _TURNS)
+    less: dict[str, Json] = {}
+    try:
+        if run.number(path := f"{nemo_rl.VLLM}.gpu_memory_utilization") > _COLOCATED_SHARE:
+            less = {path: _COLOCATED_SHARE}
+    except UnknownError:
+        return Offer([], _TURNS)
+    rungs: list[dict[str, Json]] = []
+    for count in range(1, min(run.nodes, _MOST_NODES) + 1):
+        edits = {nemo_rl.COLOCATED: True, **(nodes(run, count) if count < run.nodes else {})}
+        rungs += [edits | less, edits] if less else [edits]
+    return Offer(rungs, _TURNS)
+
+
+def _apart(run: Effective) -> Offer:
+    """Return the offer to generate on nodes of their own, one or as many as train; nothing where a run does so."""
+    if not run.on(nemo_rl.COLOCATED):
+        return Offer([], _APART)
+    rungs = []
+    for count in sorted({1, run.nodes}):
+        resources = {f"{nemo_rl.RESOURCES}.num_nodes": count, f"{nemo_rl.RESOURCES}.gpus_per_node": run.gpus}
+        rungs.append({nemo_rl.COLOCATED: False, **resources, **nodes(run, run.nodes + count)})
+    return Offer(rungs, _APART)
 
 
 def nodes(run: Effective, count: int) -> dict[str, Json]:
@@ -134,8 +175,17 @@ def length(run: Effective, key: str, size: int) -> dict[str, Json]:
     return edits
 
 
-def _shorter(run: Effective, key: str) -> list[dict[str, Json]]:
-    return [length(run, key, edits[key]) for edits in _halves(run, key, _SHORTEST)]
+def _smaller(
+    run: Effective,
+    key: str,
+    fits: Mapping[str, int],
+    least: int,
+    edits: Callable[[Effective, str, int], dict[str, Json]],
+) -> list[dict[str, Json]]:
+    """Return the values for the largest number that fits, or where none is known, for half of it and so on."""
+    if least <= fits.get(key, 0) < _number(run, key):
+        return [edits(run, key, fits[key])]
+    return [edits(run, key, size) for each in _halves(run, key, least) for size in each.values()]
 
 
 def _switch(run: Effective, path: str, costs: str) -> Offer:

@@ -18,6 +18,12 @@ HTML: Final = "html"
 JSON: Final = "json"
 MARKDOWN: Final = "markdown"
 FORMATS: Final = (HTML, JSON, MARKDOWN)
+# With what a report begins, so that only a report is replaced by another one.
+MARKS: Final = {
+    HTML: b'<!doctype html>\n<html lang="en">\n<head>\n<meta name="generator" content="grpo report">\n',
+    JSON: b'{\n  "writtenBy": "grpo report",\n',
+    MARKDOWN: b"<!-- Written by grpo report. -->\n",
+}
 # Of the extra `report`.
 _LIBRARIES: Final = ("altair", "jinja2", "markupsafe", "vl_convert")
 _MARKUP: Final = re.compile(r"([\\`*_{}\[\]<>|#&!])")
@@ -46,7 +52,11 @@ def _page(runs: Sequence[Run]) -> str:
 def tree(runs: Sequence[Run]) -> dict[str, Any]:
     """Return the report as JSON has it; a figure or measure that the log does not have is left out."""
     found = figures.figures(runs)
-    return {"runs": [_run(run, index, found) for index, run in enumerate(runs)], "notes": figures.notes(runs)}
+    return {
+        "writtenBy": "grpo report",
+        "runs": [_run(run, index, found) for index, run in enumerate(runs)],
+        "notes": figures.notes(runs),
+    }
 
 
 def _run(run: Run, index: int, found: Sequence[figures.Figure]) -> dict[str, Any]:
@@ -67,6 +77,7 @@ def _known(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def _markdown(runs: Sequence[Run]) -> Iterator[str]:
+    yield MARKS[MARKDOWN].decode().rstrip()
     yield "# GRPO training: " + " and ".join(_escaped(run.name) for run in runs)
     yield from ["", "## Findings", ""]
     for run in runs:

@@ -11,13 +11,13 @@ from typing import Any
 from postrender import masking
 from postrender.errors import Location
 from postrender.finding import SEVERITIES, Finding
-from postrender.report import text
 from postrender.rules import registry
 from postrender.rules.judge import judge
 from postrender.rules.log.define import Shown
 from postrender.rules.rule import LOG
 from postrender.runlog import events, trajectories
 from postrender.runlog.shared import Judge, Limits, Sign, Step, Validation
+from postrender.terminal import visible
 
 
 @dataclass
@@ -56,7 +56,7 @@ def read_all(words: Sequence[str], limits: Limits | None = None) -> list[Run]:
 
 def shown(written: str) -> str:
     """Return a text that somebody else wrote without secrets and control characters."""
-    return text.visible(masking.text(written))
+    return visible.text(masking.text(written))
 
 
 def _read(word: str, limits: Limits) -> Run:

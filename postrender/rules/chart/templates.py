@@ -21,8 +21,9 @@ _CHANGING: Final = frozenset(
     )
 )
 _UNSORTED: Final = frozenset(("keys", "values"))
-_ACTION: Final = re.compile(r"\{\{(?!-?\s*/\*).*?\}\}", re.DOTALL)
-_TEXT: Final = re.compile(r'"(?:\\.|[^"\\])*"|`[^`]*`')
+# An action without an end is matched to the end of the text, so that none is looked for from each of its braces.
+_ACTION: Final = re.compile(r"\{\{(?!-?\s*/\*).*?(?:\}\}|(?P<open>\Z))", re.DOTALL)
+_TEXT: Final = re.compile(r'"(?:\\.|[^"\\])*+(?:"|(?P<open>\Z))|`[^`]*+(?:`|(?P<raw>\Z))')
 _CALLS: Final = re.compile(rf"(?<![\w.$])(?:{'|'.join(sorted(_CHANGING | _UNSORTED))})(?![\w.])")
 _SORTED: Final = re.compile(r"\bsortAlpha\b")
 _NOW: Final = re.compile(r"(?<![\w.$])now(?![\w.])")
@@ -47,7 +48,7 @@ class Part:
 
     def functions(self) -> Iterator[tuple[int, str]]:
         """Yield calls of functions whose result may change, with their offsets."""
-        for action in _ACTION.finditer(self.text):
+        for action in _actions(self.text):
             code = _without_texts(action[0])
             for call in _CALLS.finditer(code):
                 if call[0] not in _UNSORTED or not _SORTED.search(code):
@@ -55,7 +56,7 @@ class Part:
 
     def names(self) -> Iterator[tuple[int, str, bool]]:
         """Yield includes with their offsets: a define by its name, or a file by its path below templates/."""
-        for action in _ACTION.finditer(self.text):
+        for action in _actions(self.text):
             for name in _NAMES.finditer(action[0]):
                 file = "".join(re.findall('"([^"]*)"', name[2] or "")).lstrip("/")
                 yield action.start() + name.start(), name[1] or file, not name[1]
@@ -139,7 +140,11 @@ class Templates:
 
 def _without_texts(code: str) -> str:
     """Return an action with its string literals blanked, so that offsets stay the same."""
-    return _TEXT.sub(lambda text: " " * len(text[0]), code)
+    return _TEXT.sub(lambda text: text[0] if text.lastgroup else " " * len(text[0]), code)
+
+
+def _actions(text: str) -> Iterator[re.Match[str]]:
+    return (action for action in _ACTION.finditer(text) if not action.lastgroup)
 
 
 def line_of(template: str, rendered: str) -> int:
@@ -157,15 +162,24 @@ def line_of(template: str, rendered: str) -> int:
 
 def _can_be(line: str, wanted: str) -> bool:
     """Return whether a template line can render to a text; too little text outside actions does not count."""
-    parts = _ACTION.split(line)
+    actions = [*_actions(line)]
+    starts, ends = [0, *(action.end() for action in actions)], [*(action.start() for action in actions), len(line)]
+    parts = [line[start:end] for start, end in zip(starts, ends, strict=True)]
     if len(parts) == 1 or sum(map(len, map(str.strip, parts))) < _LITERAL:
         return False
-    return re.fullmatch(".*".join(map(re.escape, parts)), wanted) is not None
+    if not wanted.startswith(parts[0]) or not wanted.endswith(parts[-1]):
+        return False
+    at = 0
+    for part in parts[:-1]:
+        if (start := wanted.find(part, at)) < 0:
+            return False
+        at = start + len(part)
+    return at + len(parts[-1]) <= len(wanted)
 
 
 def asks_the_clock(text: str) -> bool:
     """Return whether a template calls `now`."""
-    return any(_NOW.search(_without_texts(action[0])) for action in _ACTION.finditer(text))
+    return any(_NOW.search(_without_texts(action[0])) for action in _actions(text))
 
 
 def at_another_time(text: str) -> str:
@@ -173,6 +187,8 @@ def at_another_time(text: str) -> str:
 
     def action(match: re.Match[str]) -> str:
         code = match[0]
+        if match.lastgroup:
+            return code
         for call in reversed([*_NOW.finditer(_without_texts(code))]):
             code = code[: call.start()] + _ANOTHER + code[call.end() :]
         return code

@@ -33,11 +33,6 @@ def model_of(run: Effective) -> Model:
     return Model(run.at("policy.model_name"), run.at("policy.hf_config_overrides"))
 
 
-def trains(run: Effective) -> bool:
-    """Say whether the job trains: any other task uses one node."""
-    return run.value("job.task") in (None, "train")
-
-
 def is_vllm(run: Effective) -> bool:
     """Say whether vLLM generates, and not another backend."""
     return bool(run.at(f"{GENERATION}.backend") == "vllm")
@@ -133,7 +128,7 @@ def data_sections(run: Effective) -> list[tuple[str, dict[str, object]]]:
 
 def worlds(run: Effective) -> tuple[int, int]:
     """Return how many GPUs train and how many generate; raise UnknownError if the cluster cannot be split."""
-    if not trains(run) or has_teachers(run):
+    if not run.trains or has_teachers(run):
         raise UnknownError("the nodes of the training")
     reward_nodes, reward_gpus = reward_model_nodes(run)
     nodes, gpus = run.nodes, run.gpus

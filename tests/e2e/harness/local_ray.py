@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import socket
 import time
 import urllib.request
 from collections.abc import Mapping
@@ -20,6 +21,7 @@ HEAD = "http://127.0.0.1:8265/api"
 # How many heads are started, and the seconds after the first answer in which one of its servers may still give up.
 TRIES = 3
 SETTLED = 5.0
+CLIENT_PORT = 10001
 # What a job is at its end.
 ENDED = {"SUCCEEDED", "FAILED", "STOPPED"}
 
@@ -48,7 +50,7 @@ class LocalRay:
     def start(self) -> None:
         """Start a head that answers; raise RuntimeError with the end of its log.
 
-        A head ends with any of its servers, and that for Ray's client gives up on a busy machine.
+        A head ends with any of its servers, and that for Ray's client gives up on a busy machine before it listens.
         """
         for _ in range(TRIES):
             head = self._start_head()
@@ -64,8 +66,9 @@ class LocalRay:
         return self.programs.start("head", [*self.words, *head], **self.environment)
 
     def answers(self) -> bool:
-        """Return whether the head answers."""
+        """Return whether the head answers, and its server for Ray's client listens."""
         with contextlib.suppress(OSError):
+            socket.create_connection(("127.0.0.1", CLIENT_PORT), timeout=5).close()
             return ask("jobs/") is not None
         return False
 

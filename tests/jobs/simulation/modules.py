@@ -7,6 +7,7 @@ import functools
 import importlib
 import io
 import os
+import select
 import shlex
 import signal
 import subprocess
@@ -22,9 +23,10 @@ from typing import Any
 from tests.programs import PROGRAMS, flat_folder
 
 from .clock import Event, Thread, Timer
-from .processes import Process
+from .processes import Pipe, Process
 
-TRAPPED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+# The number of the last pipe's reader, and that of the first pipe's writer: no real descriptor has them.
+READER, FIRST = 1_000_000, 1_000_001
 # The process identifier of what has started a launch.
 PARENT = 1
 # The date at which simulations begin, in seconds since 1970.
@@ -47,7 +49,7 @@ class Beside:
         return getattr(self._module, name)
 
 
-class Pipe:
+class Output:
     """What a child has printed and its parent has not read."""
 
     def __init__(self) -> None:
@@ -66,7 +68,7 @@ class Pipe:
 class Child:
     """subprocess.Popen of a simulated process."""
 
-    def __init__(self, process: Process, pipes: tuple[Pipe | None, Pipe | None]) -> None:
+    def __init__(self, process: Process, pipes: tuple[Output | None, Output | None]) -> None:
         self.process, self.pid = process, process.pid
         self.stdout, self.stderr = pipes
 
@@ -99,6 +101,7 @@ class Programs:
             "time": Beside(time, monotonic=self.now, sleep=process.clock.wait, gmtime=self.date),
             "threading": self.make_threading(),
             "signal": self.make_signal(),
+            "select": Beside(select, select=self.select),
             "subprocess": Beside(subprocess, Popen=self.popen),
             "sys": Beside(sys, argv=arguments, stdin=io.StringIO()),
         }
@@ -125,18 +128,45 @@ class Programs:
             getppid=lambda: process.parent.pid if process.parent else PARENT,
             chdir=os.listdir,
             listdir=self.machine.volume.guard(os.listdir, process),
-            pipe=lambda: (-1, -1),
-            fsync=lambda _: None,
-            close=lambda number: None if number == -1 else os.close(number),
+            pipe=self.make_pipe,
+            close=self.close,
             set_blocking=lambda *_: None,
-            read=lambda pipe, _size: pipe.take(),
+            read=self.read,
+            write=self.write,
             posix_spawn=self.spawn,
             execv=self.replace,
             waitpid=lambda pid, _options: table.wait(pid),
             kill=kill,
-            killpg=lambda group, number: table.kill_group(group, number, process.pid),
+            killpg=lambda group, number: table.kill_group(group or process.group, number, process.pid),
             _exit=process.exit,
         )
+
+    def make_pipe(self) -> tuple[int, int]:
+        """Take the place of os.pipe; the reader's end is for a child."""
+        self.process.pipes.append(Pipe(self.process.clock))
+        return READER, FIRST + len(self.process.pipes) - 1
+
+    def read(self, source: Any, size: int) -> bytes:
+        """Take the place of os.read, for standard input and for the output of a child."""
+        data: bytes = self.process.descriptors[source].read(size) if source == 0 else source.take()
+        return data
+
+    def write(self, number: int, data: bytes) -> int:
+        """Take the place of os.write; files are real."""
+        return self.process.pipes[number - FIRST].write(data) if number >= FIRST else os.write(number, data)
+
+    def select(self, readers: list[int], _writers: Any, _errors: Any, timeout: float) -> tuple[list[int], Any, Any]:
+        """Take the place of select.select with one reader."""
+        return (readers if self.process.descriptors[readers[0]].wait(timeout) else []), [], []
+
+    def close(self, number: int) -> None:
+        """Take the place of os.close."""
+        if number >= FIRST:
+            self.process.pipes[number - FIRST].close()
+        elif number in self.process.descriptors:
+            self.process.descriptors[number].has_reader = False
+        elif number != READER:
+            os.close(number)
 
     def make_threading(self) -> Beside:
         clock, process = self.process.clock, self.process
@@ -211,11 +241,10 @@ class Programs:
     def spawn(self, _path: str, words: list[str], environ: Any, **options: Any) -> int:
         """Take the place of os.posix_spawn."""
         process = self.process.table.add(self.process, environ, options["setpgroup"] or None)
-        if "read line; kill -9 0" in words[-1]:
-            process.handlers = dict.fromkeys(TRAPPED, signal.SIG_IGN)
-            self.process.bound.append(process)
-        else:
-            self.machine.execute(process, words)
+        process.offset = self.process.offset
+        if (os.POSIX_SPAWN_DUP2, READER, 0) in options["file_actions"]:
+            process.descriptors[0] = self.process.pipes[-1]
+        self.machine.execute(process, words)
         return process.pid
 
     def replace(self, _path: str, words: list[str]) -> None:
@@ -227,14 +256,15 @@ class Programs:
         """Take the place of subprocess.Popen."""
         group = None if options.get("start_new_session") else self.process.group
         process = self.process.table.add(self.process, options.get("env") or self.process.environ, group)
-        pipes = [Pipe() if options.get(name) == subprocess.PIPE else None for name in ("stdout", "stderr")]
+        process.offset = self.process.offset
+        pipes = [Output() if options.get(name) == subprocess.PIPE else None for name in ("stdout", "stderr")]
         if options.get("stdout") is not None:
             process.readers.append(functools.partial(take, pipes))
         self.machine.execute(process, [str(word) for word in words], options.get("stdin"))
         return Child(process, (pipes[0], pipes[1]))
 
 
-def take(pipes: list[Pipe | None], data: bytes, is_error: bool) -> None:
+def take(pipes: list[Output | None], data: bytes, is_error: bool) -> None:
     """Keep output for the parent; without a pipe it is lost."""
     if pipe := pipes[is_error]:
         pipe.data += data

@@ -10,10 +10,42 @@ from typing import Any
 
 from greenlet import getcurrent
 
-from .clock import NEVER, Clock, Task
+from .clock import NEVER, Clock, Event, Task
 
 IGNORED = {signal.SIGCHLD, signal.SIGCONT}
 NOT_YET: int | None = None
+
+
+class Pipe:
+    """A pipe between two processes, whose reader waits in virtual time."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.data, self.has_writer, self.has_reader, self.news = b"", True, True, Event(clock)
+
+    def write(self, data: bytes) -> int:
+        if not self.has_reader:
+            raise BrokenPipeError
+        self.data += data
+        self.news.set()
+        return len(data)
+
+    def read(self, size: int) -> bytes:
+        self.wait(None)
+        taken, self.data = self.data[:size], self.data[size:]
+        return taken
+
+    def wait(self, timeout: float | None) -> bool:
+        """Wait until there is something to read, or no writer any more; return whether there is."""
+        while self.has_writer and not self.data:
+            self.news.clear()
+            if not self.news.wait(timeout):
+                return False
+        return True
+
+    def close(self) -> None:
+        """Close the writer's end."""
+        self.has_writer = False
+        self.news.set()
 
 
 class Process:
@@ -30,7 +62,9 @@ class Process:
         self.readers: list[Callable[[bytes, bool], None]] = []
         self.output, self.is_reaped = b"", False
         self.started, self.ended = table.clock.moment, NEVER
-        self.bound: list[Process] = []
+        # The pipes that it has made, and those that it was given, by the number of the descriptor.
+        self.pipes: list[Pipe] = []
+        self.descriptors: dict[int, Pipe] = {}
 
     @property
     def alive(self) -> bool:
@@ -99,7 +133,8 @@ class Table:
         members = [each for each in self.processes.values() if each.group == group and not each.is_reaped]
         if not members:
             raise ProcessLookupError(group)
-        for process in members:
+        # Who sends it to its own group does not come back from its own end.
+        for process in sorted(members, key=is_of):
             self.kill(process.pid, number, sender)
 
     def kill(self, pid: int, number: int, sender: int = 0) -> None:
@@ -127,7 +162,7 @@ class Table:
             process.exit(-number)
 
     def end(self, process: Process, code: int) -> None:
-        """Note the end of a process; what watches it over a pipe ends its group."""
+        """Note the end of a process, and close its pipes."""
         process.code, process.ended = code, self.clock.moment
         for child in self.processes.values():
             # Nobody else waits for them.
@@ -137,6 +172,7 @@ class Table:
         self.dead += self.clock.forget(process)
         if process.parent and process.parent.alive:
             self.kill(process.parent.pid, signal.SIGCHLD)
-        for watcher in process.bound:
-            if watcher.alive:
-                self.kill_group(watcher.group, signal.SIGKILL)
+        for pipe in process.pipes:
+            pipe.close()
+        for pipe in process.descriptors.values():
+            pipe.has_reader = False

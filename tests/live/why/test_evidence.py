@@ -577,11 +577,13 @@ def test_a_run_whose_place_kueue_gave_away_failed_for_that() -> None:
 
 def test_the_value_depends_on_the_pod() -> None:
     values = []
-    for number in (HEAD, WORKER):
+    # A head with GPUs has the size of a worker.
+    for number, gpus in ((HEAD, 0), (HEAD, 8), (WORKER, 8)):
         evidence = bundles.evidence()
+        pod(evidence, number)["spec"]["containers"][0]["resources"]["limits"] = {bundles.GPU: gpus}
         ended(number, 137, "OOMKilled")(evidence)
         values.append(diagnosis.of_evidence(evidence).found[0].value)
-    assert values == ["ray.head.memory", "accelerator.worker.memory"]
+    assert values == ["ray.head.memory", "accelerator.worker.memory", "accelerator.worker.memory"]
 
 
 def test_command_with_a_bundle(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,14 +10,15 @@ from dataclasses import asdict
 import click
 
 from postrender import masking
-from postrender.cli import live, options
+from postrender.cli import live, options, output
 from postrender.cli.command import Command, examples
 from postrender.cli.live import Source
 from postrender.errors import EXIT_CLEAN, EXIT_FINDINGS
 from postrender.live.doctor import access, examination
-from postrender.live.doctor.check import FAILED, NOT_CHECKED, PASSED, Check, Result
+from postrender.live.doctor.check import FAILED, NOT_CHECKED, PASSED, WARNED, Check, Result
 from postrender.live.expected import Expected
 
+_STATES = (FAILED, WARNED, NOT_CHECKED, PASSED)
 # Not asked of the API server.
 _ELSEWHERE = (
     "not checked here: the files that the installer leaves on the nodes (the init container check-node looks at them), "
@@ -43,9 +44,10 @@ def doctor(source: Source, form: str, *, show_commands: bool, hugging_face: bool
 
     It checks your rights, the operator and the kinds that it brings, nodes and what is free on them, networks and
     device classes, Secrets and their keys, volumes and their drivers, quotas, limits, Pod Security and queues. Each
-    result is pass, fail or not checked, with the value behind it. Nothing is changed; values of Secrets are not read.
+    result is pass, warn, fail or not checked, with the value behind it. Nothing is changed; values of Secrets are not
+    read.
 
-    The exit code is 1 if a check has failed, else 0; what was not checked is named and does not fail.
+    The exit code is 1 if a check has failed, else 0; a warning and what was not checked are named and do not fail.
     """
     evidence = source.ask()
     if hugging_face:
@@ -58,26 +60,23 @@ def doctor(source: Source, form: str, *, show_commands: bool, hugging_face: bool
         ]
         sys.stdout.write(json.dumps(masking.clean(rows), indent=2) + "\n")
     else:
-        text = "\n".join(_lines(results, evidence.expected, show_commands=show_commands))
-        sys.stdout.write(masking.text(f"{text}\n"))
+        output.write_lines(_lines(results, evidence.expected, show_commands=show_commands))
     return EXIT_CLEAN if examination.is_healthy(results) else EXIT_FINDINGS
 
 
 def _lines(results: list[tuple[Check, Result]], expected: Expected, *, show_commands: bool) -> Iterator[str]:
-    """Yield the failures, then what was not checked, then what is fine, and a count."""
-    for state in (FAILED, NOT_CHECKED, PASSED):
+    """Yield the failures, then the warnings, what was not checked, what is fine, and a count."""
+    for state in _STATES:
         for check, result in results:
             if result.state != state:
                 continue
             yield f"{state:11}  {check.id}: {result.text}"
-            if state == FAILED and (place := expected.place(result.value)):
+            if state in (FAILED, WARNED) and (place := expected.place(result.value)):
                 yield f"{'':11}  value: {place} {result.value}"
             if result.fix:
                 yield f"{'':11}  fix: {result.fix}"
             if show_commands and result.command:
                 yield f"{'':11}  by hand: {result.command}"
-    counts = [
-        f"{sum(result.state == state for _, result in results)} {state}" for state in (FAILED, NOT_CHECKED, PASSED)
-    ]
-    yield ", ".join(counts)
+    counts = {state: sum(result.state == state for _, result in results) for state in _STATES}
+    yield ", ".join(f"{count} {state}" for state, count in counts.items() if count or state != WARNED)
     yield _ELSEWHERE

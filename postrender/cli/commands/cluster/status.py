@@ -8,8 +8,7 @@ import time
 
 import click
 
-from postrender import masking
-from postrender.cli import live, options
+from postrender.cli import live, options, output
 from postrender.cli.command import Command, examples, wrong
 from postrender.cli.live import Source
 from postrender.errors import EXIT_CLEAN, EXIT_FINDINGS
@@ -48,9 +47,10 @@ def status(source: Source, watch: int | None, form: str, *, show_commands: bool)
         raise wrong("--watch repeats a question, but a bundle does not change", fix="leave out --watch or --from")
     while True:
         found = sum_up(source.ask())
-        lines = status_text.lines(found, show_commands=show_commands)
-        text = json.dumps(found.as_json(), indent=2) if form == "json" else masking.text("\n".join(lines))
-        sys.stdout.write(f"{text}\n")
+        if form == "json":
+            sys.stdout.write(json.dumps(found.as_json(), indent=2) + "\n")
+        else:
+            output.write_lines(status_text.lines(found, show_commands=show_commands))
         sys.stdout.flush()
         if not watch:
             return EXIT_CLEAN if found.is_healthy else EXIT_FINDINGS

@@ -11,8 +11,8 @@ from typing import IO, Final
 
 import click
 
-from postrender import masking
-from postrender.cli import live, options
+from postrender import textfile
+from postrender.cli import live, options, output
 from postrender.cli.command import Command, examples, wrong
 from postrender.cli.live import Source
 from postrender.errors import EXIT_CLEAN, EXIT_FINDINGS, InputError, Location, UnreadableError
@@ -53,14 +53,17 @@ def why(source: Source, log: str | None, form: str) -> int:
     if log is None and not source.is_named:
         raise wrong("nothing is named", fix="name a log, a bundle with --from, or the values files of a stack with -f")
     found = _of_log(log) if log is not None else diagnosis.of_evidence(source.ask())
-    text = json.dumps(found.as_json(), indent=2) if form == "json" else masking.text("\n".join(found.lines()))
-    sys.stdout.write(f"{text}\n")
+    if form == "json":
+        sys.stdout.write(json.dumps(found.as_json(), indent=2) + "\n")
+    else:
+        output.write_lines(found.lines())
     return EXIT_FINDINGS if found.is_healthy is False else EXIT_CLEAN
 
 
 def _of_log(path: str) -> Diagnosis:
     if path == "-":
         return diagnosis.of_log(_pieces(sys.stdin.buffer, _STDIN), _STDIN)
+    textfile.refuse_outside(path)
     if os.path.isdir(path):
         path = _last_output(path)
     try:

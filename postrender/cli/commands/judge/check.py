@@ -12,6 +12,7 @@ from postrender.cli import options
 from postrender.cli.command import Command, examples, wrong
 from postrender.cli.judging import judging, kinds
 from postrender.cli.output import Report, tell
+from postrender.counting import counted
 from postrender.errors import GrpoError
 from postrender.manifests import crds
 from postrender.values.set_arguments import Argument
@@ -92,5 +93,5 @@ def check(
     findings = report.of(found)
     code = report.deliver(findings)
     if not findings:
-        tell(f"clean: {count} manifest{'' if count == 1 else 's'}\n")
+        tell(f"clean: {counted(count, 'manifest')}\n")
     return code

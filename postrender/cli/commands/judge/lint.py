@@ -7,14 +7,15 @@ from collections.abc import Sequence
 
 import click
 
-from postrender import secrets
+from postrender import masking
 from postrender.check import rendered
 from postrender.check.rendered import Target, Verdict
 from postrender.cli import options, rulebook
 from postrender.cli.command import Command, examples, wrong
 from postrender.cli.judging import judging, kinds
-from postrender.cli.output import Report, tell
-from postrender.errors import EXIT_CLEAN, GrpoError
+from postrender.cli.output import Report, complain, tell
+from postrender.counting import counted
+from postrender.errors import EXIT_CLEAN, EngineError, GrpoError
 from postrender.finding import Finding
 from postrender.helm import engines
 from postrender.helm.stack import Stack
@@ -78,7 +79,7 @@ def lint(
     The command checks spelling, types and structure with the schemas of the charts, and looks for secrets and for
     values that Helm misreads. It judges the run that the values describe with the rules of its training framework and
     version. Then it renders the charts, and judges the objects as grpo check does. The last line says what was judged,
-    and what was not.
+    and what was not. If Helm cannot run, the values are judged all the same, and the exit code is 3.
 
     To accept a finding, add its rule to checks.ignore of the values, with the reason.
     """
@@ -89,7 +90,7 @@ def lint(
         raise wrong("--yes needs --fix", fix="grpo lint --fix --yes -f …")
     schemas = kinds(kube_version)
     found: list[Finding] = []
-    verdict = None
+    verdict, no_charts = None, "--no-render" if no_render else "correct the values first"
     try:
         stack = options.stack(files, accelerator, arguments)
         if model_config:
@@ -103,29 +104,36 @@ def lint(
             with engines.choose(helm) as engine:
                 verdict = rendered.judge(stack, engine, schemas, Target(namespace or "default", kube_version), found)
             found = sorted([*found, *verdict.findings], key=Finding.key)
+    except EngineError as error:
+        # Without Helm the values are judged, and the charts are not.
+        report.tell(error, stack.files[0], report.of(found), why="What the charts render has not been judged.")
+        complain(error)
+        code, no_charts = error.exit_code, "Helm could not run"
     except GrpoError as error:
         report.tell(error, [*files, "values"][0], report.of(found))
         raise
-    code = report.deliver(report.of(found))
-    summary = _summary(stack, report.of(found), verdict, no_render=no_render, all_rules=report.of_all_rules)
+    else:
+        code = report.deliver(report.of(found))
+    clean = code == EXIT_CLEAN and not report.of(found)
+    summary = _summary(stack, verdict, no_charts=no_charts, clean=clean, all_rules=report.of_all_rules)
     # It names the model, which may be a secret in the wrong place.
-    tell(secrets.mask(summary))
+    tell(masking.text(summary))
     return code
 
 
-def _summary(
-    stack: Stack, found: Sequence[Finding], verdict: Verdict | None, *, no_render: bool, all_rules: bool
-) -> str:
-    """Return the line that says what was judged and what was not, and one more for a provisional version."""
-    judged = [_counted(len(stack.files), "file")]
+def _summary(stack: Stack, verdict: Verdict | None, *, no_charts: str, clean: bool, all_rules: bool) -> str:
+    """Return the line that says what was judged and what was not, and one more for a provisional version.
+
+    Without a verdict, `no_charts` says why the charts were not judged.
+    """
+    judged = [counted(len(stack.files), "file")]
     missing = [*unjudged.of(stack.values)]
     if verdict:
-        judged += [_counted(len(verdict.rendered), "chart"), _counted(verdict.objects, "object")]
+        judged += [counted(len(verdict.rendered), "chart"), counted(verdict.objects, "object")]
         missing = [*_refusing(verdict.refused), *missing]
     else:
-        reason = "--no-render" if no_render else "correct the values first"
-        missing.insert(0, f"what the charts render ({reason})")
-    word = "judged" if found else "clean"
+        missing.insert(0, f"what the charts render ({no_charts})")
+    word = "clean" if clean else "judged"
     selected = "" if all_rules else " (selected rules only)"
     provisional = catalogue.provisional(str(stack.values.get("job.framework")), str(stack.values.get("job.version")))
     more = f"\n{provisional}" if provisional else ""
@@ -134,7 +142,3 @@ def _summary(
 
 def _refusing(layers: Sequence[str]) -> list[str]:
     return [f"what {', '.join(layers)} would render (the values are refused)"] if layers else []
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"

@@ -8,10 +8,11 @@ from typing import Any
 
 import click
 
-from postrender import secrets
+from postrender import masking, output_file
 from postrender.cli import options
 from postrender.cli.command import Command, examples, wrong
 from postrender.cli.plans import drawing, subject
+from postrender.cli.plans.prices import Prices
 from postrender.cli.plans.subject import Own, Subject
 from postrender.errors import EXIT_CLEAN, EXIT_FINDINGS
 from postrender.finding import Finding
@@ -19,13 +20,11 @@ from postrender.lint import fix as fixing
 from postrender.plan import cost, planner
 from postrender.plan.advice import changes, limits, offers
 from postrender.plan.cost import Cost
-from postrender.plan.phase import DOES_NOT_FIT
 from postrender.report import comparison
 from postrender.report import plan as report
-from postrender.report import text as report_text
 from postrender.report.plan import Answer
-from postrender.values import catalogue
-from postrender.values.frameworks import configuration
+from postrender.values import catalogue, machine_names
+from postrender.values.frameworks import configuration, data
 from postrender.values.set_arguments import Argument
 
 
@@ -35,7 +34,7 @@ from postrender.values.set_arguments import Argument
     epilog=examples(
         "grpo plan --accelerator h200 -f values/recipes/gemma3-27b-gsm8k.yaml -f my-site.yaml",
         "grpo plan -f my-values.yaml --set job.nodes=4 --price 5.5 --format json",
-        "grpo plan -f my-values.yaml --compare b200,h200,gb200",
+        "grpo plan -f my-values.yaml --compare b200,h200 --price b200=5.5,h200=3.8",
         "grpo plan -f my-values.yaml --fix",
         "grpo plan --framework nemo-rl --config grpo.yaml --accelerator h200 --nodes 2 policy.train_micro_batch_size=1",
         "grpo plan --framework verl --gpu-memory 80 actor_rollout_ref.model.path=Qwen/Qwen3-8B …",
@@ -58,8 +57,12 @@ from postrender.values.set_arguments import Argument
 @click.option("--compare", metavar="NAMES", help="Plan for each of these accelerators: b200,h200.")
 @options.output_format(*report.FORMATS)
 @click.option("--explain", is_flag=True, help="List what lies in the memory, with formulas and their sources.")
-@click.option("--price", type=float, metavar="DOLLARS", help="Price of a GPU hour. Default: platform.pricePerGpuHour.")
-@click.option("--svg", type=options.FILE, metavar="FILE", help="Also draw the plan into this file.")
+@click.option(
+    "--price",
+    metavar="DOLLARS",
+    help="Price of a GPU hour, or of each machine: b200=5.5,h200=3.8. Default: platform.pricePerGpuHour.",
+)
+@click.option("--svg", type=options.OUTPUT, metavar="FILE", help="Also draw the plan into this file.")
 @click.option("--fix", is_flag=True, help="Show the best change, ask, and write it to your values files.")
 @click.option("--yes", is_flag=True, help="With --fix: do not ask.")
 @click.option(
@@ -76,7 +79,7 @@ def plan(
     model_config: str | None,
     compare: str | None,
     form: str,
-    price: float | None,
+    price: str | None,
     svg: str | None,
     overrides: Sequence[str],
     *,
@@ -94,11 +97,15 @@ def plan(
 
     The run is that of values files, or with --framework that of any configuration of NeMo RL or verl.
 
-    The exit code is 1 if the run does not fit.
+    The exit code is 1 if the run does not fit, or if the values have errors: the answer names them.
     """
+    if svg is not None:
+        output_file.refuse(svg, mark=drawing.MARK, inputs=options.inputs())
     without_charts = _configuration(files, arguments, overrides, own)
-    if price is not None and not 0 < price < float("inf"):
-        raise wrong(f"--price is {price:g}, expected dollars an hour for one GPU, above 0")
+    machines = [
+        machine_names.profile(name) for name in (compare.split(",") if compare else filter(None, [accelerator]))
+    ]
+    prices = Prices.read(price, machines)
     if yes and not fix:
         raise wrong("--yes needs --fix", fix="grpo plan --fix --yes -f …")
 
@@ -108,25 +115,21 @@ def plan(
         return subject.of_stack(files, arguments, machine, model_config)
 
     if compare:
-        return _compare(compare.split(","), on, price, form)
+        return _compare(machines, on, prices, form)
     planned = on(accelerator)
     _tell_provisional(planned)
-    answer = _answer(planned, price)
+    answer = _answer(planned, accelerator, prices)
     if fix and answer.changes:
         edits = planned.edits(answer.changes[0])
         finding = Finding("the run does not fit", rule="grpo plan", edits=edits)
         if planned.stack and fixing.apply([finding], planned.stack.values, command="grpo plan", yes=yes):
-            answer = _answer(on(accelerator), price)
-    if answer.errors:
-        told = "".join(f"  {what}  [{rule}]\n" for rule, what in answer.errors)
-        head = "the values have errors, so the run may be another one (see grpo rules ID):\n"
-        sys.stderr.write(report_text.visible(secrets.mask(head + told)))
+            answer = _answer(on(accelerator), accelerator, prices)
     # The plan names the model, which may be a secret in the wrong place.
-    text = secrets.mask(report.write(answer, form, explain=explain))
+    text = masking.text(report.write(answer, form, explain=explain))
     drawing.show(text)
-    if svg:
-        drawing.save(text if form == "text" else secrets.mask(report.write(answer, "text", explain=explain)), svg)
-    return EXIT_FINDINGS if answer.verdict == DOES_NOT_FIT else EXIT_CLEAN
+    if svg is not None:
+        drawing.save(text if form == "text" else masking.text(report.write(answer, "text", explain=explain)), svg)
+    return EXIT_FINDINGS if answer.is_bad else EXIT_CLEAN
 
 
 def _configuration(
@@ -154,27 +157,28 @@ def _tell_provisional(*planned: Subject) -> None:
         sys.stderr.write(f"{text}\n" if text else "")
 
 
-def _answer(planned: Subject, price: float | None) -> Answer:
+def _answer(planned: Subject, machine: str | None, prices: Prices) -> Answer:
     run = planned.run
-    found, each = planner.plan(run), price or cost.price(run)
+    found, each = planner.plan(run), prices.price(machine, run)
     money = None
     if each and (setup := found.setup):
         gpus = setup.machine.nodes * setup.machine.gpus
         money = Cost(each, gpus, cost.step_time(run), setup.batch.steps)
+    most = limits.limits(run, planned.is_sound)
     return Answer(
         plan=found,
+        data=data.words(run),
         cost=money,
-        limits=limits.limits(run, planned.is_sound),
-        changes=changes.useful(run, offers.offers(run), planned.is_sound),
+        limits=most,
+        changes=changes.useful(run, offers.offers(run, limits.fitting(most)), planned.is_sound),
+        savings=changes.savings(run, [offers.colocated(run)], planned.is_sound),
         errors=planned.errors,
     )
 
 
-def _compare(names: Sequence[str], on: Callable[[str], Subject], price: float | None, form: str) -> int:
-    for name in names:
-        options.refuse_machine(name)
+def _compare(names: Sequence[str], on: Callable[[str], Subject], prices: Prices, form: str) -> int:
     subjects = {name: on(name) for name in names}
     _tell_provisional(*subjects.values())
-    answers = {name: _answer(each, price) for name, each in subjects.items()}
-    drawing.show(secrets.mask(comparison.write(answers, form)))
-    return EXIT_FINDINGS if all(each.verdict == DOES_NOT_FIT for each in answers.values()) else EXIT_CLEAN
+    answers = {name: _answer(each, name, prices) for name, each in subjects.items()}
+    drawing.show(masking.text(comparison.write(answers, form)))
+    return EXIT_FINDINGS if all(each.is_bad for each in answers.values()) else EXIT_CLEAN

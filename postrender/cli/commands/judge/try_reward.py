@@ -9,19 +9,17 @@ from typing import Any
 
 import click
 
-from postrender import secrets
+from postrender import masking
 from postrender.cli import options, output
 from postrender.cli.command import Command, examples
 from postrender.cli.judging import refuse_secrets
 from postrender.errors import EXIT_CLEAN, EXIT_FINDINGS, InputError
-from postrender.helm.stack import Stack
 from postrender.lint.linter import described_run
-from postrender.report.text import visible
 from postrender.rewards import framework, prompts, samples, trial
 from postrender.rewards.files import RewardFiles
 from postrender.rewards.prompts import Prompt
 from postrender.rewards.trial import Trial
-from postrender.values.config import Effective
+from postrender.terminal import visible
 from postrender.values.set_arguments import Argument
 
 _SECONDS = 60.0
@@ -54,6 +52,13 @@ _SECONDS = 60.0
     metavar="SECONDS",
     help="Stop the rewards after this time.",
 )
+@click.option(
+    "--env",
+    "variables",
+    multiple=True,
+    metavar="NAME",
+    help="Give this variable of yours to the rewards. They get PATH, HOME, LANG, LC_*, PYTHON*, CUDA_* and the like.",
+)
 @options.output_format("text", "json")
 def try_reward(
     files: Sequence[str],
@@ -61,6 +66,7 @@ def try_reward(
     accelerator: str | None,
     sample: str | None,
     timeout: float,
+    variables: Sequence[str],
     form: str,
 ) -> int:
     """Score sample answers with the rewards of a run.
@@ -69,7 +75,8 @@ def try_reward(
     the score of each reward, their weighted sum, and the possible range. Without --sample it scores a right, a wrong,
     an empty and a badly formed answer to a small question.
 
-    The rewards run on this machine with your rights, in a process of their own that ends after --timeout. Read the
+    The rewards run on this machine with your rights, in a process of their own that ends after --timeout, with all
+    that it has started. Of your variables they get those without which no program runs, and those of --env. Read the
     code of others first. Rewards that import libraries of the image need them here too.
 
     The exit code is 1 if a reward cannot be loaded, raises an exception, or does not end. Without job.rewards the
@@ -84,7 +91,17 @@ def try_reward(
     given = RewardFiles(stack.values, arguments)
     if not given.entries:
         return _tell_own(framework.described(run), form)
-    return _try(stack, run, given, sample, timeout, form)
+    prompt = prompts.of(stack.values, run)
+    answers = samples.read(sample) if sample else samples.builtin(given.entries, prompt.template or "")
+    rendered = prompts.rendered(prompt, answers[0].prompt, stack.values)
+    # The output of rewards comes from another process.
+    sys.stderr.flush()
+    tried = trial.score(given, answers, timeout, variables)
+    if form == "json":
+        _write_json(_record(tried, prompt, rendered))
+    else:
+        _write_text(tried, prompt, rendered)
+    return EXIT_FINDINGS if [*tried.problems()] else EXIT_CLEAN
 
 
 def _tell_own(text: str, form: str) -> int:
@@ -93,20 +110,6 @@ def _tell_own(text: str, form: str) -> int:
     else:
         sys.stdout.write(f"job.rewards is empty, so there is nothing to try: {text}.\n")
     return EXIT_CLEAN
-
-
-def _try(stack: Stack, run: Effective, given: RewardFiles, sample: str | None, timeout: float, form: str) -> int:
-    prompt = prompts.of(stack.values, run)
-    answers = samples.read(sample) if sample else samples.builtin(given.entries, prompt.template or "")
-    rendered = prompts.rendered(prompt, answers[0].prompt, stack.values)
-    # The output of rewards comes from another process.
-    sys.stderr.flush()
-    tried = trial.score(given, answers, timeout)
-    if form == "json":
-        _write_json(_record(tried, prompt, rendered))
-    else:
-        _write_text(tried, prompt, rendered)
-    return EXIT_FINDINGS if [*tried.problems()] else EXIT_CLEAN
 
 
 def _record(tried: Trial, prompt: Prompt, rendered: str | None) -> dict[str, Any]:
@@ -125,13 +128,13 @@ def _record(tried: Trial, prompt: Prompt, rendered: str | None) -> dict[str, Any
 
 
 def _write_json(record: dict[str, Any]) -> None:
-    sys.stdout.write(secrets.mask(json.dumps(record, indent=2, ensure_ascii=False)) + "\n")
+    sys.stdout.write(json.dumps(masking.clean(record), indent=2, ensure_ascii=False) + "\n")
 
 
 def _write_text(tried: Trial, prompt: Prompt, rendered: str | None) -> None:
     """Print the prompt, the table of scores, the range, and what is wrong."""
     shown = "".join(f"  {line}\n" for line in rendered.splitlines()) if rendered is not None else ""
-    output.write(visible(f"prompt of the first sample: {prompt.source}\n{shown}\n"))
+    output.write(f"prompt of the first sample: {prompt.source}\n{shown}\n")
     names = [each["name"] for each in tried.rewards]
     headings = ["sample", *(f"{each['name']} × {each['weight']:g}" for each in tried.rewards), "score", "correct"]
     rows = [
@@ -156,7 +159,7 @@ def _below(tried: Trial) -> str:
     lines = [f"possible score: {span}"] if tried.scored else []
     lines += [f"warning: {text}" for text in tried.warnings()]
     lines += [f"error: {text}" for text in tried.problems()]
-    return visible(secrets.mask("".join(f"{line}\n" for line in lines)))
+    return masking.text(visible.lines(lines))
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> str:

@@ -8,9 +8,11 @@ from collections.abc import Sequence
 
 import click
 
+from postrender import output_file
 from postrender.cli import options
 from postrender.cli.command import Command, examples, wrong
 from postrender.cli.watching.guard import judgement
+from postrender.counting import counted
 from postrender.errors import EXIT_CLEAN, EXIT_FINDINGS, OutputError
 from postrender.finding import SEVERITIES, is_at_least
 from postrender.report.runs import formats, run
@@ -36,7 +38,7 @@ _SUFFIXES = {
     ),
 )
 @click.argument("words", nargs=-1, type=options.FILE, metavar="")
-@click.option("-o", "--output", type=options.FILE, metavar="FILE", help="Write into this file instead of stdout.")
+@click.option("-o", "--output", type=options.OUTPUT, metavar="FILE", help="Write into this file instead of stdout.")
 @options.output_format(*formats.FORMATS)
 @options.one_of(
     "--fail-on",
@@ -64,37 +66,25 @@ def report(words: Sequence[str], files: Sequence[str], output: str | None, form:
     if form == formats.HTML and output is None and console.is_watched(sys.stdout):
         raise wrong("a page is not for a terminal", fix="write it into a file with -o report.html")
     if output:
-        _refuse_place(output, form, [*words, *files])
+        _refuse_place(output, form)
     runs = run.read_all(words, judgement(files).limits)
-    _deliver(formats.write(runs, form), output)
+    text = formats.write(runs, form)
+    if output:
+        output_file.write(output, text.encode(), mark=formats.MARKS[form])
+    else:
+        sys.stdout.write(text)
     findings = [finding for each in runs for finding in each.findings]
     if output:
-        count = len(findings)
-        sys.stderr.write(f"{output}: {sum(len(each.steps) for each in runs)} steps, ")
-        sys.stderr.write(f"{count} finding{'' if count == 1 else 's'}\n")
+        steps = sum(len(each.steps) for each in runs)
+        sys.stderr.write(f"{output}: {counted(steps, 'step')}, {counted(len(findings), 'finding')}\n")
     return EXIT_FINDINGS if is_at_least(findings, fail_on) else EXIT_CLEAN
 
 
-def _refuse_place(output: str, form: str, read: Sequence[str]) -> None:
-    """Raise OutputError before the logs are read, which can take long, and before a file that is read is replaced."""
-    if not os.path.isdir(folder := os.path.dirname(output) or os.curdir):
-        raise OutputError(
-            f"{output}: cannot be written: there is no folder {folder}", fix="create it, or name another file"
-        )
+def _refuse_place(output: str, form: str) -> None:
+    """Raise OutputError before the logs are read, which can take long."""
     suffix, known = os.path.splitext(output)[1].lower(), _SUFFIXES[form]
     if suffix and suffix not in known:
-        fix = f"name a file that ends with {known[0]}, or add --format"
-        raise OutputError(f"{output}: a report in the format {form} is no {suffix} file", fix=fix)
-    if any(os.path.exists(each) and os.path.exists(output) and os.path.samefile(each, output) for each in read):
-        raise OutputError(f"{output}: is a file that is to be read", fix="name another file")
-
-
-def _deliver(text: str, output: str | None) -> None:
-    if output is None:
-        sys.stdout.write(text)
-        return
-    try:
-        with open(output, "w", encoding="utf-8") as stream:
-            stream.write(text)
-    except OSError as error:
-        raise OutputError(f"{output}: cannot be written: {error.strerror}", fix="name another file") from error
+        other = next((each for each, suffixes in _SUFFIXES.items() if suffix in suffixes), "")
+        fix = f"name a file that ends with {known[0]}" + (f", or give --format {other}" if other else "")
+        raise OutputError(f"{output}: a report in the format {form} does not end with {suffix}", fix=fix)
+    output_file.refuse(output, mark=formats.MARKS[form], inputs=options.inputs())

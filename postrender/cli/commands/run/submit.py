@@ -24,6 +24,9 @@ from postrender.helm.kubectl import Head
 from postrender.helm.stack import Stack
 from postrender.values.set_arguments import Argument
 
+# So many of the files that are not sent are named.
+_SHOWN = 20
+
 
 @click.command(
     cls=Command,
@@ -41,7 +44,7 @@ from postrender.values.set_arguments import Argument
 @options.namespace("Namespace of the cluster. Default: that of kubectl's context.")
 @click.option("--cluster", metavar="NAME", callback=options.kubernetes_name, help="Another RayCluster.")
 @click.option("--no-wait", is_flag=True, help="Print the id of the job, and do not wait for its end.")
-@click.option("--show-commands", is_flag=True, help="Print commands that do the same by hand; do not run them.")
+@click.option("--show-commands", is_flag=True, help="Print commands for doing it by hand; do not run them.")
 def submit(
     words: Sequence[str],
     files: Sequence[str],
@@ -56,7 +59,9 @@ def submit(
 ) -> int:
     """Run a command in a working directory on the cluster of a stack, as a job of its own.
 
-    DIR is sent to the head pod without what .gitignore and .rayignore exclude, at most 100 MiB. The command runs in a
+    DIR is sent to the head pod without what .gitignore and .rayignore exclude, at most 100 MiB. Links that lead out of
+    it and files that hold secrets by their names (.env, .netrc, *.pem, .kube …) are not sent but named, and a text with
+    a token in it is refused. The command runs in a
     copy of it, with what the run of the values files has: job.env, job.runtimeEnv, PYTHONPATH, the Hugging Face cache
     and token, and what else the pods have. It is no attempt of the run: it owns no folder, and takes GPUs that are
     free. Ray's Jobs API is asked in the head pod, with the pod's own token.
@@ -76,6 +81,10 @@ def submit(
         return EXIT_CLEAN
     rendered = time.monotonic() - began
     package = packing.pack(directory)
+    for each in package.left_out[:_SHOWN]:
+        tell(f"not sent: {each}")
+    if (more := len(package.left_out) - _SHOWN) > 0:
+        tell(f"not sent: {more} more")
     # The cluster does not pay for the packing.
     submitted.reach(head, deadline.after(time.monotonic() - rendered))
     tell(f"sending {package.count} files, {len(package.content) / 1e6:.1f} MB packed, for job {request.id}")

@@ -14,6 +14,7 @@ from postrender.cli.watching.drawing import Screen
 from postrender.cli.watching.guard import Judgement, judgement
 from postrender.cli.watching.sources import Place
 from postrender.cli.watching.watcher import Watcher
+from postrender.counting import counted
 from postrender.errors import EXIT_CLEAN, EXIT_FINDINGS
 from postrender.finding import ERROR
 from postrender.rules import registry
@@ -118,5 +119,5 @@ def watch(
     watcher = Watcher(Screen(form), Judgement(limits, {**of_guard, **dict.fromkeys(stop_on, 1)}))
     stopped = watcher.watch(place.read(follow=follow), live=follow or place.word == events.STDIN)
     found = len(watcher.findings)
-    sys.stderr.write(f"{watcher.steps} steps, {found} finding{'' if found == 1 else 's'}\n")
+    sys.stderr.write(f"{counted(watcher.steps, 'step')}, {counted(found, 'finding')}\n")
     return EXIT_FINDINGS if stopped else EXIT_CLEAN

@@ -7,20 +7,21 @@ from collections.abc import Mapping, Sequence
 
 import click
 
-from postrender import paths, secrets
+from postrender import masking, paths
 from postrender.cli import options
 from postrender.cli.command import Command, examples, wrong
 from postrender.cli.judging import explaining
-from postrender.errors import EXIT_CLEAN
+from postrender.errors import EXIT_CLEAN, EXIT_FINDINGS
 from postrender.helm import engines
 from postrender.helm.stack import Stack
 from postrender.manifests import export, rendered_files
-from postrender.manifests.diff import Objects, as_json, as_text, compare
+from postrender.manifests.diff import Objects, as_json, as_text, compare, locked
 from postrender.manifests.rendered_files import RenderedFiles
-from postrender.report import text as report_text
+from postrender.values import machine_names
 from postrender.values.set_arguments import Argument
 
 _LEFT, _RIGHT = "left", "right"
+_LOCKED = "locked"
 
 
 @click.command(
@@ -30,7 +31,7 @@ _LEFT, _RIGHT = "left", "right"
         "grpo diff --accelerator b200 --accelerator h200 -f my-recipe.yaml -f my-site.yaml",
         "grpo diff --accelerator b200 -f my-recipe.yaml --left site-a.yaml --right site-b.yaml",
         "grpo diff --accelerator b200 -f my-recipe.yaml -f my-site.yaml --right autopilot.yaml",
-        "grpo diff --accelerator b200 -f my-recipe.yaml -f my-site.yaml --left deploy",
+        "grpo diff --accelerator b200 -f my-recipe.yaml -f my-site.yaml --left deploy --fail-on locked",
     ),
 )
 @click.option(
@@ -55,6 +56,9 @@ _LEFT, _RIGHT = "left", "right"
 @options.namespace("Namespace of the releases. Default: that of the rendered side, else default.")
 @options.kube_version()
 @options.output_format("text", "json")
+@options.one_of(
+    "--fail-on", choices=(_LOCKED,), help="Exit with 1 if the API server refuses the right side over the left one."
+)
 @click.option("--full", is_flag=True, help="Show every line of the programs and of the lock, and no line cut.")
 def diff(
     accelerators: Sequence[str],
@@ -66,6 +70,7 @@ def diff(
     namespace: str | None,
     kube_version: str | None,
     form: str,
+    fail_on: str | None,
     *,
     full: bool,
 ) -> int:
@@ -77,8 +82,12 @@ def diff(
     Of a program that comes with the charts, and of the lock of a run, one line says that it has changed; --full shows
     all lines.
 
-    Differences are not findings: the exit code is 0.
+    Some fields never change in a cluster, such as the lock of a run and the bucket of a volume. If the second side
+    differs from the first one in such a field, the API server refuses it, and the last lines say what to do.
+
+    Differences are not findings: the exit code is 0. With --fail-on locked it is 1 if the API server refuses something.
     """
+    accelerators = [*map(machine_names.profile, accelerators)]
     sides = (
         _two_sides(accelerators, files, left, right, arguments)
         if left or right
@@ -86,26 +95,36 @@ def diff(
     )
     before = [each for each in sides.values() if isinstance(each, RenderedFiles)]
     namespace = namespace or next((each.namespace for each in before if each.namespace), "default")
+    objects: dict[str, Mapping[str, Objects]] = {
+        side: each.layers for side, each in sides.items() if isinstance(each, RenderedFiles)
+    }
+    stacks = {side: each for side, each in sides.items() if isinstance(each, Stack)}
+    if stacks:
+        objects |= _rendered(stacks, helm, namespace, kube_version)
+    compared = _comparable({side: objects[side] for side in sides}, before)
+    found = {layer: compare(each, full=full) for layer, each in compared.items()}
+    refused = locked(compared)
+    text = as_json(found, refused) if form == "json" else as_text(found, [*sides], refused, full=full)
+    sys.stdout.write(masking.text(text))
+    return EXIT_FINDINGS if refused and fail_on else EXIT_CLEAN
+
+
+def _rendered(
+    stacks: Mapping[str, Stack], helm: str | None, namespace: str, kube_version: str | None
+) -> dict[str, Mapping[str, Objects]]:
+    """Render the stacks of some sides: side → layer → objects."""
     objects: dict[str, Mapping[str, Objects]] = {}
     with engines.choose(helm) as engine:
-        for side, each in sides.items():
-            if isinstance(each, RenderedFiles):
-                objects[side] = each.layers
-                continue
-            with explaining(each):
+        for side, stack in stacks.items():
+            with explaining(stack):
                 objects[side] = {
-                    layer: each.render(engine, layer, namespace=namespace, kube_version=kube_version).documents
-                    if layer in each.layers()
+                    layer: stack.render(engine, layer, namespace=namespace, kube_version=kube_version).documents
+                    if layer in stack.layers()
                     else ()
                     for layer in paths.LAYERS
                 }
-        if len(before) < len(sides):
-            sys.stderr.write(f"rendered with {engine.name}, namespace {namespace}\n")
-    compared = _comparable(objects, before)
-    found = {layer: compare(each, full=full) for layer, each in compared.items()}
-    text = as_json(found) if form == "json" else report_text.visible(as_text(found, [*sides], full=full))
-    sys.stdout.write(secrets.mask(text))
-    return EXIT_CLEAN
+        sys.stderr.write(f"rendered with {engine.name}, namespace {namespace}\n")
+    return objects
 
 
 def _accelerators(

@@ -8,19 +8,40 @@ from collections.abc import Callable, Mapping, Sequence
 
 import click
 
-from postrender import paths
+from postrender import output_file, paths
 from postrender.cli import options
 from postrender.cli.command import Command, examples, wrong
 from postrender.cli.commands.judge.lint import lint
-from postrender.errors import EXIT_CLEAN, OutputError, OutputRefusedError, UsageError
-from postrender.start import next_steps, own_recipe, questions, recipes, site_file
+from postrender.errors import (
+    EXIT_CANNOT_RUN,
+    EXIT_CLEAN,
+    EXIT_FINDINGS,
+    EngineError,
+    InstallationError,
+    RenderError,
+    UsageError,
+)
+from postrender.helm import engines
+from postrender.helm.stack import Stack
+from postrender.manifests.needs import prerequisites
+from postrender.manifests.needs.needed import Need
+from postrender.start import next_steps, own_recipe, questions, recipes, shipped, site_file
 from postrender.start.interview import Interview
 from postrender.start.questions import Question
 from postrender.start.recipes import Choice
 from postrender.values import models
 
+# People edit these files, so that a file of an earlier run is not replaced either.
+_NONE = b""
+# The answers of these questions are too many for a line.
+_DESCRIBED = {"accelerator": shipped.machines, "recipe": shipped.trainings}
 # Answers with which a shell completes the words of an option that depend on another one.
 _USUAL = {"platform": "gke-standard", "framework": "nemo-rl"}
+# When the next commands can be run, by the exit code of the judgement.
+_CONDITIONS = {
+    EXIT_FINDINGS: ", when the findings are corrected",
+    EXIT_CANNOT_RUN: ", when grpo lint can judge the charts",
+}
 
 
 def _options(function: Callable[..., int]) -> Callable[..., int]:
@@ -47,6 +68,7 @@ def _completing(question: Question) -> options.Complete | None:
     options_metavar="[OPTIONS]",
     epilog=examples(
         "grpo init",
+        "grpo init --list",
         "grpo init --accelerator b200 --model Qwen/Qwen2.5-7B-Instruct --dataset gsm8k",
         "grpo init --yes --accelerator eks-h200 --recipe smoke --claim shared",
     ),
@@ -64,7 +86,7 @@ def _completing(question: Question) -> options.Complete | None:
 @options.namespace("Namespace of the stack. Default: rl.")
 @click.option(
     "--output",
-    type=options.FILE,
+    type=options.OUTPUT,
     metavar="FILE",
     default="my-site.yaml",
     show_default=True,
@@ -72,11 +94,14 @@ def _completing(question: Question) -> options.Complete | None:
 )
 @click.option(
     "--recipe-output",
-    type=options.FILE,
+    type=options.OUTPUT,
     metavar="FILE",
     help="Recipe to write for --model. Default: STACK-recipe.yaml.",
 )
 @options.helm
+@click.option(
+    "--list", "is_list", is_flag=True, help="Print the machines and recipes that there are, and write nothing."
+)
 @click.option("--yes", is_flag=True, help="Do not ask: take the default of what no option gives.")
 def init(
     recipe: str | None,
@@ -88,6 +113,7 @@ def init(
     recipe_output: str | None,
     helm: str | None,
     *,
+    is_list: bool,
     yes: bool,
     **given: str | None,
 ) -> int:
@@ -95,16 +121,27 @@ def init(
 
     The command asks on a terminal for what no option gives and nobody can guess. It writes a site file with comments.
     For a model that no recipe trains, it also writes a recipe: that of the nearest model, with the new name, and with a
-    list of what to check. Then it judges the stack as grpo lint does, and prints the next commands.
+    list of what to check. Then it judges the stack as grpo lint does, and prints the next commands. If Helm cannot run,
+    the files are written and the values judged, but not the charts, and the exit code is 3.
     """
-    _refuse_existing(output)
+    if is_list:
+        told = [
+            "Machines:",
+            *shipped.lines(shipped.machines()),
+            "",
+            "Recipes:",
+            *shipped.lines(shipped.trainings()),
+            "",
+        ]
+        sys.stdout.write("\n".join(told))
+        return EXIT_CLEAN
+    output_file.refuse(output, mark=_NONE)
     _add(model, model_config)
     interview, choice = _interview({"recipe": recipe, "model": model, **_named(given)}, yes=yes)
     answers = interview.answers
     trained = (recipe_output or f"{answers['stack']}-recipe.yaml") if choice.own else choice.recipe.path
     files = [paths.accelerator(answers["accelerator"]), trained, *_version(choice, framework_version), output]
     if choice.own:
-        _refuse_existing(trained)
         _write(trained, own_recipe.text(choice, _schema(trained)))
     _write(output, site_file.text(answers, schema=_schema(output), command=next_steps.flags(files)))
     _explain(interview, choice, trained)
@@ -112,9 +149,19 @@ def init(
     code: int = click.get_current_context().invoke(
         lint, files=files, accelerator=None, helm=helm, namespace=shown, model_config=model_config
     )
-    heading = "Next:" if code == EXIT_CLEAN else "Next, when the findings are corrected:"
-    sys.stdout.write("\n".join(["", heading, "", *next_steps.lines(files, answers, shown), ""]))
+    heading = f"Next{_CONDITIONS.get(code, '')}:"
+    needs = _needs(files, helm, shown)
+    sys.stdout.write("\n".join(["", heading, "", *next_steps.lines(files, answers, shown, needs), ""]))
     return code
+
+
+def _needs(files: Sequence[str], helm: str | None, namespace: str) -> Sequence[Need] | None:
+    """Return what must exist before the stack is installed; None where nothing can be rendered."""
+    try:
+        with engines.choose(helm) as engine:
+            return prerequisites.of_stack(Stack.load(files), engine, namespace).needs
+    except (EngineError, InstallationError, RenderError):
+        return None
 
 
 def _add(model: str | None, config: str | None) -> None:
@@ -170,10 +217,9 @@ def _ask(question: Question, default: str, known: Sequence[str], refusal: Callab
             raise click.UsageError(why)
         return text
 
-    if question.name == "recipe":
-        for each in recipes.shipped():
-            click.echo(f"  {each.name:38}{each.model} on {each.data}, {each.framework}, nodes: {each.nodes}", err=True)
-    words = f" ({', '.join(known)})" if known else ""
+    if question.name in _DESCRIBED:
+        click.echo("\n".join(shipped.lines(_DESCRIBED[question.name]())), err=True)
+    words = f" ({', '.join(known)})" if known and question.name not in _DESCRIBED else ""
     try:
         return str(
             # Without a default, click would ask again without a word.
@@ -203,16 +249,6 @@ def _schema(file: str) -> str:
     return os.path.relpath(schema, folder) if is_near else schema
 
 
-def _refuse_existing(file: str) -> None:
-    if os.path.lexists(file):
-        fix = "choose another name (--output, --recipe-output), or move that file away"
-        raise OutputRefusedError(f"{file} exists, and grpo init never overwrites a file", fix=fix)
-
-
 def _write(file: str, text: str) -> None:
-    try:
-        with open(file, "x", encoding="utf-8") as stream:
-            stream.write(text)
-    except OSError as error:
-        raise OutputError(f"{file} cannot be written: {error.strerror}", fix="choose another with --output") from error
+    output_file.write(file, text.encode(), mark=_NONE)
     sys.stderr.write(f"written: {file}\n")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import click
 
 from postrender import paths
-from postrender.cli import options
+from postrender.cli import options, output
 from postrender.cli.command import Command, examples, wrong
 from postrender.cli.judging import explaining, refuse_secrets
 from postrender.errors import EXIT_CLEAN
@@ -64,10 +64,10 @@ def _layer(ctx: click.Context, param: click.Parameter, value: str) -> str:
 @click.option("--notes", is_flag=True, help="Print the notes of the charts on stderr. Helm 3 cannot.")
 @click.option(
     "--output-dir",
-    type=options.FILE,
+    type=options.OUTPUT,
     metavar="DIR",
     help="Write DIR/LAYER/KIND-NAME.yaml and a kustomization.yaml instead of printing. Of the files in it, only stale "
-    "ones of an earlier run are removed.",
+    "ones of an earlier run are removed. Nothing is written if the API server would refuse it over what is there.",
 )
 @click.option(
     "--fold/--full",
@@ -155,9 +155,10 @@ def _print_commands(
     stack: Stack, layers: Sequence[str], helm: str | None, release: str | None, namespace: str | None
 ) -> None:
     refuse_secrets(stack)
-    with engines.choose(helm) as engine:
-        lines = helm_commands.install(stack, layers, engine, program=helm, release=release, namespace=namespace)
-        sys.stdout.writelines(f"{line}\n" for line in lines)
+    # Only its version counts, so that no embedded Helm is started, and none has to be there.
+    engine = engines.choose(helm)
+    lines = helm_commands.install(stack, layers, engine, program=helm, release=release, namespace=namespace)
+    sys.stdout.writelines(f"{line}\n" for line in lines)
 
 
 def _tell_left_out(layers: Sequence[str]) -> None:
@@ -169,9 +170,9 @@ def _print(rendered: dict[str, Rendered], *, fold: bool) -> None:
     """Write everything at once: a partial stream must not reach a program that reads the pipe."""
     text = "".join(each.manifest for each in rendered.values())
     if not fold:
-        sys.stdout.write(text)
+        output.write_document(text)
         return
     folded, hidden = folds.fold_manifest(text)
-    sys.stdout.write(folded)
+    output.write_document(folded)
     if hidden:
         sys.stderr.write(f"{hidden} lines of programs and of the lock are folded: --full prints them\n")

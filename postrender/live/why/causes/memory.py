@@ -25,7 +25,7 @@ CUDA = Cause(
         "resource_exhausted: out of memory",
     )
     + printed(
-        "out of memory", pattern=r"cuda failure 2\b.*out of memory|cuda failure 'out of memory'|cumem\w*.*out of memory"
+        "out of memory", pattern=r"cuda failure 2\b.*out of memory|cuda failure 'out of memory'|cumem.*out of memory"
     ),
     value="job.config",
     rule="memory/does-not-fit",

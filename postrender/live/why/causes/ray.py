@@ -91,9 +91,7 @@ HEAD = Cause(
         "gcs is unavailable",
         "failed to connect to the head",
     )
-    + printed(
-        "gcs", pattern=r"(?:gcs\w*|global control s\w+)[^\n]*(?:unavailable|is down|died|timed? ?out|unreachable).*"
-    )
+    + printed("gcs", pattern=r"(?:gcs|global control s\w)[^\n]*(?:unavailable|is down|died|timed? ?out|unreachable).*")
     + says(
         "head pod",
         pattern=r"head pod .*(?:lost|deleted|restarted|not found|has failed).*",

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from postrender.schema import matches
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -103,6 +105,6 @@ def lets_in(node: Node, key: str, resolve: Callable[[Node], Node]) -> bool:
 
 def _matches(pattern: str, key: str) -> bool:
     try:
-        return re.search(pattern, key) is not None
-    except re.error:
+        return matches(pattern, key)
+    except ValueError:
         return True

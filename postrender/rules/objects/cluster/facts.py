@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
+from postrender import json_text
 from postrender.finding import ERROR
 from postrender.rules.objects.cluster.target import Target, each_target
 from postrender.rules.rule import OBJECTS, Rule
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def _differ(target: Target) -> Found:
     path, _, text = next(target.found.head.env(VARIABLE))
     try:
-        there = flat(json.loads(text))
+        there = flat(json_text.loads(text))
     except (ValueError, AttributeError):
         yield (*path, "value"), f"{VARIABLE} is not a JSON object"
         return

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
+from postrender import json_text
 from postrender.finding import ERROR, Finding
 from postrender.manifests.pods import mapping, sequence
 from postrender.rules.objects.manifests import Manifests
@@ -97,7 +97,7 @@ def _default(pod: Pod, there: Interfaces, wiring: Wiring | None) -> Iterator[tup
 
 def _parsed(text: str) -> Json:
     try:
-        return json.loads(text)
+        return json_text.loads(text)
     except ValueError:
         return None
 

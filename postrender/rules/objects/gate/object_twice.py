@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from postrender.finding import ERROR, Finding, Place
+from postrender.manifests.apiserver import NO_NAMESPACE
 from postrender.manifests.pods import mapping
-from postrender.manifests.scopes import NO_NAMESPACE
 from postrender.rules.objects.manifests import Manifests
 from postrender.rules.rule import OBJECTS, Rule
 

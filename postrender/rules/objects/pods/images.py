@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from postrender.finding import WARNING
+from postrender.finding import INFO, WARNING
+from postrender.manifests.pods import mapping
 from postrender.rules.objects.pods.podspec import Container, Judged, each_container
 from postrender.rules.rule import OBJECTS, Rule
 
@@ -45,6 +46,22 @@ def _others(pod: Judged, container: Container) -> Found:
         yield from _unpinned(container)
 
 
+def _by_tag(pod: Judged, container: Container) -> Found:
+    """Find a privileged container whose image may change under its tag.
+
+    A moving tag is a matter of the other rules; so is a training pod, which must not be privileged at all.
+    """
+    image = container.spec.get("image")
+    if (
+        pod.trains
+        or mapping(container.spec.get("securityContext")).get("privileged") is not True
+        or not isinstance(image, str)
+    ):
+        return
+    if "@" not in image and image and not _UNKNOWN.intersection(image) and not _tag(image):
+        yield (*container.path, "image"), f"container {container.name} is privileged, and a tag chooses its image"
+
+
 RULES = (
     Rule(
         "pods/moving-tag",
@@ -67,5 +84,16 @@ RULES = (
         source=_SOURCE,
         fact="gke/R12",
         check=each_container(_others),
+    ),
+    Rule(
+        "pods/privileged-image-by-tag",
+        target=OBJECTS,
+        severity=INFO,
+        title="a privileged container has its image by digest",
+        why="whoever may push to the registry moves the tag, and is root on each node that pulls it",
+        fix="write its digest behind the tag, IMAGE:TAG@sha256:…; docker buildx imagetools inspect IMAGE:TAG prints it",
+        source=_SOURCE,
+        fact="gke/R12",
+        check=each_container(_by_tag),
     ),
 )

@@ -24,7 +24,7 @@ _FETCHES: Final = (
         re.compile(_BEGIN + r"git[ \t]+(?:-C[ \t]+\S+[ \t]+)?(?:checkout|switch)[ \t]+(?:main|master)\b"),
         "the checkout of a branch",
     ),
-    (re.compile(_BEGIN + r"(?:apt-get|apt)[ \t]+(?:-\S+[ \t]+)*(?:update|install)\b"), "apt-get"),
+    (re.compile(_BEGIN + r"(?:apt-get|apt)[ \t]+(?:-\S+[ \t]+){0,20}(?:update|install)\b"), "apt-get"),
     (re.compile(r"/refs/heads/"), "a file of a branch (refs/heads)"),
 )
 _PIP: Final = re.compile(_BEGIN + r"(?:uv[ \t]+)?(?:python\d?[ \t]+-m[ \t]+)?pip\d?[ \t]+install\b((?:[^\n;&|]|\\\n)*)")

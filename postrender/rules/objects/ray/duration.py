@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from typing import Final
 
-_NUMBER: Final = r"([0-9]+\.?[0-9]*|\.[0-9]+)"
+_NUMBER: Final = r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)"
 _UNITS: Final = {
     **{"ns": 1, "us": 1000, "\u00b5s": 1000, "\u03bcs": 1000, "ms": 10**6, "s": 10**9},
     **{"m": 60 * 10**9, "h": 3600 * 10**9},
 }
-_PART: Final = re.compile(f"{_NUMBER}({'|'.join(_UNITS)})")
+_PART: Final = re.compile(f"(?<![0-9.]){_NUMBER}({'|'.join(_UNITS)})")
 _WHOLE: Final = re.compile(f"[-+]?(?:0|(?:{_NUMBER}(?:{'|'.join(_UNITS)}))+)\\Z")
 # Python does not read numbers of any length.
 _LONGEST: Final = 1000

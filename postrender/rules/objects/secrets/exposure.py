@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from postrender import secrets
 from postrender.finding import ERROR, Finding, Place
 from postrender.manifests.pods import mapping
 from postrender.rules.objects.manifests import Manifests
@@ -18,19 +19,6 @@ if TYPE_CHECKING:
 
 _TRACE: Final = re.compile(r"(?m)(?:^|[\s;&|])set[ \t]+-\w*x|(?:^|[\s;&|])set[ \t]+-o[ \t]+xtrace")
 _LISTING: Final = re.compile(r"(?m)(?:^|[;&|]|\bthen|\bdo)[ \t]*(set|env|printenv|export -p)[ \t]*(?:$|[;&|>])")
-_NAMES: Final = frozenset(
-    (
-        "HF_TOKEN",
-        "HUGGING_FACE_HUB_TOKEN",
-        "HUGGINGFACE_TOKEN",
-        "HF_API_TOKEN",
-        "WANDB_API_KEY",
-        "NGC_API_KEY",
-        "NVIDIA_API_KEY",
-        "OPENAI_API_KEY",
-        "AWS_SECRET_ACCESS_KEY",
-    )
-)
 
 
 def _secrets(container: Container) -> list[str]:
@@ -66,8 +54,7 @@ def _literal(manifests: Manifests) -> Iterator[Finding]:
     for pod in manifests.once(judged):
         for container in pod.containers():
             for path, name, entry in container.env():
-                value = entry.get("value")
-                if name in _NAMES and value and not str(value).startswith("$("):
+                if secrets.is_literal(name, str(entry.get("value") or "")):
                     what = f"{pod.item.title}: {name} of container {container.name} has its value in the manifest"
                     yield Finding(what, place=Place(pod.item.document, (*pod.item.path, *path)), secret=True)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from postrender.finding import ERROR, WARNING, Finding
+from postrender.manifests.needs import references
 from postrender.manifests.pods import mapping, sequence
 from postrender.rules.objects.manifests import Manifests
 from postrender.rules.objects.pods.podspec import Judged, each_pod, name_of, objects
@@ -23,16 +24,6 @@ _INJECTED: Final = ("gke-gcsfuse-", "istio", "linkerd", "workload-", "credential
 _MOUNTS: Final = ("volumeMounts", "volumeDevices")
 _LISTS: Final = ("initContainers", "containers", "ephemeralContainers")
 _KINDS: Final = {"ConfigMap": "ConfigMap", "Secret": "Secret", "PersistentVolumeClaim": "claim"}
-# Where a pod's volumes and variables name an object: the key of the reference, the key of the name, the kind.
-_SOURCES: Final = {
-    "configMap": ("name", "ConfigMap"),
-    "secret": ("secretName", "Secret"),
-    "persistentVolumeClaim": ("claimName", "PersistentVolumeClaim"),
-    "configMapRef": ("name", "ConfigMap"),
-    "secretRef": ("name", "Secret"),
-    "configMapKeyRef": ("name", "ConfigMap"),
-    "secretKeyRef": ("name", "Secret"),
-}
 # Long texts that name no objects.
 _SCHEMAS: Final = "CustomResourceDefinition"
 _FEW: Final = 20
@@ -68,34 +59,6 @@ def _no_mount(pod: Judged) -> Found:
             yield path, f"no container mounts the volume {name}"
 
 
-def _references(spec: dict[str, Any], path: Path) -> Iterator[tuple[Path, str, str]]:
-    """Yield path, kind and name of each object that a pod's spec names and needs."""
-    for number, volume in enumerate(map(mapping, sequence(spec.get("volumes")))):
-        yield from _sources(volume, (*path, "volumes", number))
-        for place, each in enumerate(map(mapping, sequence(mapping(volume.get("projected")).get("sources")))):
-            yield from _sources(each, (*path, "volumes", number, "projected", "sources", place), projected=True)
-    for key in _LISTS:
-        for number, container in enumerate(map(mapping, sequence(spec.get(key)))):
-            for place, each in enumerate(map(mapping, sequence(container.get("env")))):
-                if "valueFrom" in each:
-                    yield from _sources(mapping(each["valueFrom"]), (*path, key, number, "env", place, "valueFrom"))
-            for place, each in enumerate(map(mapping, sequence(container.get("envFrom")))):
-                yield from _sources(each, (*path, key, number, "envFrom", place))
-
-
-def _sources(holder: dict[str, Any], path: Path, *, projected: bool = False) -> Iterator[tuple[Path, str, str]]:
-    for key, source in holder.items():
-        name, kind = _SOURCES.get(key, ("", ""))
-        if name and isinstance(source, dict):
-            name = "name" if projected else name
-            if isinstance(source.get(name), str) and source.get("optional") is not True:
-                yield (*path, key, name), kind, source[name]
-
-
-def _namespace(item: Item) -> str:
-    return str(mapping(item.object.get("metadata")).get("namespace", ""))
-
-
 def _absent(manifests: Manifests) -> Iterator[Finding]:
     """Find a name that no object of a kind has, if there is exactly one such name and an unused object of this kind.
 
@@ -104,8 +67,8 @@ def _absent(manifests: Manifests) -> Iterator[Finding]:
     made = {(each.object["kind"], name_of(each)) for each, _ in objects(manifests, *_KINDS)}
     named: dict[tuple[str, str], list[tuple[Item, Path]]] = {}
     for item, pod in manifests.pods():
-        for path, kind, name in _references(pod.spec, (*pod.path, "spec")):
-            named.setdefault((kind, name), []).append((item, path))
+        for each in references.of_volumes_and_variables(pod.spec, (*pod.path, "spec")):
+            named.setdefault((each.kind, each.name), []).append((item, each.path))
     for kind, called in _KINDS.items():
         gone = [
             name for known, name in named if known == kind and (known, name) not in made and name not in _OF_CLUSTER

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _RENDERED: Final = re.compile(r"(?m)^# Source: ")
 # It is in one of the first lines.
 _HEAD: Final = 512
-_HEADER: Final = re.compile(r"(?:[:-][ \t]+|^)(?:[!&]\S+[ \t]+)*[|>][1-9]?[ \t]*(?:#.*)?$")
+_HEADER: Final = re.compile(r"(?:[:-][ \t]+|^)(?:[!&]\S+[ \t]+){0,2}[|>][1-9]?[ \t]*(?:#.*)?$")
 
 
 def check(manifests: Manifests) -> Iterator[Finding]:

@@ -25,6 +25,8 @@ _PREPARED: Final = re.compile(r"\$\{oc\.env:GRPO_DATASETS\}/([^/$]+)/")
 _ASKING: Final = {"promptsForBox": r"\boxed", "promptsForAnswer": "Answer:", "promptsForTags": "<think> <answer>"}
 # What the prompt of a prepared data set ends with, if its entry has no instruction: jobs/tasks/prepare_data.py.
 _INSTRUCTION: Final = "####"
+# Where the user writes what the model is asked.
+_PLACES: Final = {"nemo-rl": "job.prompts", "verl": "job.prepareData.NAME.instruction"}
 _MARKERS: Final = ("boxed", "answer", "####")
 
 
@@ -38,7 +40,7 @@ _MARKERS: Final = ("boxed", "answer", "####")
     source="jobs/rewards/reward_builtins.py at 0.1.0",
 )
 def _asked(run: Effective) -> Iterator[Finding]:
-    if run.value("job.task") not in (None, "train"):
+    if not run.trains:
         return
     if run.framework == "verl" and _scores_itself(run):
         yield from _for_verl(run)
@@ -50,7 +52,8 @@ def _asked(run: Effective) -> Iterator[Finding]:
         wanted = _wanted(mapping(entry))
         if wanted and not any(each in text for each in wanted):
             what = f"reward {reward} looks for {' or '.join(wanted)}, and {name} asks for {_found(text)}"
-            yield Finding(what, keys=[f"=job.rewards.{reward}"])
+            fix = f"ask for it in {_PLACES[run.framework]}, or change the kwargs of the reward"
+            yield Finding(what, keys=[f"=job.rewards.{reward}"], fix=fix)
 
 
 def _wanted(entry: Mapping[str, Json]) -> list[str]:

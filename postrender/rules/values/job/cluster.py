@@ -9,6 +9,7 @@ from postrender.finding import WARNING, Finding
 from postrender.rules.rule import REFUSED
 from postrender.rules.values.checks import quoted
 from postrender.rules.values.define import Topic
+from postrender.values import images
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
 TOPIC = Topic("job", framework="", source="charts/grpo-job/templates/")
 # A release has three numbers: v0.7.0.
 _DOTS = 2
-# Not every key that ends in _token: a configuration has pad_token too.
-_IN_CONFIG = ("password", "secret", "api_key", "apikey", "access_key", "hf_token")
 
 
 @TOPIC.rule(
@@ -32,7 +31,7 @@ _IN_CONFIG = ("password", "secret", "api_key", "apikey", "access_key", "hf_token
     source="_run.tpl at 0.1.0",
 )
 def _nodes(run: Effective) -> str | None:
-    if not _trains(run) or run.wanted <= run.have:
+    if not run.trains or run.wanted <= run.have:
         return None
     return f"job.nodes is {run.wanted}, and the cluster has {run.have} GPU nodes"
 
@@ -62,7 +61,7 @@ def _gpus(run: Effective) -> str | None:
     source="_run.tpl at 0.1.0",
 )
 def _unused(run: Effective) -> str | None:
-    unused = _trains(run) and run.value("job.cluster.mode") == "ephemeral" and 0 < run.nodes < run.have
+    unused = run.trains and run.value("job.cluster.mode") == "ephemeral" and 0 < run.nodes < run.have
     return f"job.nodes is {run.nodes}, and the job's own cluster has {run.have} GPU nodes" if unused else None
 
 
@@ -110,7 +109,7 @@ def _image(run: Effective) -> str | None:
 def _tag(run: Effective) -> Iterator[Finding]:
     tag = _release(run)
     # A registry of one's own may have such a tag.
-    is_theirs = run.value("images.training.repository") == "nvcr.io/nvidia/nemo-rl"
+    is_theirs = images.is_published(run.value("images.training.repository"))
     if tag and is_theirs and not (tag.startswith("v") and tag.count(".") == _DOTS):
         yield Finding(f"images.training.tag is {tag}", proposed={"=images.training.tag": run.version})
 
@@ -181,10 +180,10 @@ def _secrets(run: Effective) -> Iterator[Finding]:
         given = run.value(section)
         for name, entry in given.items() if isinstance(given, dict) else ():
             value = entry.get("value") if isinstance(entry, dict) else entry
-            if secrets.names_secret(name) and isinstance(value, str) and value:
+            if isinstance(value, str) and secrets.is_literal(name, value):
                 yield Finding(f"{section}.{name} has a secret in the values", keys=[f"={section}.{name}"])
     for path, value in _texts(run.given):
-        if path.endswith(_IN_CONFIG) and value and "${" not in value:
+        if secrets.is_literal(path.rpartition(".")[2], value) and "${" not in value:
             yield Finding(f"{path} has a secret in the values", keys=[path])
 
 
@@ -206,18 +205,13 @@ def _texts(tree: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str]]
     source="_config.tpl at 0.1.0",
 )
 def _derived(run: Effective) -> Iterator[Finding]:
-    if not _trains(run):
+    if not run.trains:
         return
     for path, given, value in _differing(run.given, run.derived):
         what = "a map of its own" if isinstance(value, dict) else quoted(value)
         is_secret = secrets.names_secret(path.rpartition(".")[2])
         words = "another text" if is_secret else f"{quoted(given)}, and the chart derives {what}"
         yield Finding(f"{path} is {words}", keys=[path])
-
-
-def _trains(run: Effective) -> bool:
-    """Say whether the job trains: any other task uses one node and no configuration of the framework."""
-    return run.value("job.task") in (None, "train")
 
 
 def _differing(given: Mapping[str, Any], derived: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any, Any]]:

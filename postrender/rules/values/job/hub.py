@@ -1,12 +1,14 @@
-"""The Hugging Face hub: several nodes do not fetch the same model, and its name is not misspelt."""
+"""The Hugging Face hub: several nodes do not fetch the same model, its name is not misspelt, and its code is known."""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 from postrender import spelling
-from postrender.finding import WARNING, Finding
+from postrender.finding import INFO, WARNING, Finding
 from postrender.rules.values.define import Topic
+from postrender.rules.values.job import inputs
 from postrender.values import models
 from postrender.values.derived import mapping
 
@@ -17,7 +19,13 @@ if TYPE_CHECKING:
 
 TOPIC: Final = Topic("job", framework="", source="charts/common/templates/")
 _VOLUME: Final = "huggingface.cache.volume"
-_MODEL: Final = {"nemo-rl": "policy.model_name", "verl": "actor_rollout_ref.model.path"}
+MODEL: Final = {"nemo-rl": "policy.model_name", "verl": "actor_rollout_ref.model.path"}
+_OFFLINE: Final = "huggingface.offline.enabled"
+_REPOSITORY: Final = re.compile(r"[\w.-]+/[\w.-]+")
+_COMMIT: Final = re.compile(r"[0-9a-f]{40}")
+# Both are about the model of the policy: verl reads it twice.
+_TRUST: Final = ("actor_rollout_ref.model.trust_remote_code", "data.trust_remote_code")
+_PIN: Final = f"read its code, write its commit as job.fetch.models.NAME.revision, run task fetch, set {_OFFLINE}"
 
 
 @TOPIC.rule(
@@ -31,8 +39,8 @@ _MODEL: Final = {"nemo-rl": "policy.model_name", "verl": "actor_rollout_ref.mode
     severity=WARNING,
 )
 def _downloads(run: Effective) -> Iterator[Finding]:
-    model = run.at(_MODEL[run.framework])
-    if run.nodes < 2 or run.value("job.task") not in (None, "train") or run.value("huggingface.offline.enabled"):
+    model = run.at(MODEL[run.framework])
+    if run.nodes < 2 or not run.trains or run.value("huggingface.offline.enabled"):
         return
     if not isinstance(model, str) or model.startswith(("/", "~", "$", "hdfs:")):
         return
@@ -46,7 +54,7 @@ def _downloads(run: Effective) -> Iterator[Finding]:
 @TOPIC.rule(
     "model-not-named",
     "nemo-rl/N1",
-    _MODEL["nemo-rl"],
+    MODEL["nemo-rl"],
     title="a run names its model",
     why="the run ends when it loads the model: every pod has started, and the GPUs are paid for",
     fix="write OWNER/NAME of a model on the hub, or a folder on a volume",
@@ -54,8 +62,8 @@ def _downloads(run: Effective) -> Iterator[Finding]:
 )
 def _unnamed(run: Effective) -> Iterator[Finding]:
     # The chart refuses such a run of verl.
-    key = _MODEL["nemo-rl"]
-    loads = run.framework == "nemo-rl" and run.value("job.task") in (None, "train")
+    key = MODEL["nemo-rl"]
+    loads = run.framework == "nemo-rl" and run.trains
     if loads and isinstance(name := run.at(key), str) and not name.strip():
         yield Finding(f"{key} is empty", keys=[key])
 
@@ -63,7 +71,7 @@ def _unnamed(run: Effective) -> Iterator[Finding]:
 @TOPIC.rule(
     "model-misspelt",
     "nemo-rl/N1",
-    " ".join(_MODEL.values()),
+    " ".join(MODEL.values()),
     title="the model is none that differs from a known one by a letter or a separator",
     why="if the hub has no such model, the run ends when it loads it: every pod has started, and the GPUs are paid for",
     fix="correct the name; a model that is really called so is named under job.fetch.models",
@@ -71,7 +79,7 @@ def _unnamed(run: Effective) -> Iterator[Finding]:
     severity=WARNING,
 )
 def _misspelt(run: Effective) -> Iterator[Finding]:
-    key = _MODEL[run.framework]
+    key = MODEL[run.framework]
     name = run.at(key)
     fetched = [model for model, entry in mapping(run.value("job.fetch.models")).items() if entry is not None]
     if not isinstance(name, str) or "/" not in name or name in fetched or models.load(name):
@@ -80,3 +88,91 @@ def _misspelt(run: Effective) -> Iterator[Finding]:
     if meant:
         what = f"{key} is {name}, a model that is not known, and {meant} is"
         yield Finding(what, keys=[key], fix=f"did you mean {meant}?", proposed={key: meant})
+
+
+def _revision(run: Effective, repository: str, section: str = "models") -> str:
+    """Return the revision at which task fetch takes a repository."""
+    return str(mapping(mapping(run.value(f"job.fetch.{section}")).get(repository)).get("revision") or "main")
+
+
+def _own_code(run: Effective) -> tuple[str, bool]:
+    """Return the repository of the model, empty for a folder, and whether it may have code that moves.
+
+    A config.json with code names it under auto_map. The catalogue has only models of which transformers has the class.
+    """
+    name = run.at(MODEL[run.framework])
+    if not isinstance(name, str) or not _REPOSITORY.fullmatch(name):
+        return "", False
+    known = models.load(name)
+    may_have_code = known is None or "auto_map" in known
+    return name, may_have_code and not _COMMIT.fullmatch(_revision(run, name))
+
+
+def _trusting(run: Effective) -> list[str]:
+    """Return the switches of verl that are on."""
+    return [key for key in _TRUST if run.at(key) is True] if run.framework == "verl" else []
+
+
+@TOPIC.rule(
+    "remote-code",
+    "nemo-rl/V11",
+    " ".join(_TRUST),
+    title="code of a model's repository runs only where the model needs it, at a commit",
+    why="silent: whatever Python files its owner puts there run in each pod, with its tokens, data and checkpoints",
+    fix=_PIN,
+    source="verl/workers/config/model.py:167 at 0.7.1",
+    severity=WARNING,
+)
+def _remote_code(run: Effective) -> Iterator[Finding]:
+    name, moves = _own_code(run)
+    for key in _trusting(run) if name else ():
+        known = models.load(name)
+        if known is not None and "auto_map" not in known:
+            what = f"{key} is true, and {name} needs no code of its own: transformers has {known['architectures'][0]}"
+            yield Finding(what, keys=[key], fix="remove the line: the default is false", proposed={key: False})
+        elif moves:
+            what = f"{key} is true, and {name} is taken at {_revision(run, name)}, which can move"
+            yield Finding(what, keys=[key])
+
+
+@TOPIC.rule(
+    "model-not-pinned",
+    "nemo-rl/V11",
+    " ".join(MODEL.values()),
+    title="a model that may have code of its own is taken at a commit",
+    why="no switch turns it off: its owner, or who has their account, runs code in each pod, with its tokens and data",
+    fix=_PIN,
+    source="nemo_rl/algorithms/utils.py:362 at v0.7.0; verl/experimental/reward_loop/reward_loop.py:120 at 0.7.1",
+    severity=INFO,
+)
+def _not_pinned(run: Effective) -> Iterator[Finding]:
+    name, moves = _own_code(run)
+    if moves and not _trusting(run):
+        runs = "verl runs that of the tokenizer" if run.framework == "verl" else f"{run.framework} runs it"
+        what = f"{name} is taken at {_revision(run, name)}; if its repository has code, {runs}"
+        yield Finding(what, keys=[MODEL[run.framework]])
+
+
+@TOPIC.rule(
+    "revision-not-used",
+    "nemo-rl/N1",
+    f"=job.fetch.models =job.fetch.datasets ={_OFFLINE}",
+    title="a training loads the revision that task fetch took",
+    why="silent: the trainers load what main is at that moment, and download it again if it has moved",
+    fix=f"set {_OFFLINE} to true once task fetch has run, or remove the revision",
+    source="tests/jobs/test_fetch.py at 0.1.0",
+    severity=WARNING,
+)
+def _not_used(run: Effective) -> Iterator[Finding]:
+    if not run.trains or run.value(_OFFLINE):
+        return
+    # The copies of job.stage are of what was fetched.
+    name = "" if run.value("job.stage") is True else str(run.at(MODEL[run.framework]))
+    loaded = {("models", name), *(("datasets", repository) for _, repository in inputs.repositories(run))}
+    for section, repository in sorted(loaded):
+        revision = _revision(run, repository, section)
+        if revision != "main":
+            short = revision[:12] if _COMMIT.fullmatch(revision) else revision
+            what = f"task fetch takes {repository} at {short}, and the trainers, which ask the hub, at main"
+            key = repository.replace(".", "\\.")
+            yield Finding(what, keys=[f"=job.fetch.{section}.{key}.revision"])

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from postrender.finding import WARNING, Finding
 from postrender.rules.values.define import Topic
+from postrender.values import images
 from postrender.values.derived import mapping
 from postrender.values.frameworks.nemo_rl import data_sections
 from postrender.values.merge import value_at
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
     from postrender.values.config import Effective
 
 TOPIC: Final = Topic("job", framework="", source="")
-_PREPARED: Final = re.compile(r"\$\{oc\.env:GRPO_DATASETS\}/([^/$]+)/([^/$]+)$")
+_VARIABLE: Final = "${oc.env:GRPO_DATASETS}"
+_PREPARED: Final = re.compile(rf"{re.escape(_VARIABLE)}/([^/$]+)/([^/$]+)$")
 _SPLITS: Final = ("train", "validation", "test")
 # Keys outside of the section data that name a file.
 _FUNCTIONS: Final = ("custom_reward_function.path", "reward.custom_reward_function.path")
@@ -27,7 +29,6 @@ _OF_IMAGE: Final = ("/opt", "/usr", "/etc", "/tmp", "/proc", "/dev")  # noqa: S1
 # Those of every image, and those of NeMo RL's.
 _OF_EVERY: Final = re.compile(r"/(bin|dev|etc|lib|lib64|opt|proc|run|sbin|sys|usr|usr/(bin|lib|local)(/bin|/lib)?|var)")
 _OF_NEMO_RL: Final = re.compile(r"/root|/opt/(nemo-rl|ray_venvs|nemo_rl_venv(/.*)?)")
-_IMAGES: Final = ("nvcr.io/nvidia/nemo-rl", "docker.io/verlai/verl")
 _HUB: Final = re.compile(r"[\w.-]+/[\w.-]+")
 # Where NeMo RL's data sets lie: nemo_rl/data/datasets/response_datasets/ at v0.4.0 to v0.7.0.
 _REPOSITORIES: Final = {
@@ -45,6 +46,8 @@ _REPOSITORIES: Final = {
     "squad": "rajpurkar/squad",
     "tulu3_sft_mixture": "allenai/tulu-3-sft-mixture",
 }
+# The repositories that a data set class of a framework loads by its name.
+KNOWN: Final = frozenset(_REPOSITORIES.values())
 
 
 def _texts(value: Json, path: str) -> Iterator[tuple[str, str]]:
@@ -58,7 +61,7 @@ def _texts(value: Json, path: str) -> Iterator[tuple[str, str]]:
 
 def _files(run: Effective) -> Iterator[tuple[str, str]]:
     """Yield each text of the configuration that may name a file to read, with its path."""
-    if run.value("job.task") not in (None, "train"):
+    if not run.trains:
         return
     # Another rule tells of a key that the data set does not read.
     unread = {
@@ -99,7 +102,7 @@ def _mount_names(run: Effective) -> str:
 
 
 def _is_official(run: Effective) -> bool:
-    return run.value("images.training.repository") in _IMAGES
+    return images.is_published(run.value("images.training.repository"))
 
 
 @TOPIC.rule(
@@ -155,7 +158,7 @@ def _paths_of_image(run: Effective) -> Iterator[Finding]:
     "nemo-rl/W14 verl/D1",
     "=job.prepareData",
     title="a file below GRPO_DATASETS is one that task prepare-data writes",
-    why="the driver waits for no such file: the job ends when every pod has started",
+    why="nothing writes the file, and the driver does not wait for it: the job ends when every pod has started",
     fix="add the data set under job.prepareData and run task prepare-data, or name a file that it writes",
     source="jobs/tasks/prepare_data.py at 0.1.0",
 )
@@ -165,12 +168,22 @@ def _prepared(run: Effective) -> Iterator[Finding]:
     written = [f"{split}.{ending}" for split in _SPLITS]
     for path, text in _files(run):
         found = _PREPARED.match(text)
+        if found is None:
+            # The folder may also hold files of one's own, in other folders than those of prepared data sets.
+            found = _PREPARED.match(text.replace(_folder(run), _VARIABLE, 1))
+            found = found if found and found[1] in names else None
         if found and found[1] not in names:
             what = f"{path} is in the data set {found[1]}, and job.prepareData has {', '.join(names) or 'none'}"
             yield Finding(what, keys=[path])
         elif found and found[2] not in written:
             what = f"{path} is {found[2]} of {found[1]}, and prepare-data writes {', '.join(written)}"
             yield Finding(what, keys=[path])
+
+
+def _folder(run: Effective) -> str:
+    """Return the folder that GRPO_DATASETS names."""
+    volume = mapping(mapping(run.value("storage")).get(str(run.value("job.volume"))))
+    return f"{volume.get('mountPath')}/datasets"
 
 
 @TOPIC.rule(
@@ -183,15 +196,21 @@ def _prepared(run: Effective) -> Iterator[Finding]:
     source="nemo_rl/data/datasets/response_datasets/__init__.py:57 at v0.7.0",
 )
 def _offline(run: Effective) -> Iterator[Finding]:
-    trains = run.framework == "nemo-rl" and run.value("job.task") in (None, "train")
+    trains = run.framework == "nemo-rl" and run.trains
     if not trains or run.value("huggingface.offline.enabled") is not True:
         return
     fetched = [name for name, entry in mapping(run.value("job.fetch.datasets")).items() if entry is not None]
-    for path, section in data_sections(run):
-        repository = _repository(section)
-        if repository and repository not in fetched:
+    for path, repository in repositories(run):
+        if repository not in fetched:
             what = f"{path} needs {repository}, and job.fetch.datasets has {', '.join(fetched) or 'none'}"
             yield Finding(what, keys=[f"{path}.dataset_name", f"{path}.data_path", path])
+
+
+def repositories(run: Effective) -> Iterator[tuple[str, str]]:
+    """Yield each section of NeMo RL's data that it loads from the hub by name, with the repository."""
+    for path, section in data_sections(run) if run.framework == "nemo-rl" else ():
+        if repository := _repository(section):
+            yield path, repository
 
 
 def _repository(section: dict[str, object]) -> str | None:

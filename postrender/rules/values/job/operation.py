@@ -35,6 +35,7 @@ _SCALE_DOWN: Final = 600
 _UPGRADE: Final = 3600
 # Labels of a single node.
 _HOSTS: Final = ("kubernetes.io/hostname", "cloud.google.com/gce-topology-host")
+_BLOCK: Final = "cloud.google.com/gce-topology-block"
 
 # The steps between two checkpoints, and the last step, which saves too.
 _SAVES: Final = {
@@ -48,10 +49,6 @@ def _retries(run: Effective) -> int:
     return value if isinstance(value, int) else 0
 
 
-def _trains(run: Effective) -> bool:
-    return run.value("job.task") in (None, "train")
-
-
 @TOPIC.rule(
     "retry-from-scratch",
     "gke/R27 verl/V7",
@@ -63,13 +60,17 @@ def _trains(run: Effective) -> bool:
     severity=WARNING,
 )
 def _scratch(run: Effective) -> Iterator[Finding]:
-    if not _trains(run) or _retries(run) < 1:
+    if not run.trains or _retries(run) < 1:
         return
     what = f"job.retries is {_retries(run)}, and"
     if run.framework == "verl" and run.at("trainer.resume_mode") == "disable":
-        yield Finding(f'{what} trainer.resume_mode is "disable"', keys=["trainer.resume_mode", "=job.retries"])
+        what = f'{what} trainer.resume_mode is "disable"'
+        fix = "set trainer.resume_mode to auto, or job.retries to 0"
+        yield Finding(what, keys=["trainer.resume_mode", "=job.retries"], fix=fix)
     if run.framework == "nemo-rl" and run.at("checkpointing.enabled") is False:
-        yield Finding(f"{what} checkpointing.enabled is false", keys=["checkpointing.enabled", "=job.retries"])
+        what = f"{what} checkpointing.enabled is false"
+        fix = "set checkpointing.enabled to true, or job.retries to 0"
+        yield Finding(what, keys=["checkpointing.enabled", "=job.retries"], fix=fix)
 
 
 @TOPIC.rule(
@@ -86,7 +87,7 @@ def _ends_first(run: Effective) -> Iterator[Finding]:
     deadline, time = run.value("job.deadlineSeconds"), cost.step_time(run)
     # NeMo RL can save before a time of its own.
     saves_before = run.at("checkpointing.checkpoint_must_save_by") is not None
-    if not isinstance(deadline, int) or deadline < 1 or time is None or not _trains(run) or saves_before:
+    if not isinstance(deadline, int) or deadline < 1 or time is None or not run.trains or saves_before:
         return
     period, last = _SAVES[run.framework]
     steps = run.integer(period)
@@ -108,7 +109,7 @@ def _ends_first(run: Effective) -> Iterator[Finding]:
 )
 def _guard_too_short(run: Effective) -> Iterator[Finding]:
     time = cost.step_time(run)
-    if time is None or not _trains(run) or run.value("job.guard.enabled") is False:
+    if time is None or not run.trains or run.value("job.guard.enabled") is False:
         return
     for name in ("firstStepSeconds", "stepSeconds"):
         key = f"job.guard.deadlines.{name}"
@@ -161,7 +162,7 @@ def _stops_nothing(run: Effective) -> str | None:
     severity=WARNING,
 )
 def _taken(run: Effective) -> Iterator[Finding]:
-    if not _trains(run) or _retries(run):
+    if not run.trains or _retries(run):
         return
     kind = run.value(_KIND)
     if kind in ("spot", "flex-start"):
@@ -221,18 +222,20 @@ def _not_given(run: Effective) -> Iterator[Finding]:
     f"={_REQUIRED}",
     title="workers that are required on one host fit there",
     why="Kueue admits them only if one host has room for all: the workload waits forever",
-    fix="name a higher level, such as cloud.google.com/gce-topology-block, or use ray.kueue.topology.preferred",
+    fix="name a higher level of your Topology, or use ray.kueue.topology.preferred",
     source="kueue/site/content/en/docs/concepts/topology_aware_scheduling.md at v0.17.0",
 )
-def _one_host(run: Effective) -> str | None:
+def _one_host(run: Effective) -> Iterator[Finding]:
     level, workers = run.value(_REQUIRED), run.value("ray.workers.replicas")
     if level not in _HOSTS or not isinstance(workers, int):
-        return None
+        return
     labels = mapping(run.value("accelerator.nodeSelector"))
     known = profiles.chosen({label: {str(value)} for label, value in labels.items()})
     if not known or workers * run.gpus <= max(machine.gpus for machine in known):
-        return None
-    return f"{_REQUIRED} is {level}, and {workers} workers of {run.gpus} GPUs do not fit on one {known[0].name}"
+        return
+    what = f"{_REQUIRED} is {level}, and {workers} workers of {run.gpus} GPUs do not fit on one {known[0].name}"
+    higher = f"such as {_BLOCK}" if known[0].is_google else "which your Topology names"
+    yield Finding(what, fix=f"name a higher level, {higher}, or use ray.kueue.topology.preferred")
 
 
 @TOPIC.rule(
@@ -250,7 +253,7 @@ def _rdma(run: Effective) -> str | None:
     if run.value("stack.names.cluster"):
         # Its pods have the network that their owner gave them.
         return None
-    if run.value("network.mode") != "none" or not _trains(run) or run.nodes < 2 or not offered:
+    if run.value("network.mode") != "none" or not run.trains or run.nodes < 2 or not offered:
         return None
     modes = " or ".join(offered)
     return f"network.mode is none, and {run.nodes} nodes of {run.accelerator} have RDMA with network.mode {modes}"

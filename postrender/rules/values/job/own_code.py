@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
 TOPIC: Final = Topic("job", framework="", source="")
 _FUNCTION: Final = "reward"
-_PATH: Final = re.compile(r"[\w./-]+\.py")
+# One line that ends like the name of a file, and has nothing of a program or a sentence.
+_PYTHON: Final = re.compile(r"[^\n=()\[\]{}#;,'\"]+\.py")
+_TEXT: Final = re.compile(r"[\w./\\~:@-]+\.(txt|md|j2|jinja|prompt)")
 _GIVEN: Final = ("ground_truth", "response")
 _NAMED: Final = "${{oc.env:GRPO_PROMPTS}}/{}.txt"
 _NAMES: Final = re.compile(r"\$\{oc\.env:GRPO_PROMPTS\}/([^\"]*?)(?:\.txt)?$")
@@ -54,7 +56,14 @@ def parsed(text: str) -> ast.Module | None:
 
 def is_name(text: str) -> bool:
     """Return whether the text of a reward's file is only the name of a file, as after --set for --set-file."""
-    return _PATH.fullmatch(text.strip()) is not None
+    return _PYTHON.fullmatch(text.strip()) is not None
+
+
+def _named(key: str, text: str, what: str) -> Finding:
+    """Report the name of a file in the place of its content."""
+    name = text.strip()
+    fix = f"use --set-file {key}={name}, which gives the content of the file"
+    return Finding(f'{what} is "{name}", the name of a file, and the content is needed', keys=[f"={key}"], fix=fix)
 
 
 def reward_of(tree: ast.Module) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
@@ -97,7 +106,7 @@ def _source(run: Effective) -> Iterator[Finding]:
 )
 def _absent(run: Effective) -> Iterator[Finding]:
     has = sorted(name for name, text in mapping(run.value("job.prompts")).items() if text is not None)
-    trains = run.framework == "nemo-rl" and run.value("job.task") in (None, "train")
+    trains = run.framework == "nemo-rl" and run.trains
     for path, text in _texts(run.given) if trains else ():
         found = _NAMES.match(text)
         if found and found[1] not in has:
@@ -116,6 +125,9 @@ def _absent(run: Effective) -> Iterator[Finding]:
 )
 def _compiles(run: Effective) -> Iterator[Finding]:
     for name, text, _ in files(run):
+        if is_name(text):
+            # The rule about the function says so.
+            continue
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -139,13 +151,11 @@ def _compiles(run: Effective) -> Iterator[Finding]:
 )
 def _function(run: Effective) -> Iterator[Finding]:
     for name, text, entry in files(run):
+        if is_name(text):
+            yield _named(f"job.rewards.{name}.file", text, f"the file of reward {name}")
+            continue
         tree = parsed(text)
         if tree is None:
-            continue
-        if is_name(text):
-            what = f'the file of reward {name} is only the text "{text.strip()}"'
-            fix = f"give the content of a file: --set-file job.rewards.{name}.file={text.strip()}"
-            yield Finding(what, keys=[f"=job.rewards.{name}.file"], fix=fix)
             continue
         function = reward_of(tree)
         if function is not None:
@@ -204,7 +214,9 @@ def _prompt(run: Effective) -> Iterator[Finding]:
     if run.framework != "nemo-rl":
         return
     for name, text in mapping(run.value("job.prompts")).items():
-        if isinstance(text, str) and _is_question_prompt(run, name):
+        if isinstance(text, str) and _TEXT.fullmatch(text.strip()):
+            yield _named(f"job.prompts.{name}", text, f"the prompt {name}")
+        elif isinstance(text, str) and _is_question_prompt(run, name):
             what = _wrong_places(text)
             if what:
                 yield Finding(f"the prompt {name} {what}", keys=[f"=job.prompts.{name}"])
@@ -240,7 +252,7 @@ def _wrong_places(text: str) -> str:
     severity=WARNING,
 )
 def _unused(run: Effective) -> Iterator[Finding]:
-    if run.framework != "nemo-rl" or run.value("job.task") not in (None, "train"):
+    if run.framework != "nemo-rl" or not run.trains:
         return
     texts = [text for _, text in _texts(run.given)]
     for name, text in mapping(run.value("job.prompts")).items():

@@ -157,7 +157,7 @@ def _runtime(run: Effective) -> Iterator[Finding]:
             f"job.runtimeEnv.env_vars has {names}, the framework sets env_vars too, and Ray does not merge them",
             keys=["=job.runtimeEnv.env_vars"],
         )
-    trains = run.value("job.task") in (None, "train")
+    trains = run.trains
     if trains and run.framework == "verl" and run.since("0.9.0") and "py_executable" in given:
         what = f"job.runtimeEnv.py_executable is set, verl {run.version} sets it too, and Ray does not merge them"
         yield Finding(what, keys=["=job.runtimeEnv.py_executable"])

@@ -89,7 +89,7 @@ def _too_few(run: Effective) -> Iterator[Finding]:
     severity=WARNING,
 )
 def _disk(run: Effective) -> Iterator[Finding]:
-    if run.value("job.stage") is not True or run.value("job.task") not in (None, "train"):
+    if run.value("job.stage") is not True or not run.trains:
         return
     (size, key), model = planner.local_disk(run), planner.weights(run)
     if size < model:

@@ -19,10 +19,6 @@ _URI: Final = "tracking.mlflow.trackingUri"
 _LOCAL: Final = re.compile(r"https?://(localhost|127\.0\.0\.1|\[::1\])([:/]|$)", re.IGNORECASE)
 
 
-def _trains(run: Effective) -> bool:
-    return run.value("job.task") in (None, "train")
-
-
 @TOPIC.rule(
     "mlflow-on-the-head",
     "gke/mlflow",
@@ -37,7 +33,7 @@ def _local(run: Effective) -> Iterator[Finding]:
     uri = run.value(_URI)
     # In the head of somebody else's cluster a server may run.
     own = not run.value("stack.names.cluster")
-    if run.value("tracking.mlflow.enabled") is True and _trains(run) and own and _LOCAL.match(str(uri)):
+    if run.value("tracking.mlflow.enabled") is True and run.trains and own and _LOCAL.match(str(uri)):
         yield Finding(f"{_URI} is {uri}, and the head has no server of MLflow")
 
 
@@ -52,7 +48,7 @@ def _local(run: Effective) -> Iterator[Finding]:
     severity=WARNING,
 )
 def _disabled(run: Effective) -> Iterator[Finding]:
-    if run.value("tracking.wandb.enabled") is not True or not _trains(run):
+    if run.value("tracking.wandb.enabled") is not True or not run.trains:
         return
     for section in ("job.env", "ray.env", "ray.head.env"):
         entry = mapping(mapping(run.value(section)).get("WANDB_MODE"))

@@ -72,7 +72,7 @@ def _variables(run: Effective) -> Iterator[Finding]:
         elif "secret" in mapping(entry) and value is None:
             fix = "write it under ray.env, which sets the variables of the pods"
             yield Finding(f"{key}: the driver cannot get a Secret on a running cluster", keys=[f"={key}"], fix=fix)
-        elif run.framework == "verl" and _trains(run) and "${" in str(value):
+        elif run.framework == "verl" and run.trains and "${" in str(value):
             fix = "write it under ray.env, which sets the variables of the pods"
             yield Finding(f"{key} contains ${{, which verl reads as an interpolation", keys=[f"={key}"], fix=fix)
 
@@ -91,7 +91,7 @@ def _slow(run: Effective) -> Iterator[Finding]:
     interfaces = mapping(run.value("accelerator.interfaces")).values()
     # All machines with RDMA also have NVLink between the GPUs of a node.
     linked = run.gpus > 1 and any(mapping(each).get("deviceMode") == "RDMA" for each in interfaces)
-    for section in ("ray.env", "ray.workers.env", "job.env") if _trains(run) else ():
+    for section in ("ray.env", "ray.workers.env", "job.env") if run.trains else ():
         for name, effect in _SLOW.items():
             value = mapping(mapping(run.value(section)).get(name)).get("value")
             if str(value) == "1" and (linked or name != "NCCL_P2P_DISABLE"):
@@ -114,14 +114,10 @@ def _own(run: Effective) -> Iterator[str]:
 def _own_of_driver(run: Effective) -> Iterator[str]:
     """Yield the variables that the charts set only in the driver."""
     yield "GRPO_DATASETS"
-    rewards = _trains(run) and any(mapping(run.value("job.rewards")).values())
+    rewards = run.trains and any(mapping(run.value("job.rewards")).values())
     if rewards or any(mapping(run.value("job.code.packages")).values()) or run.value("job.code.repository"):
         yield "PYTHONPATH"
-    if _trains(run) and any(mapping(run.value("job.prompts")).values()):
+    if run.trains and any(mapping(run.value("job.prompts")).values()):
         yield "GRPO_PROMPTS"
     if run.framework == "verl":
         yield from (name for name, key in _OF_TRACKERS.items() if run.value(f"tracking.{key}.enabled") is True)
-
-
-def _trains(run: Effective) -> bool:
-    return run.value("job.task") in (None, "train")

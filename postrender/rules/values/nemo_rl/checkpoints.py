@@ -162,7 +162,7 @@ def _save_by(run: Effective) -> str | None:
 
 def _retries(run: Effective) -> int:
     value = run.value("job.retries")
-    return value if isinstance(value, int) and run.value("job.task") in (None, "train") else 0
+    return value if isinstance(value, int) and run.trains else 0
 
 
 @TOPIC.rule(

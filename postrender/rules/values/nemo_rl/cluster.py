@@ -17,7 +17,6 @@ from postrender.values.frameworks.nemo_rl import (
     pipeline_parallel,
     reward_model_nodes,
     tensor_parallel,
-    trains,
     worlds,
 )
 from postrender.values.reference_errors import UnknownError
@@ -33,7 +32,7 @@ _NODES = f"{RESOURCES}.num_nodes"
 
 def _policy_nodes(run: Effective) -> int:
     """Return the nodes that train and generate, zero if they are unknown."""
-    if not trains(run) or has_teachers(run) or run.gpus < 1:
+    if not run.trains or has_teachers(run) or run.gpus < 1:
         return 0
     return run.nodes if run.nodes == 1 else run.nodes - reward_model_nodes(run)[0]
 
@@ -48,7 +47,7 @@ def _policy_nodes(run: Effective) -> int:
     source="nemo_rl/algorithms/grpo.py:537 at v0.7.0",
 )
 def _reward_model(run: Effective) -> Iterator[Finding]:
-    nodes, gpus = reward_model_nodes(run) if trains(run) else (0, 0)
+    nodes, gpus = reward_model_nodes(run) if run.trains else (0, 0)
     if run.nodes > 1 and nodes >= run.nodes:
         yield Finding(f"the reward model takes {nodes} of {run.nodes} nodes")
     if run.nodes == 1 and run.on(COLOCATED) and gpus and gpus >= run.gpus:
@@ -159,11 +158,6 @@ def _segments(run: Effective) -> str | None:
 def _cpus(run: Effective) -> str | None:
     cpus = run.value("accelerator.worker.cpu")
     share = 2 if run.on(COLOCATED) and run.at("policy.generation.backend") != "megatron" else 1
-    if (
-        not trains(run)
-        or not isinstance(cpus, (int, str))
-        or not str(cpus).isdecimal()
-        or int(cpus) >= share * run.gpus
-    ):
+    if not run.trains or not isinstance(cpus, (int, str)) or not str(cpus).isdecimal() or int(cpus) >= share * run.gpus:
         return None
     return f"a worker has {cpus} CPUs, and NeMo RL reserves {share} for each of its {run.gpus} GPUs"

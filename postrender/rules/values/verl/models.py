@@ -19,6 +19,8 @@ _PATH: Final = f"{MODEL}.path"
 _TP: Final = f"{ROLLOUT}.tensor_model_parallel_size"
 _EXPERTS: Final = f"{ROLLOUT}.expert_parallel_size"
 _LENGTH: Final = f"{ROLLOUT}.max_model_len"
+_JUDGE: Final = "reward.reward_model"
+_OLD_JUDGE: Final = "reward_model"
 
 
 @TOPIC.rule(
@@ -34,6 +36,25 @@ def _template(run: Effective) -> str | None:
     text = run.at(f"{MODEL}.custom_chat_template")
     is_constant = isinstance(text, str) and "messages" not in text
     return f"model.custom_chat_template is {quoted(text)}, without messages" if is_constant else None
+
+
+@TOPIC.rule(
+    "reward-model",
+    "D5",
+    f"{_JUDGE}.model_path {_OLD_JUDGE}.model.path",
+    title="a run with a reward model names it",
+    why="the run ends when it loads the reward model: the cluster is up, and its GPUs are paid for",
+    fix="name the reward model: OWNER/NAME of the hub, or a folder on a volume",
+    source="experimental/reward_loop/reward_model.py:61 at 0.7.1",
+)
+def _judge(run: Effective) -> Iterator[Finding]:
+    # Until 0.9 the old section still counts; before 0.7.1 its default is a folder of verl's authors.
+    keys = [f"{_JUDGE}.model_path"] if run.since("0.7.1") else []
+    keys += [] if run.since("0.9.1") else [f"{_OLD_JUDGE}.model.path"]
+    sections = [section for section in (_JUDGE, _OLD_JUDGE) if any(key.startswith(section) for key in keys)]
+    scores = any(run.on(f"{section}.enable") for section in sections)
+    if scores and not any(run.given_has(key) and run.at(key) for key in keys):
+        yield Finding(f"a reward model scores the answers, and {keys[0]} is not set", keys=[*keys, *sections])
 
 
 @TOPIC.rule(

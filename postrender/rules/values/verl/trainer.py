@@ -71,7 +71,7 @@ def _texts(run: Effective, path: str) -> list[str]:
     source="utils/dataset/rl_dataset.py:163 at 0.7.1",
 )
 def _paths(run: Effective) -> Iterator[Finding]:
-    if run.value("job.task") not in (None, "train"):
+    if not run.trains:
         return
     for path in _ABSOLUTE:
         if not run.given_has(path) or (path == _FROM and run.at(_RESUME) in ("auto", "disable")):

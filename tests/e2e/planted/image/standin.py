@@ -6,6 +6,7 @@ into RUN.jsonl beside it, with seconds of the monotonic clock, which no failure 
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
@@ -96,8 +97,8 @@ class Worker:
 class Training:
     """One start of the trainer; it goes on after the newest checkpoint."""
 
-    def __init__(self, plan: Plan, checkpoints: Path) -> None:
-        self.plan, self.orders, self.checkpoints = plan, plan.orders, checkpoints
+    def __init__(self, plan: Plan, checkpoints: Path, ranks: int) -> None:
+        self.plan, self.orders, self.checkpoints, self.ranks = plan, plan.orders, checkpoints, ranks
         self.is_verl = self.orders["framework"] == "verl"
 
     def run(self) -> None:
@@ -201,13 +202,13 @@ class Training:
         draft.rename(self.checkpoints / f"step_{step}")
 
     def save_verl(self, step: int) -> None:
-        """Write a checkpoint of one rank, then the file that names it."""
+        """Write the checkpoint of every rank, then the file that names it."""
         place = self.checkpoints / f"global_step_{step}"
         (place / "actor/huggingface").mkdir(parents=True, exist_ok=True)
         write(place / "actor/huggingface/config.json", b"{}")
-        write(place / "actor/fsdp_config.json", json.dumps({"FSDP_version": 2, "world_size": 1}).encode())
-        for name in VERL_FILES:
-            with zipfile.ZipFile(place / f"actor/{name}_world_size_1_rank_0.pt", "w") as file:
+        write(place / "actor/fsdp_config.json", json.dumps({"FSDP_version": 2, "world_size": self.ranks}).encode())
+        for name, rank in itertools.product(VERL_FILES, range(self.ranks)):
+            with zipfile.ZipFile(place / f"actor/{name}_world_size_{self.ranks}_rank_{rank}.pt", "w") as file:
                 file.writestr("archive/data.pkl", "pickle")
         write(place / "data.pt", b"state")
         write(self.checkpoints / "latest_checkpointed_iteration.txt", str(step).encode())
@@ -226,9 +227,9 @@ def tell(text: str) -> None:
     print(text, flush=True)
 
 
-def train(run: str, driver: int, checkpoints: str) -> None:
+def train(run: str, driver: int, checkpoints: str, ranks: int) -> None:
     """Train, in the driver (NeMo RL) or in a Ray worker of its own (verl's TaskRunner)."""
-    Training(Plan(run, driver), Path(checkpoints)).run()
+    Training(Plan(run, driver), Path(checkpoints), ranks).run()
 
 
 def configuration(words: list[str]) -> Record:
@@ -253,9 +254,10 @@ def main() -> int:
 
     ray.init(address="auto")
     if plan.orders["framework"] == "verl":
-        ray.get(ray.remote(num_cpus=CPUS, max_retries=0)(train).remote(plan.run, plan.driver, checkpoints))
+        ranks = found["trainer"]["nnodes"] * found["trainer"]["n_gpus_per_node"]
+        ray.get(ray.remote(num_cpus=CPUS, max_retries=0)(train).remote(plan.run, plan.driver, checkpoints, ranks))
     else:
-        train(plan.run, plan.driver, checkpoints)
+        train(plan.run, plan.driver, checkpoints, 1)
     return 0
 
 

@@ -21,7 +21,7 @@ _COMMAND: Final = "kuberay/ray-operator/controllers/ray/common/job.go at v1.6.2"
 _SPLITS: Final = {"\n": "line break", ";": ";", "&": "&", "|": "|", "(": "(", ")": ")"}
 _EXPANDS: Final = {"$": "$", "`": "backtick", **dict(zip("<>*?~", "<>*?~", strict=True))}
 _EXPANDED: Final = re.compile(r"[$`]")
-_BRACES: Final = re.compile(r"\{[^\s{}]*(?:,|\.\.)\S*\}")
+_BRACES: Final = re.compile(r"\{(?=[^\s{}]*?(?:,|\.\.))\S*\}")
 _PIPEFAIL: Final = re.compile(r"(?:^|[;&\n])[ \t]*set[ \t]+(?:-\w+[ \t]+)*[-+]\w*o[ \t]+pipefail\b")
 
 

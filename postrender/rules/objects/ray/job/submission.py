@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import TYPE_CHECKING, Final
 
+from postrender import json_text
 from postrender.finding import ERROR, WARNING
 from postrender.manifests.pods import mapping, sequence
 from postrender.rules.objects.ray.rayspec import Cluster, Group, Job, each_job
@@ -61,7 +61,7 @@ def _resources(job: Job) -> Found:
     if not isinstance(text, str) or not text:
         return
     try:
-        value = json.loads(text)
+        value = json_text.loads(text)
     except ValueError:
         value = None
     if not isinstance(value, dict) or not all(_is_number(each) for each in value.values()):

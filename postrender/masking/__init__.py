@@ -1,4 +1,4 @@
-"""Take secrets out of objects before anything else sees them."""
+"""Take secrets out of objects and texts before anything else sees them."""
 
 from __future__ import annotations
 
@@ -8,33 +8,15 @@ from functools import lru_cache
 from typing import Any, Final
 
 from postrender import secrets
+from postrender.masking.keys import Keys
+from postrender.masking.names import HIDDEN, Names
 from postrender.types import Json
 
-HIDDEN: Final = "<hidden>"
 # Who has changed which field, and the object once more: neither says anything about the run.
 _DROPPED: Final = ("managedFields", "kubectl.kubernetes.io/last-applied-configuration")
-# Keys of Azure's storage, in its connection strings and variables. In values the same names may hold a path.
-_AZURE: Final = ("account_key", "storage_key")
-# An argument such as --api-token=… or PASSWORD=…, as it stands in commands, messages and JSON within a text.
-_ARGUMENT: Final = re.compile(
-    # Not the beginning of the name: with it, the time would grow with the square of a long word.
-    r"(?i)(?P<name>(?:"
-    + "|".join(each.replace("_", "[_-]?") for each in (*secrets.SECRET_NAMES, *_AZURE))
-    + r")[\\'\"]*[ \t]*[=:][ \t]*[\\'\"\[]*)"
-    r"(?P<value>[^\s'\"\\&,;}{$<\[]{6,})"
-)
-# The same with a space, as programs read it.
-_FLAG: Final = re.compile(
-    r"(?i)(--[\w-]*(?:"
-    + "|".join(each.replace("_", "[_-]?") for each in secrets.SECRET_NAMES)
-    + r")[ \t]+)[^\s'\"<-]\S{5,}"
-)
-# The same in quotes, as a shell and a list of arguments have it.
-_QUOTED_FLAG: Final = re.compile(
-    r"(?i)(--[\w-]*(?:"
-    + "|".join(each.replace("_", "[_-]?") for each in secrets.SECRET_NAMES)
-    + r")(?:[\\'\"]*,[ \t]*|[ \t]+)[\\'\"]+)[^\\'\"]{6,}"
-)
+# Programs write a name in one and its value in another.
+_SECRET_DATA: Final = ("data", "stringData")
+_COLOUR: Final = re.compile("\x1b\\[[0-9;]*m")
 # As curl and git read it from a file.
 _NETRC: Final = re.compile(
     r"(?i)(\b(?:machine\s+\S{1,200}|default)\s+(?:login|user)\s+\S{1,200}\s+(?:account\s+\S{1,200}\s+)?password\s+)\S+"
@@ -55,6 +37,13 @@ _CURL: Final = re.compile(
     r"(?!https?:)[^\s:'\"\\]{1,100}:)[^\s'\"\\]+"
 )
 _USER: Final = re.compile(r"-[a-zA-Z#]{0,9}u|--(?:proxy-)?user")
+# A password behind a short option, as these commands take it; behind `mysql -p ` is a database, and a number is a port.
+_SHORT_OPTION: Final = re.compile(
+    r"(\b(?:sshpass|(?:docker|podman|nerdctl|oras|registry)[ \t]+login)\b[^\n|;&]{0,100}?[ \t]-p[ \t]*"
+    r"|\bmysql(?:dump|admin)?\b[^\n|;&]{0,100}?[ \t]-p(?=\S)|\bredis-cli\b[^\n|;&]{0,100}?[ \t]-a[ \t]+)"
+    r"(?!\d{1,5}(?!\S)|-|(?:is|was|has|and|or|in|to|with)\b)(?:'[^'\n]*'|\"[^\"\n]*\"|[^\s'\"]+)"
+)
+_COMMANDS: Final = ("sshpass", " login", "mysql", "redis-cli")
 # One of Azure's storage, as its command lists them: 64 bytes. A SHA-512 looks alike, and has its name before it.
 _STORAGE_KEY: Final = re.compile(r"(?i)(?<![\w+/-])(?<!sha512[:=])(?<!sha512\": \")[a-z0-9+/]{86}==")
 # A token of a Kubernetes service account is one; the second shape is encrypted. Longer headers would make a long word
@@ -62,14 +51,13 @@ _STORAGE_KEY: Final = re.compile(r"(?i)(?<![\w+/-])(?<!sha512[:=])(?<!sha512\": 
 _WEB_TOKEN: Final = re.compile(
     r"eyJ[\w-]{10,400}\.(?:eyJ[\w-]{10,}\.[\w-]{10,}|[\w-]{0,1000}\.[\w-]{10,100}\.[\w-]{10,}\.[\w-]{10,})"
 )
-_BEARER: Final = re.compile(r"(?i)(bearer\s+)[\w.~+/=-]{8,}")
-_AUTHORIZATION: Final = re.compile(r"(?i)(authorization[\\'\"]*\s*[=:]\s*[\\'\"]*\w+\s+)[\w.~+/=-]{8,}")
-# With its lines, to its end; of one that was cut, all that looks like a key.
-_PRIVATE_KEY: Final = re.compile(
-    r"(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----"
-    r"(?:.{0,20000}?-----END [A-Z ]*PRIVATE KEY-----|(?:\s|\\[nr]|[A-Za-z0-9+/=]{20,})*)"
+# Not what a message says about one.
+_VALUE: Final = r"(?![a-z]+(?:[^\w~+/=.-]|[.]?$|[.]\s))[\w.~+/=-]"
+_BEARER: Final = re.compile(rf"(?im)(bearer\s+){_VALUE}{{8,}}")
+_AUTHORIZATION: Final = re.compile(
+    rf"(?im)(authorization[\\'\"]{{0,8}}\s*[=:]\s*[\\'\"]{{0,8}})(?:\w+\s+{_VALUE}{{8,}}|(?=[^\s\d]{{0,200}}\d){_VALUE}{{20,}})"
 )
-_WORDS: Final = ("passw", "secret", "token", "key", "bearer", "authorization", "cookie")
+_WORDS: Final = ("bearer", "authorization", "cookie", "password")
 # A name, a sign and six letters are longer.
 _SHORTEST: Final = 8
 # Who has a signed address of a file may read it: those of S3, GCS, Azure, and of Hugging Face's store.
@@ -79,17 +67,18 @@ _SIGNATURE: Final = re.compile(
 )
 # To the last "@" before the path; a port that is followed by other words is no password.
 _PASSWORD_IN_URL: Final = re.compile(r"(\w://[^\s:/@]*:)(?!\d{1,5}[\"',;|)\]}])[^\s/]+@")
-_TOKEN_IN_URL: Final = re.compile(r"(?i)(https?://)(?!git@)[^\s/@:'\"<>?#,;|&()]+@")
-_PROXY: Final = re.compile(r"(?i)(_proxy[\"']?\s*[=:]\s*[\"']?[^\s:/@]{1,100}:)[^\s/@]+@")
+_TOKEN_IN_URL: Final = re.compile(r"((?i:https?)://)(?![a-z]{1,20}@)[^\s/@:'\"<>?#,;|&()]+@")
+_PROXY: Final = re.compile(r"(?i)(_proxy[\"']?\s*[=:]\s*[\"']?[^\s:/@]{1,100}:)[^\s/@]{1,200}@")
 
 
 def clean(value: Json) -> Any:  # noqa: ANN401 (the same type as the value)
     """Return an object without its secrets: variables and keys that name one, and texts that look like one."""
     if isinstance(value, dict):
         named = value.get("name") if "value" in value else None
-        hides = isinstance(named, str) and secrets.names_secret(named)
+        if value.get("kind") == "Secret":
+            value = {key: _of_secret(each) if key in _SECRET_DATA else each for key, each in value.items()}
         return {
-            _key(key): HIDDEN if _is_secret(key, each, hides=hides) else clean(each)
+            _key(key): HIDDEN if _is_secret(key, each, named) else clean(each)
             for key, each in value.items()
             if key not in _DROPPED
         }
@@ -98,14 +87,20 @@ def clean(value: Json) -> Any:  # noqa: ANN401 (the same type as the value)
     return text(value) if isinstance(value, str) else value
 
 
+def _of_secret(data: Json) -> Json:
+    return dict.fromkeys(data, HIDDEN) if isinstance(data, dict) else data
+
+
 def _words(values: Sequence[Json]) -> list[Any]:
     """Return a list without its secrets; a word that follows a flag such as --api-key is one."""
-    cleaned, hides = [], False
+    cleaned, flag = [], ""
     is_curl = "curl" in values
     for value in values:
-        cleaned.append(HIDDEN if hides and isinstance(value, str) and not value.startswith("-") else clean(value))
-        is_flag = isinstance(value, str) and value.startswith("-")
-        hides = is_flag and (secrets.names_secret(value) or (is_curl and bool(_USER.fullmatch(value))))
+        word = value if isinstance(value, str) else ""
+        is_user = is_curl and _USER.fullmatch(flag) and word
+        is_secret = not word.startswith("-") and (is_user or secrets.holds_secret(flag, word))
+        cleaned.append(HIDDEN if is_secret else clean(value))
+        flag = word if word.startswith("-") else ""
     return cleaned
 
 
@@ -115,21 +110,38 @@ def _key(key: str) -> str:
     return secrets.mask(key)
 
 
-def _is_secret(key: str, value: Json, *, hides: bool) -> bool:
-    return isinstance(value, str) and bool(value) and ((hides and key == "value") or secrets.names_secret(key))
+def _is_secret(key: str, value: Json, named: Json) -> bool:
+    name = named if key == "value" and isinstance(named, str) else key
+    if isinstance(value, int) and not isinstance(value, bool):
+        # Digits alone are a number in YAML.
+        return secrets.is_sure(name) and secrets.holds_secret(name, str(value))
+    return isinstance(value, str) and secrets.holds_secret(name, value)
 
 
 @lru_cache(maxsize=50_000)
 def text(value: str) -> str:
     """Return a text with what looks like a secret replaced; thousands of objects have the same few texts."""
-    if len(value) < _SHORTEST:
-        return value
-    masked = secrets.mask(_PRIVATE_KEY.sub(HIDDEN, value))
+    return value if len(value) < _SHORTEST else Stream().masked(value)
+
+
+class Stream:
+    """Hide the secrets of a text that comes in pieces of whole lines: a key, or a name and its value, may span them."""
+
+    def __init__(self) -> None:
+        """Begin a text."""
+        self._keys, self._names = Keys(), Names()
+
+    def masked(self, text: str) -> str:
+        """Return the next lines without their secrets."""
+        text = _COLOUR.sub("", text) if "\x1b" in text else text
+        return self._names.masked(_shaped(secrets.mask(self._keys.masked(text))))
+
+
+def _shaped(masked: str) -> str:
+    """Return a text without the secrets that what stands around them shows: headers, addresses, commands."""
     lower = masked.lower()
-    # The search for names takes a hundred times as long as this.
     if any(word in lower for word in _WORDS):
-        masked = _ARGUMENT.sub(lambda found: found["name"] + HIDDEN, masked)
-        for shape in (_FLAG, _QUOTED_FLAG, _NETRC, _COOKIE, _COOKIES, _BEARER, _AUTHORIZATION):
+        for shape in (_NETRC, _COOKIE, _COOKIES, _BEARER, _AUTHORIZATION):
             masked = shape.sub(lambda found: found[1] + HIDDEN, masked)
     if "sig" in lower:
         masked = _SIGNATURE.sub(lambda found: found[1] + HIDDEN, masked)
@@ -137,6 +149,8 @@ def text(value: str) -> str:
         masked = _WEB_TOKEN.sub(HIDDEN, masked)
     if "curl" in lower:
         masked = _CURL.sub(lambda found: found[1] + HIDDEN, masked)
+    if any(word in masked for word in _COMMANDS):
+        masked = _SHORT_OPTION.sub(lambda found: found[1] + HIDDEN, masked)
     if "==" in masked:
         masked = _STORAGE_KEY.sub(HIDDEN, masked)
     if "@" in masked and ("://" in masked or "_proxy" in lower):

@@ -1,0 +1,1 @@
+"""Choices that are the user's: model, data, reward, prompt, image, machine."""

@@ -1,0 +1,71 @@
+"""The table of fields that never change: tests/e2e/test_locked.py asks an API server about the same cases."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import yaml
+
+from postrender.manifests import apiserver
+from postrender.values.merge import overlay
+from tests.conftest import ROOT
+
+CASES = yaml.safe_load((ROOT / "tests/e2e/locked.yaml").read_text(encoding="utf-8"))
+# What our charts render besides, and why the API server lets all of it change.
+OPEN = {
+    "GKENetworkParamSet": "GKE's definition has no rule",
+    "Network": "GKE's definition has no rule",
+    "NetworkPolicy": "the update is validated as a new one",
+    "Pod": "only hooks of Helm, which make it anew",
+    "PodDisruptionBudget": "changes since Kubernetes 1.15",
+    "PodMonitor": "the definition has no rule",
+    "PodMonitoring": "the definition has no rule",
+    "Service": "its addresses are the server's",
+    "ServiceAccount": "nothing refers to its fields",
+    "ValidatingAdmissionPolicy": "the update is validated as a new one",
+    "ValidatingAdmissionPolicyBinding": "the update is validated as a new one",
+}
+
+
+def refusals(item: Any, change: Any) -> list[apiserver.Refusal]:
+    return apiserver.refusals([copy.deepcopy(item)], [overlay(item, change)])
+
+
+def test_the_table_refuses_what_the_api_server_refuses() -> None:
+    told = set()
+    for case in CASES:
+        item = case["object"]
+        assert apiserver.refusals([item], [item]) == []
+        for change in case.get("refused", []):
+            found = refusals(item, change)
+            assert found, (item["kind"], change)
+            told |= {each.source for each in found}
+        for change in case.get("allowed", []):
+            assert refusals(item, change) == [], (item["kind"], change)
+    assert told == {row.source for row in apiserver.FIXED}
+
+
+def test_every_kind_that_a_chart_renders_was_looked_up() -> None:
+    rendered = set()
+    for path in (ROOT / "charts").glob("*/templates/*.yaml"):
+        rendered |= {line.split()[1] for line in path.read_text("utf-8").splitlines() if line.startswith("kind: ")}
+    fixed = {kind for row in apiserver.FIXED for kind in row.kinds}
+    assert rendered == (rendered & fixed) | {*OPEN}
+    assert not fixed & {*OPEN}
+
+
+def test_only_the_same_object_is_refused_and_none_of_a_hook() -> None:
+    sealed = CASES[0]["object"]
+    for metadata in ({"name": "other"}, {"namespace": "other"}, {"annotations": {"helm.sh/hook": "post-upgrade"}}):
+        assert refusals(sealed, {"metadata": metadata, "data": {"a": "2"}}) == []
+    (found,) = refusals(sealed, {"data": {"spec.yaml": "2"}})
+    assert (found.object, found.fields) == ("ConfigMap/sealed", (("data", "spec.yaml"),))
+    assert found.fix == "take the change back, or delete ConfigMap sealed first"
+
+
+def test_a_suspended_job_may_change_where_its_pods_run() -> None:
+    (job,) = [case["object"] for case in CASES if case["object"]["kind"] == "Job"]
+    template = {"spec": {"template": {"spec": {"nodeSelector": {"a": "b"}}}}}
+    assert refusals(job, template)
+    assert refusals(overlay(job, {"spec": {"suspend": True}}), template) == []
