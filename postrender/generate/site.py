@@ -35,7 +35,7 @@ _MENU: dict[str, tuple[str, ...]] = {
     "Reference": ("docs/values", "docs/rules"),
     "Project": ("CONTRIBUTING", "SECURITY", "CHANGELOG"),
 }
-_HOW_TO = re.compile(r"^\| \[[^\]]+\]\((howto/[\w-]+|gitops)\.md\)", re.MULTILINE)
+_HOW_TO = re.compile(r"^\| \[[^\]\n]+\]\((howto/[\w-]+|gitops)\.md\)", re.MULTILINE)
 # The machines of the table of verdicts.
 _MACHINES = ("b200", "h200")
 _VERDICTS = (

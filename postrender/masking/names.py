@@ -25,7 +25,7 @@ _SIGN: Final = re.compile(
 )
 _QUOTED_KEY: Final = re.compile(r"\\{0,3}['\"][ \t]?:[ \t]?\\{0,3}['\"]")
 # The next cell of a table.
-_CELL: Final = re.compile("[`*'\"]{0,3}[ \\t]*[|\u2502][ \\t]*([^|\u2502\\r\\n]{1,200}?)[ \\t]*[|\u2502]")
+_CELL: Final = re.compile("[`*'\"]{0,3}[ \\t]*[|\u2502]([^|\u2502\\r\\n]{1,300})[|\u2502]")
 _BEFORE_CELL: Final = re.compile("[|\u2502][ \\t]{0,9}[`*'\"]{0,3}$")
 # Between a flag and its word, in a list and in a shell.
 _NEXT_WORD: Final = re.compile(r"[\\'\"]{1,8},[ \t]*(?=[\\'\"])|[ \t]+(?![-\s])")
@@ -174,7 +174,9 @@ class Names:
             return _value(line, word.end(), name, _OF_VARIABLE)
         cell = _CELL.match(line, end)
         if cell and secrets.is_sure(name) and _BEFORE_CELL.search(line[max(0, begin - 20) : begin]):
-            return cell.span(1) if _OPAQUE.match(cell[1]) and _is_value(name, cell[1]) else None
+            value = cell[1].strip(" \t")
+            at = line.index(value, cell.start(1))
+            return (at, at + len(value)) if _OPAQUE.match(value) and _is_value(name, value) else None
         return _said(line, end, name)
 
 
