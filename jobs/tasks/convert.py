@@ -46,7 +46,8 @@ def script(words: list[str], task: Record, found: Checkpoint) -> None:
     if code == -signal.SIGKILL:
         parts = [Path(found.path, "policy/weights"), *Path(found.path, "actor").glob("model*")]
         memory = gib(sum(map(checkpoints.size_of, parts)))
-        raise JobError(f"{name} was killed, probably out of memory: the weights have {memory}; raise ray.head.memory")
+        key = "ray.head.memory, or accelerator.worker.memory for a head with GPUs"
+        raise JobError(f"{name} was killed, probably out of memory: the weights have {memory}; raise {key}")
     if code:
         raise JobError(f"{name} ended with exit code {code}; its output above says why")
 

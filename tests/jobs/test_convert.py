@@ -264,7 +264,8 @@ def test_a_result_outlives_its_checkpoint(run: Run) -> None:
         ("fail", "convert_dcp_to_hf.py ended with exit code 1; its output above says why"),
         (
             "kill",
-            "convert_dcp_to_hf.py was killed, probably out of memory: the weights have 0.0 GiB; raise ray.head.memory",
+            "convert_dcp_to_hf.py was killed, probably out of memory: the weights have 0.0 GiB; raise ray.head.memory, "
+            "or accelerator.worker.memory for a head with GPUs",
         ),
     ],
 )
