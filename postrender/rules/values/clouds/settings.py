@@ -36,7 +36,7 @@ _SECTIONS: Final = {
     "image-without-efa",
     "clouds/T13",
     f"={_IMAGE}",
-    title="on EFA, the image of a training holds the plugin aws-ofi-nccl",
+    title="on EFA, an image whose GPUs talk over NCCL holds the plugin aws-ofi-nccl",
     why="NCCL_NET is Libfabric: NCCL finds no such transport and fails at the first step, on one node, too",
     fix="name an image with aws-ofi-nccl 1.15 or newer (examples/eks-image); on one node network.mode: none works, too",
     source="NVIDIA/nccl src/init.cc at v2.28.9-1; NVIDIA-NeMo/RL docker/Dockerfile at v0.7.0",
@@ -49,7 +49,9 @@ def _efa(run: Effective) -> str | None:
     }
     uses_efa = run.value("network.mode") in ("devices", "dranet") and any("efa" in name for name in devices)
     image = str(run.value(_IMAGE))
-    if not uses_efa or run.value("job.task") != "train" or not _is_public(image):
+    parts = run.value("job.evaluate.tensorParallelSize")
+    evaluates = run.value("job.task") == "evaluate" and isinstance(parts, int) and parts > 1
+    if not uses_efa or not (run.trains or evaluates) or not _is_public(image):
         return None
     return f"{_IMAGE} is {image}, which is not known to hold aws-ofi-nccl"
 
