@@ -2,21 +2,24 @@
 
 No other module runs kubectl. Only the cluster's pods mount the volume, and kubectl has the user's credentials. Every
 command can be printed and pasted into a shell. A program is a single file that needs only the standard library: it is
-sent on stdin, because a running pod cannot mount it.
+sent on stdin, because a running pod cannot mount it, or packed in the command where stdin has something for it.
 """
 
 # ruff: noqa: TID251 - this module and engines.py may start programs
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import os
 import shlex
 import subprocess
 import sys
 import tempfile
+import zlib
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from postrender import paths
 from postrender.deadline import Deadline
@@ -34,8 +37,8 @@ GET_KUBECONFIG = (
 # What kubectl asks without a kubeconfig, and with one that has no current context.
 _NO_KUBECONFIG = "localhost:8080 was refused"
 _LOOK = "kubectl config current-context names the cluster; kubectl auth can-i --list shows what you may do"
-# Runs so many bytes of stdin as a program, which gets the rest.
-_REST_OF_STDIN = "import sys; exec(sys.stdin.buffer.read(int(sys.argv.pop(1))))"
+# Runs a packed program with the words after it.
+_UNPACK = "import base64, sys, zlib; exec(zlib.decompress(base64.b64decode(sys.argv.pop(1))))"
 # kubectl's message if the program in the pod failed, not kubectl itself.
 _PROGRAM_FAILED = "command terminated with exit code"
 
@@ -113,6 +116,13 @@ def program(name: str) -> str:
     return path
 
 
+def packed(name: str, arguments: Sequence[str]) -> list[str]:
+    """Return the words that run a program of jobs/ with a stdin of its own; raise ClusterError as `program` does."""
+    with open(program(name), "rb") as file:
+        text = base64.b64encode(zlib.compress(file.read(), 9)).decode()
+    return ["python3", "-I", "-c", _UNPACK, text, *arguments]
+
+
 def shell(name: str, arguments: Sequence[str], pod: Head | None = None) -> str:
     """Return the command of `run` as a line to paste into a shell."""
     path = program(name)
@@ -136,11 +146,9 @@ def run(
     path = program(name)
     if pod is None:
         return _start([sys.executable, "-I", path, *arguments], None)
-    with open(path, "rb") as file:
-        text = file.read()
-    start = ["-c", _REST_OF_STDIN, str(len(text))] if stdin else ["-"]
+    words = packed(name, arguments) if stdin else ["python3", "-I", "-", *arguments]
     found = _name(pod, deadline)
-    done = _start(pod.execute(found, ["python3", "-I", *start, *arguments]), text + stdin, deadline)
+    done = _start(pod.execute(found, words), stdin or Path(path).read_bytes(), deadline)
     if done.code and _PROGRAM_FAILED not in done.errors:
         raise _refused(done)
     errors = [line for line in done.errors.splitlines(keepends=True) if _PROGRAM_FAILED not in line]
