@@ -14,6 +14,7 @@ import hashlib
 import os
 import select
 import sys
+import threading
 import time
 import uuid
 from pathlib import Path
@@ -33,28 +34,41 @@ class FailedError(Exception):
     """The file did not arrive."""
 
 
-class Beats:
-    """Say every few seconds how far the work is, so that silence means a lost connection."""
+class Beats(threading.Thread):
+    """Say how far the work is at once and every few seconds, so that silence means a lost connection.
+
+    It has a thread of its own: a bucket may take minutes to close a file.
+    """
 
     def __init__(self) -> None:
         """Say nothing yet."""
-        self.last = 0.0
+        super().__init__(daemon=True)
+        self.done, self.ended = 0, threading.Event()
 
-    def at(self, count: int) -> None:
-        """Say how many bytes are done, unless it was said just now."""
-        if time.monotonic() - self.last >= BEAT:
-            self.last = time.monotonic()
-            print("at", count, flush=True)
+    def run(self) -> None:
+        """Say how many bytes are done until the work has ended, or nobody listens."""
+        with contextlib.suppress(OSError):
+            print("at", self.done, flush=True)
+            while not self.ended.wait(BEAT):
+                print("at", self.done, flush=True)
+
+    def __enter__(self) -> Beats:
+        """Begin."""
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End."""
+        self.ended.set()
+        self.join()
 
 
-def digest(path: Path, beats: Beats) -> str:
+def digest(path: Path) -> str:
     """Return the sha256 of a file as it lies on the volume."""
-    found, count = hashlib.sha256(), 0
+    found = hashlib.sha256()
     with path.open("rb") as file:
         while piece := file.read(PIECE):
             found.update(piece)
-            count += len(piece)
-            beats.at(count)
     return found.hexdigest()
 
 
@@ -69,13 +83,13 @@ def place(mount: str, path: str) -> Path:
     return file
 
 
-def is_there(file: Path, size: int, sha256: str, beats: Beats, *, replace: bool) -> bool:
+def is_there(file: Path, size: int, sha256: str, *, replace: bool) -> bool:
     """Return whether the file is there with this content; raise RefusedError if something else is."""
     if not os.path.lexists(file):
         return False
     if file.is_symlink() or not file.is_file():
         raise RefusedError(f"{file} is no ordinary file")
-    if file.stat().st_size == size and digest(file, beats) == sha256:
+    if file.stat().st_size == size and digest(file) == sha256:
         return True
     if not replace:
         raise RefusedError(f"{file} has another content")
@@ -91,10 +105,9 @@ def refuse_full(folder: Path, size: int) -> None:
 
 
 def copy(file: BinaryIO, size: int, beats: Beats) -> None:
-    """Copy so many bytes of stdin into a file. The end of stdin is not waited for: not every connection passes it on."""
+    """Copy so many bytes of stdin into a file. Its end is not waited for: not every connection passes it on."""
     count, heard = 0, time.monotonic()
     while count < size:
-        beats.at(count)
         ready, _, _ = select.select([0], [], [], BEAT)
         if not ready:
             if time.monotonic() - heard > SILENCE:
@@ -105,7 +118,7 @@ def copy(file: BinaryIO, size: int, beats: Beats) -> None:
             raise FailedError(f"the connection ended, {count} of {size} bytes came")
         heard = time.monotonic()
         file.write(piece)
-        count += len(piece)
+        beats.done = count = count + len(piece)
     file.flush()
     os.fsync(file.fileno())
 
@@ -118,10 +131,9 @@ def remove_leftovers(file: Path) -> None:
                 old.unlink()
 
 
-def receive(file: Path, size: int, sha256: str, *, replace: bool) -> str:
+def receive(file: Path, size: int, sha256: str, beats: Beats, *, replace: bool) -> str:
     """Write stdin to a file; return the last line to print."""
-    beats = Beats()
-    if is_there(file, size, sha256, beats, replace=replace):
+    if is_there(file, size, sha256, replace=replace):
         return "there"
     file.parent.mkdir(parents=True, exist_ok=True)
     refuse_full(file.parent, size)
@@ -131,10 +143,10 @@ def receive(file: Path, size: int, sha256: str, *, replace: bool) -> str:
         with draft.open("xb") as target:
             copy(target, size, beats)
         # Read again: what counts is what lies on the volume.
-        if draft.stat().st_size != size or digest(draft, beats) != sha256:
+        if draft.stat().st_size != size or digest(draft) != sha256:
             raise FailedError("other bytes came than were sent: their sha256 differs")
         # Another one may have sent a file of this name in the meantime.
-        if is_there(file, size, sha256, beats, replace=replace):
+        if is_there(file, size, sha256, replace=replace):
             return "there"
         draft.replace(file)
     finally:
@@ -147,7 +159,8 @@ def main(words: list[str]) -> int:
     """Do what the usage says."""
     try:
         mount, path, size, sha256, mode = words
-        last = receive(place(mount, path), int(size), sha256, replace=mode == "replace")
+        with Beats() as beats:
+            last = receive(place(mount, path), int(size), sha256, beats, replace=mode == "replace")
     except RefusedError as error:
         last = f"refused {error}"
     except FailedError as error:
