@@ -97,7 +97,12 @@ def head(values: Values, run: str, *, namespace: str | None = None, cluster: str
 
 
 def run_directory(values: Values, run: str) -> str:
-    """Return the path of a run's directory in the pods; raise InputError if storage has no volume job.volume."""
+    """Return the path of a run's directory in the pods; raise InputError as `mount_path` does."""
+    return f"{mount_path(values)}/runs/{run}"
+
+
+def mount_path(values: Values) -> str:
+    """Return where the pods mount the volume job.volume; raise InputError if storage has no such volume."""
     volume = values.get("job.volume", "data")
     mount = values.get(f"storage.{volume}.mountPath")
     if not isinstance(mount, str):
@@ -105,7 +110,7 @@ def run_directory(values: Values, run: str) -> str:
             f"job.volume is {volume!r}, and storage has no volume of that name with a mountPath",
             fix="also give the site file, with -f",
         )
-    return f"{mount}/runs/{run}"
+    return mount
 
 
 def program(name: str) -> str:
