@@ -13,6 +13,7 @@ from postrender.cli.command import Command, examples, wrong
 from postrender.cli.uploading import data_file, sending
 from postrender.cli.uploading.volume import Volume
 from postrender.cli.watching.printing import tell
+from postrender.counting import counted
 from postrender.deadline import Deadline
 from postrender.errors import EXIT_CLEAN, ClusterError
 from postrender.helm import kubectl
@@ -70,7 +71,7 @@ def upload(
     if pod is None:
         message = f"no running pod in {where} mounts the claim {volume.claim}"
         raise ClusterError(message, fix=volume.by_hand(words, folder, where))
-    tell(f"sending {len(words)} files to {posixpath.join(volume.mount, folder)} through the pod {pod.name}")
+    tell(f"sending {counted(len(words), 'file')} to {posixpath.join(volume.mount, folder)} through the pod {pod.name}")
     for word in words:
         with data_file.opened(word) as file:
             target = posixpath.join(folder, file.name)
