@@ -13,7 +13,7 @@ import pytest
 
 from postrender.cli import main as cli
 from tests.cli.clusters import Cluster, Waits, stand_in
-from tests.conftest import Render, stack_files
+from tests.conftest import ROOT, Render, by_kind, stack_files
 
 FILES = [word for path in stack_files() for word in ("-f", str(path))]
 VERL = [word for path in stack_files("b200", "qwen2.5-32b-gsm8k-verl") for word in ("-f", str(path))]
@@ -309,3 +309,34 @@ def test_no_right_is_said_with_kubectls_words(cluster: Cluster, upload: Upload) 
     cluster.refuse("exec", 'Error from server (Forbidden): pods "ray-head" is forbidden: User "me" cannot create')
     assert upload("train.jsonl") == 3
     assert 'kubectl failed: Error from server (Forbidden): pods "ray-head" is forbidden' in upload.err
+
+
+@pytest.mark.parametrize("job", [{}, {"volume": "second"}])
+def test_the_pods_of_the_charts_are_found(
+    cluster: Cluster, upload: Upload, render: Render, tmp_path: Path, job: dict[str, str]
+) -> None:
+    """By the claim and the folder that the charts give them."""
+    values = {"job": job, "storage": {"second": {"mountPath": "/second", "existingClaim": {"name": "mine"}}}}
+    (tmp_path / "more.json").write_text(json.dumps(values))
+    head = by_kind(render("raycluster", values=values), "RayCluster")["spec"]["headGroupSpec"]["template"]
+    head["metadata"]["name"] = "the-head"
+    cluster.put("pods.json", {"items": [head]})
+    (cluster.folder / "second").mkdir()
+    assert upload("train.jsonl", "-f", str(tmp_path / "more.json")) == 0, upload.err
+    mount = "/second" if job else "/data"
+    assert upload.out == f"{mount}/datasets/train.jsonl\n"
+    assert (cluster.folder / f"{mount}/datasets/train.jsonl".lstrip("/")).read_bytes() == DATA
+
+
+def test_the_page_has_the_commands_for_its_stack(here: Path, cluster: Cluster, upload: Upload) -> None:
+    page = (ROOT / "docs/howto/own-data.md").read_text(encoding="utf-8")
+    cluster.put("pods.json", {"items": []})
+    site = str(ROOT / "values/examples/site.yaml")
+    cases: list[tuple[list[str], str]] = [
+        ([], "\n"),
+        (["--set-json", 'storage.data={"mountPath":"/data","pvc":{}}'], "; then run"),
+    ]
+    for options, end in cases:
+        assert upload("train.jsonl", "test.jsonl", "--to", "answers", "-f", site, *options) == 3
+        for command in upload.err.partition("\n  fix: ")[2].partition(end)[0].split(" && "):
+            assert f"\n{command}\n" in page
