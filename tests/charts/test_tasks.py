@@ -318,6 +318,7 @@ def test_every_program_is_used_by_some_job() -> None:
         "probe",
         "samples",
         "ray_jobs",
+        "receive_file",
         "pre_stop",
     }
     starts |= {
