@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shlex
@@ -81,7 +82,7 @@ def test_files_arrive_and_are_not_sent_again(cluster: Cluster, upload: Upload) -
     assert upload("train.jsonl", "test.jsonl") == 0, upload.err
     assert arrived(cluster) == {"datasets/train.jsonl": DATA, "datasets/test.jsonl": ROW}
     assert upload.out == "/data/datasets/train.jsonl\n/data/datasets/test.jsonl\n"
-    assert "train.jsonl has arrived, 1.9 MB, sha256 " in upload.err
+    assert f"train.jsonl has arrived, 1.9 MB, sha256 {hashlib.sha256(DATA).hexdigest()}\n" in upload.err
     assert "job.config.data.train.data_path" in upload.err
     assert upload("train.jsonl", "test.jsonl") == 0
     assert "train.jsonl was there already, sha256 " in upload.err
@@ -219,6 +220,31 @@ def test_wrong_command_lines(here: Path, upload: Upload, words: list[str], code:
     assert upload(*words, "--set-json", f"storage.scratch={scratch}") == code
     assert upload.err.startswith(message), upload.err
     assert upload.out == ""
+
+
+def test_nothing_outside_of_a_checkout_is_sent(
+    cluster: Cluster, upload: Upload, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "rows.jsonl").write_bytes(ROW)
+    monkeypatch.setenv("GRPO_CHECKOUT", str(ROOT))
+    assert upload(str(tmp_path / "rows.jsonl")) == 2
+    assert "this is outside of the checkout" in upload.err
+    assert not cluster.calls("get")
+
+
+@pytest.mark.parametrize(
+    ("changes", "key"),
+    [
+        ([], "job.config.data.train.data_path, or validation.data_path, with dataset_name: ResponseDataset"),
+        (
+            ["job.version=v0.5.0"],
+            "job.config.data.train_data_path, or val_data_path, with dataset_name: ResponseDataset",
+        ),
+    ],
+)
+def test_the_key_is_spelled_as_the_version_does(upload: Upload, changes: list[str], key: str) -> None:
+    assert upload("test.jsonl", *(word for each in changes for word in ("--set", each))) == 0
+    assert upload.err.endswith(f"grpo: write the path into the values: {key}\n")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")

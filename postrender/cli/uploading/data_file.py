@@ -55,10 +55,10 @@ def _refuse(path: str) -> None:
         raise InputError("this is a folder", at=at, fix=f"name its files: {path.rstrip('/')}/*")
     if not os.path.lexists(path):
         raise UnreadableError("there is no such file", at=at, fix="check the path")
-    if why := packing.why_not(folder or os.curdir, name):
-        raise InputError(why, at=at, fix="name a file of data itself, not a link to it")
     if packing.is_secret(path):
         raise InputError(packing.HOLDS_SECRETS, at=at, fix="rename it if it is data; everybody on the volume reads it")
+    if why := packing.why_not(folder or os.curdir, name):
+        raise InputError(why, at=at, fix="name the file of data itself")
     if not NAME.fullmatch(name):
         raise InputError(f"a name on the volume has {NAMES}, at most 200", at=at, fix="rename the file")
 

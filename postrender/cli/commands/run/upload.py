@@ -69,7 +69,7 @@ def upload(
     where = namespace or kubectl.namespace()
     pod = sending.find(volume, where, Deadline())
     if pod is None:
-        message = f"no running pod in {where} mounts the claim {volume.claim}"
+        message = f"no running pod in {where} mounts the claim {volume.claim}, as the head of its RayCluster does"
         raise ClusterError(message, fix=volume.by_hand(words, folder, where))
     tell(f"sending {counted(len(words), 'file')} to {posixpath.join(volume.mount, folder)} through the pod {pod.name}")
     for word in words:
