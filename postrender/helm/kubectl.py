@@ -2,21 +2,24 @@
 
 No other module runs kubectl. Only the cluster's pods mount the volume, and kubectl has the user's credentials. Every
 command can be printed and pasted into a shell. A program is a single file that needs only the standard library: it is
-sent on stdin, because a running pod cannot mount it.
+sent on stdin, because a running pod cannot mount it, or packed in the command where stdin has something for it.
 """
 
 # ruff: noqa: TID251 - this module and engines.py may start programs
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import os
 import shlex
 import subprocess
 import sys
 import tempfile
+import zlib
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from postrender import paths
 from postrender.deadline import Deadline
@@ -34,8 +37,8 @@ GET_KUBECONFIG = (
 # What kubectl asks without a kubeconfig, and with one that has no current context.
 _NO_KUBECONFIG = "localhost:8080 was refused"
 _LOOK = "kubectl config current-context names the cluster; kubectl auth can-i --list shows what you may do"
-# Runs so many bytes of stdin as a program, which gets the rest.
-_REST_OF_STDIN = "import sys; exec(sys.stdin.buffer.read(int(sys.argv.pop(1))))"
+# Runs a packed program with the words after it.
+_UNPACK = "import base64, sys, zlib; exec(zlib.decompress(base64.b64decode(sys.argv.pop(1))))"
 # kubectl's message if the program in the pod failed, not kubectl itself.
 _PROGRAM_FAILED = "command terminated with exit code"
 
@@ -94,7 +97,12 @@ def head(values: Values, run: str, *, namespace: str | None = None, cluster: str
 
 
 def run_directory(values: Values, run: str) -> str:
-    """Return the path of a run's directory in the pods; raise InputError if storage has no volume job.volume."""
+    """Return the path of a run's directory in the pods; raise InputError as `mount_path` does."""
+    return f"{mount_path(values)}/runs/{run}"
+
+
+def mount_path(values: Values) -> str:
+    """Return where the pods mount the volume job.volume; raise InputError if storage has no such volume."""
     volume = values.get("job.volume", "data")
     mount = values.get(f"storage.{volume}.mountPath")
     if not isinstance(mount, str):
@@ -102,7 +110,7 @@ def run_directory(values: Values, run: str) -> str:
             f"job.volume is {volume!r}, and storage has no volume of that name with a mountPath",
             fix="also give the site file, with -f",
         )
-    return f"{mount}/runs/{run}"
+    return mount
 
 
 def program(name: str) -> str:
@@ -111,6 +119,13 @@ def program(name: str) -> str:
     if not os.path.isfile(path):
         raise ClusterError(f"{path} is missing", fix="install grpo-charts again, or run from a checkout")
     return path
+
+
+def packed(name: str, arguments: Sequence[str]) -> list[str]:
+    """Return the words that run a program of jobs/ with a stdin of its own; raise ClusterError as `program` does."""
+    with open(program(name), "rb") as file:
+        text = base64.b64encode(zlib.compress(file.read(), 9)).decode()
+    return ["python3", "-I", "-c", _UNPACK, text, *arguments]
 
 
 def shell(name: str, arguments: Sequence[str], pod: Head | None = None) -> str:
@@ -136,11 +151,9 @@ def run(
     path = program(name)
     if pod is None:
         return _start([sys.executable, "-I", path, *arguments], None)
-    with open(path, "rb") as file:
-        text = file.read()
-    start = ["-c", _REST_OF_STDIN, str(len(text))] if stdin else ["-"]
+    words = packed(name, arguments) if stdin else ["python3", "-I", "-", *arguments]
     found = _name(pod, deadline)
-    done = _start(pod.execute(found, ["python3", "-I", *start, *arguments]), text + stdin, deadline)
+    done = _start(pod.execute(found, words), stdin or Path(path).read_bytes(), deadline)
     if done.code and _PROGRAM_FAILED not in done.errors:
         raise _refused(done)
     errors = [line for line in done.errors.splitlines(keepends=True) if _PROGRAM_FAILED not in line]

@@ -6,9 +6,6 @@ cluster is there, Ray lists no job, and nothing fails (NVIDIA-NeMo/RL pull reque
 
 from __future__ import annotations
 
-import base64
-import zlib
-from pathlib import Path
 from typing import Final
 
 from postrender.helm import kubectl
@@ -24,10 +21,8 @@ _BEFORE: Final = ("Initializing", "Running")
 _ENDED: Final = ("SUCCEEDED", "FAILED", "STOPPED")
 # States in which KubeRay itself has ended the job, or does so now.
 _OVER: Final = ("Complete", "Failed", "Suspending", "Suspended", "Retrying", "Waiting")
-# Runs a packed program with the words after it. What it says on stderr is an answer too.
-_SHELL: Final = (
-    'exec python3 -I -c "import base64, sys, zlib; exec(zlib.decompress(base64.b64decode(sys.argv.pop(1))))" "$@" 2>&1'
-)
+# What a program says on stderr is an answer too.
+_SHELL: Final = 'exec "$@" 2>&1'
 
 
 def ended_in_ray(evidence: Evidence) -> str:
@@ -40,8 +35,7 @@ def ended_in_ray(evidence: Evidence) -> str:
 
 def question(job: str) -> list[str]:
     """Return the command that asks the head of its pod for a job: JSON, or a sentence why there is none."""
-    text = Path(kubectl.program("ray_jobs")).read_bytes()
-    return ["sh", "-c", _SHELL, "sh", base64.b64encode(zlib.compress(text, 9)).decode(), "state", job]
+    return ["sh", "-c", _SHELL, "sh", *kubectl.packed("ray_jobs", ["state", job])]
 
 
 def delay(evidence: Evidence) -> float | None:

@@ -318,6 +318,7 @@ def test_every_program_is_used_by_some_job() -> None:
         "probe",
         "samples",
         "ray_jobs",
+        "receive_file",
         "pre_stop",
     }
     starts |= {
@@ -456,7 +457,8 @@ def test_files_on_a_volume_are_looked_for_before_gpus(render_text: RenderText) -
     rendered = render_text("grpo-job", job("train", config=config))
     assert plan(rendered.documents)["neededFiles"] == {"/data/models/gemma": "", "/data/mine.jsonl": ""}
     notes = rendered.notes or ""
-    assert "no task makes. Put what is not there on its volume:\n  /data/mine.jsonl\n  /data/models/gemma\n" in notes
+    assert "no task makes. Put what is not there on its volume (grpo upload puts data into datasets/):\n" in notes
+    assert "datasets/):\n  /data/mine.jsonl\n  /data/models/gemma\n" in notes
     assert "from task" not in notes
     assert not re.search(r"job\.task=\s|-\s+charts/", notes)
 

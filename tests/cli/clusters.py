@@ -38,7 +38,7 @@ case $1 in
        esac ;;
   exec) while [ "$1" != -- ]; do shift; done; shift
         for word; do shift; case $word in /*) word="$CLUSTER$word" ;; esac; set -- "$@" "$word"; done
-        "$@"; code=$?
+        if [ -e "$CLUSTER/on-the-way" ]; then sh "$CLUSTER/on-the-way" | "$@"; else "$@"; fi; code=$?
         [ -z "$STAYS" ] || sleep 600
         [ $code = 0 ] || { echo "command terminated with exit code $code" >&2; exit $code; } ;;
 esac
@@ -46,7 +46,10 @@ esac
 
 
 class Cluster:
-    """The folder of the stand-in: objects as JSON, and the files of the pod."""
+    """The folder of the stand-in: objects as JSON, and the files of the pod.
+
+    A script `on-the-way` changes what comes to a program in the pod.
+    """
 
     def __init__(self, folder: Path, rendered: Object) -> None:
         self.folder, self.rayjob = folder, rendered

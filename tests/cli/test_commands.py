@@ -72,7 +72,9 @@ def test_version(grpo: Run, words: list[str]) -> None:
     assert "\nrenders with helm v" in out
 
 
-@pytest.mark.parametrize("command", ["lint", "check", "render", "diff", "dead-values", "samples", "logs", "submit"])
+@pytest.mark.parametrize(
+    "command", ["lint", "check", "render", "diff", "dead-values", "samples", "logs", "submit", "upload"]
+)
 @pytest.mark.parametrize("word", ["--help", "-h"])
 def test_every_command_explains_its_options(grpo: Run, command: str, word: str) -> None:
     code, out, err = grpo(command, "-f", "x", word)
@@ -92,7 +94,7 @@ USAGE = {
         "xyz",
         "grpo: no command is called 'xyz'\n"
         "  fix: the commands are check, checkpoints, dead-values, diff, doctor, guide, helm-plugin, init, lint, logs, "
-        "plan, render, report, rules, samples, status, submit, try-reward, values, version, watch, why\n",
+        "plan, render, report, rules, samples, status, submit, try-reward, upload, values, version, watch, why\n",
     ),
     "unknown option": ("lint --zork", "grpo lint: no option is called --zork\n  fix: see grpo lint --help\n"),
     "unknown letter": ("lint -x", "grpo lint: -x is not an option\n  fix: see grpo lint --help\n"),

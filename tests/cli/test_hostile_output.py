@@ -98,6 +98,7 @@ def inputs(tmp_path: Path) -> dict[str, list[str]]:
         "samples": ["samples", str(run)],
         "submit": ["submit", *mine, "--working-dir", str(folder), "--", "echo", ALL],
         "try-reward": ["try-reward", *mine],
+        "upload": ["upload", *mine, ALL],
         "watch": ["watch", str(log)],
         "why": ["why", str(log)],
         "no command": [ALL],

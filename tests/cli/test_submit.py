@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import os
 import subprocess
-import sys
 import tarfile
 import time
 import zipfile
@@ -19,6 +18,7 @@ from postrender.cli.jobs import packing, submitted
 from postrender.cli.jobs.request import Request
 from postrender.cli.jobs.run import Run
 from postrender.errors import ClusterError, InputError, UnreadableError
+from postrender.helm import kubectl
 from tests.cli.clusters import Waits, stand_in
 from tests.conftest import ROOT, Render, stack_files
 
@@ -293,11 +293,10 @@ def test_the_cluster_does_not_pay_for_the_packing(
     assert limits == [deadline.PATIENCE]
 
 
-def test_a_pod_gets_what_is_on_stdin_after_the_program() -> None:
+def test_a_packed_program_gets_what_is_on_stdin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the words that start a program of jobs/ which gets a stdin."""
-    from postrender.helm import kubectl
-
-    program = b"import sys; print(sys.argv[1:], sys.stdin.buffer.read())"
-    words = [sys.executable, "-I", "-c", kubectl._REST_OF_STDIN, str(len(program)), "a", "b"]
-    done = subprocess.run(words, input=program + b"\x00\xff\n", capture_output=True, check=True)
+    (tmp_path / "program.py").write_text("import sys; print(sys.argv[1:], sys.stdin.buffer.read())")
+    monkeypatch.setattr(kubectl, "program", lambda name: str(tmp_path / f"{name}.py"))
+    words = kubectl.packed("program", ["a", "b"])
+    done = subprocess.run(words, input=b"\x00\xff\n", capture_output=True, check=True)
     assert done.stdout == b"['a', 'b'] b'\\x00\\xff\\n'\n"

@@ -174,7 +174,7 @@ def offline(command: str) -> list[str] | None:
 
 def is_of_a_cluster(words: list[str]) -> bool:
     """Say whether a command needs a cluster and cannot only show how it asks: its options are read, and that is all."""
-    return words[0] == "watch" and ("--namespace" in words or words[1].startswith("http"))
+    return words[0] == "upload" or (words[0] == "watch" and ("--namespace" in words or words[1].startswith("http")))
 
 
 @pytest.mark.parametrize(

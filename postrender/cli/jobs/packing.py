@@ -48,11 +48,13 @@ SECRETS: Final = (
     *("application_default_credentials.json", "credentials.json", "service-account*.json"),
 )
 _PRIVATE: Final = GitIgnoreSpec.from_lines((*_ALWAYS, *SECRETS))
+_SECRET: Final = GitIgnoreSpec.from_lines(SECRETS)
 # A larger file is data, and one with a NUL byte is no text: no tokens are searched there.
 _MAX_TEXT: Final = 1024 * 1024
 # Ray's dashboard takes no larger request, and the head keeps each package in memory.
 MAX_BYTES: Final = 100 * 1024 * 1024
 _SHOWN: Final = 3
+HOLDS_SECRETS: Final = "by its name it holds secrets"
 _EPOCH: Final = (1980, 1, 1, 0, 0, 0)
 
 # The folder of a file of patterns, with the patterns.
@@ -111,7 +113,7 @@ def _files(directory: str, folder: str, above: Sequence[_Spec], left_out: list[s
         is_folder = os.path.isdir(place)
         if any(spec.match_file(f"{path[len(where) :]}{'/' if is_folder else ''}") for where, spec in specs):
             continue
-        if why := _why_not(directory, path):
+        if why := why_not(directory, path):
             left_out.append(f"{path} ({why})")
         elif is_folder and not _is_loop(place):
             yield from _files(directory, f"{path}/", specs, left_out)
@@ -119,7 +121,7 @@ def _files(directory: str, folder: str, above: Sequence[_Spec], left_out: list[s
             yield path
 
 
-def _why_not(directory: str, path: str) -> str:
+def why_not(directory: str, path: str) -> str:
     """Return why a file or a folder is not sent; empty if it is. What a link leads to counts, not its name alone."""
     root, target = os.path.realpath(directory), os.path.realpath(os.path.join(directory, path))
     if not os.path.exists(target):
@@ -130,7 +132,13 @@ def _why_not(directory: str, path: str) -> str:
     if not os.path.isdir(target) and not os.path.isfile(target):
         return "no ordinary file"
     is_private = any(_PRIVATE.match_file(each.lower()) for each in (path, inside))
-    return "by its name it holds secrets" if is_private else ""
+    return HOLDS_SECRETS if is_private else ""
+
+
+def is_secret(path: str) -> bool:
+    """Return whether a file, or a folder that it is in, holds secrets by its name."""
+    parts = os.path.realpath(path).lower().strip(os.sep).split(os.sep)
+    return any(_SECRET.match_file("/".join(parts[start:])) for start in range(len(parts)))
 
 
 def _is_loop(place: str) -> bool:
@@ -175,7 +183,7 @@ def _add(archive: zipfile.ZipFile, directory: str, name: str) -> None:
         entry.compress_type, entry.external_attr = zipfile.ZIP_DEFLATED, os.stat(path).st_mode << 16
         with open(path, "rb") as file:
             data = file.read()
-        _refuse_token(path, data)
+        refuse_token(path, data, "name the file in .rayignore")
         archive.writestr(entry, data)
     except OSError as error:
         raise UnreadableError(f"cannot be read: {error.strerror}", at=Location(path)) from error
@@ -183,7 +191,8 @@ def _add(archive: zipfile.ZipFile, directory: str, name: str) -> None:
         raise InputError("the name is not UTF-8", at=Location(directory), fix=f"rename {name!r}") from error
 
 
-def _refuse_token(path: str, data: bytes) -> None:
+def refuse_token(path: str, data: bytes, otherwise: str) -> None:
+    """Raise InputError for a text with a token in it; `otherwise` says what else than naming its Secret helps."""
     if len(data) > _MAX_TEXT or b"\0" in data:
         return
     for found in secrets.find(data.decode("utf-8", "replace")):
@@ -191,7 +200,7 @@ def _refuse_token(path: str, data: bytes) -> None:
         error = InputError(
             f"this is a {found.shape} token, and everybody who may use the cluster can read what jobs get",
             at=Location(path, found.line, found.col),
-            fix=f"pods read it from {name}: name its Secret under {place}; or name the file in .rayignore",
+            fix=f"pods read it from {name}: name its Secret under {place}; or {otherwise}",
         )
         error.secret = True
         raise error

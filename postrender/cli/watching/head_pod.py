@@ -37,6 +37,21 @@ def find(namespace: str, labels: str, deadline: Deadline) -> Mapping[str, Any]:
     return next((pod for pod in found.get("items") or [] if pod["status"].get("phase") == "Running"), {})
 
 
+def answered(descriptor: int, pod: str, deadline: Deadline) -> Iterator[bytes]:
+    """Yield what a program in a pod prints, and b"" while it prints nothing more.
+
+    Raises ClusterError if it does not begin in time.
+    """
+    has_begun = False
+    for piece in pieces.of_pipe(descriptor):
+        if not (has_begun or piece or deadline.left):
+            raise ClusterError(f"the pod {pod} does not answer", fix=_NO_ANSWER)
+        if has_begun or piece:
+            yield piece
+            has_begun = True
+            deadline.renew()
+
+
 def heard(found: Iterable[bytes], who: str) -> Iterator[bytes]:
     """Yield what a program in a pod prints; raise ClusterError after more silence than the program lasts."""
     last = time.monotonic()
@@ -79,14 +94,10 @@ class Output:
 
     def _begun(self, descriptor: int, deadline: Deadline) -> Iterator[bytes]:
         """Yield what the program prints after the byte that says that it has begun, in time."""
-        has_begun = False
-        for piece in pieces.of_pipe(descriptor):
-            if not (has_begun or piece or deadline.left):
-                raise ClusterError(f"the pod {self.pod} does not answer", fix=_NO_ANSWER)
-            if has_begun or piece:
-                yield piece if has_begun else piece[1:]
-                has_begun = True
-                deadline.renew()
+        is_first = True
+        for piece in answered(descriptor, self.pod, deadline):
+            yield piece[1:] if is_first else piece
+            is_first = False
 
     @contextlib.contextmanager
     def _running(self, program: str, deadline: Deadline) -> Iterator[Iterator[bytes]]:

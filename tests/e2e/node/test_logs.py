@@ -1,11 +1,13 @@
-"""`grpo logs` and `grpo submit` in real pods, with a token that only the pods have."""
+"""`grpo logs`, `grpo submit` and `grpo upload` in real pods, with a token that only the pods have."""
 
 from __future__ import annotations
 
 import hashlib
 import os
+import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -13,13 +15,15 @@ import yaml
 
 from conftest import REPOSITORY, TOOLS, Installed
 from harness.stack import Stack
+from harness.waiting import until
 
 pytestmark = pytest.mark.shared
 
 
 def grpo(command: str, stack: Stack, *words: str, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
     files = [word for option in stack.options() for word in ("-f", option.removeprefix("--values="))]
-    options = [*files, "-n", stack.namespace, "--helm", str(stack.helm.program)]
+    renders = ["--helm", str(stack.helm.program)] if command != "upload" else []
+    options = [*files, "-n", stack.namespace, *renders]
     return subprocess.run(
         [sys.executable, "-m", "postrender.cli", command, *options, *words],
         env=environment,
@@ -80,6 +84,51 @@ def test_a_directory_runs_with_the_variables_of_the_run(
     assert failed.returncode == 5, failed.stderr
     token = shared.stack.kube.get("secret", run.cluster, run.namespace)["data"]["auth_token"]
     assert token not in done.stdout + done.stderr
+
+
+def test_a_data_file_lies_on_the_volume(shared: Installed, environment: dict[str, str], tmp_path: Path) -> None:
+    file, folder = tmp_path / "rows.parquet", shared.stack.on_volume("/data/datasets")
+    file.write_bytes(b"PAR1" + os.urandom(50_000_000))
+    done = grpo("upload", shared.stack, str(file), "--to", "sent", environment=environment)
+    assert (done.returncode, done.stdout) == (0, "/data/datasets/sent/rows.parquet\n"), done.stderr
+    assert (folder / "sent/rows.parquet").read_bytes() == file.read_bytes()
+    assert (
+        "was there already" in grpo("upload", shared.stack, str(file), "--to", "sent", environment=environment).stderr
+    )
+    file.write_bytes(b"PAR1")
+    refused = grpo("upload", shared.stack, str(file), "--to", "sent", environment=environment)
+    assert (refused.returncode, refused.stdout) == (2, ""), refused.stderr
+    replaced = grpo("upload", shared.stack, str(file), "--to", "sent", "--replace", environment=environment)
+    assert replaced.returncode == 0, replaced.stderr
+    assert [path.read_bytes() for path in (folder / "sent").iterdir()] == [b"PAR1"]
+
+
+# A half of the file, and then nothing more as long as kubectl lives.
+STALLS = """\
+#!/bin/sh
+[ "$1" = exec ] || exec {kubectl} "$@"
+exec 3<&0
+{{ head -c 5000000; tail --pid=$$ -f /dev/null; }} <&3 | {kubectl} "$@" &
+echo $! > {pid}
+wait $!
+"""
+
+
+def test_a_killed_kubectl_leaves_no_half_file(shared: Installed, environment: dict[str, str], tmp_path: Path) -> None:
+    """The program in the pod hears that the connection has ended."""
+    folder, file, stalling = shared.stack.on_volume("/data/datasets/killed"), tmp_path / "rows", tmp_path / "kubectl"
+    stalling.write_text(STALLS.format(kubectl=TOOLS.bin / "kubectl", pid=tmp_path / "pid"))
+    stalling.chmod(0o755)
+    file.write_bytes(os.urandom(10_000_000))
+    path = {**environment, "PATH": f"{tmp_path}:{environment['PATH']}"}
+    with ThreadPoolExecutor() as pool:
+        done = pool.submit(grpo, "upload", shared.stack, str(file), "--to", "killed", environment=path)
+        try:
+            until(lambda: [*folder.glob(".rows.*.upload")], "a part of the file", 60)
+        finally:
+            os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
+    assert (done.result().returncode, done.result().stdout) == (3, ""), done.result().stderr
+    until(lambda: not [*folder.iterdir()], "an empty folder", 60)
 
 
 def test_a_user_without_rights_is_told_in_a_sentence(

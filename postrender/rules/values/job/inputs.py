@@ -159,7 +159,7 @@ def _paths_of_image(run: Effective) -> Iterator[Finding]:
     "=job.prepareData",
     title="a file below GRPO_DATASETS is one that task prepare-data writes",
     why="nothing writes the file, and the driver does not wait for it: the job ends when every pod has started",
-    fix="add the data set under job.prepareData and run task prepare-data, or name a file that it writes",
+    fix="add it under job.prepareData and run that task, or write the absolute path of your own file (grpo upload)",
     source="jobs/tasks/prepare_data.py at 0.1.0",
 )
 def _prepared(run: Effective) -> Iterator[Finding]:

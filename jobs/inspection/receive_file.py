@@ -1,0 +1,176 @@
+"""Write stdin to a file on a volume, whole or not at all.
+
+usage: receive_file.py MOUNT PATH SIZE SHA256 keep|replace      PATH: below MOUNT, the folder of the volume
+
+The bytes go to a file beside it, which gets the name when size and sha256 are those of the words. Each line that is
+printed says something: "at N" bytes, at least every few seconds; at the end "there" (it was before), "received",
+"refused WHY" or "failed WHY". Nothing else is said, and the exit code is 0: whoever asks gets kubectl's own otherwise.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import select
+import sys
+import threading
+import time
+import uuid
+from pathlib import Path
+from typing import BinaryIO
+
+PIECE = 1 << 20
+BEAT = 2.0  # seconds between two lines
+SILENCE = 120.0  # seconds without a byte, after which nobody sends any more
+LEFTOVER = 86400.0  # seconds after which a draft is of a pod that was killed
+
+
+class RefusedError(Exception):
+    """The file may not be written there."""
+
+
+class FailedError(Exception):
+    """The file did not arrive."""
+
+
+class Beats(threading.Thread):
+    """Say how far the work is at once and every few seconds, so that silence means a lost connection.
+
+    It has a thread of its own: a bucket may take minutes to close a file.
+    """
+
+    def __init__(self) -> None:
+        """Say nothing yet."""
+        super().__init__(daemon=True)
+        self.done, self.ended = 0, threading.Event()
+
+    def run(self) -> None:
+        """Say how many bytes are done until the work has ended, or nobody listens."""
+        with contextlib.suppress(OSError):
+            print("at", self.done, flush=True)
+            while not self.ended.wait(BEAT):
+                print("at", self.done, flush=True)
+
+    def __enter__(self) -> Beats:
+        """Begin."""
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End."""
+        self.ended.set()
+        self.join()
+
+
+def digest(path: Path) -> str:
+    """Return the sha256 of a file as it lies on the volume."""
+    found = hashlib.sha256()
+    with path.open("rb") as file:
+        while piece := file.read(PIECE):
+            found.update(piece)
+    return found.hexdigest()
+
+
+def place(mount: str, path: str) -> Path:
+    """Return the file to write; raise RefusedError where it is not on the volume."""
+    if not os.path.isdir(mount):
+        raise RefusedError(f"this pod has no folder {mount}")
+    file = Path(mount, path)
+    root, folder = os.path.realpath(mount), os.path.realpath(file.parent)
+    if os.path.commonpath((root, folder)) != root:
+        raise RefusedError(f"{file.parent} is a link that leaves {mount}")
+    return file
+
+
+def is_there(file: Path, size: int, sha256: str, *, replace: bool) -> bool:
+    """Return whether the file is there with this content; raise RefusedError if something else is."""
+    if not os.path.lexists(file):
+        return False
+    if file.is_symlink() or not file.is_file():
+        raise RefusedError(f"{file} is no ordinary file")
+    if file.stat().st_size == size and digest(file) == sha256:
+        return True
+    if not replace:
+        raise RefusedError(f"{file} has another content")
+    return False
+
+
+def refuse_full(folder: Path, size: int) -> None:
+    """Raise RefusedError if the volume says that it has not so much room; a bucket says nothing."""
+    found = os.statvfs(folder)
+    free = found.f_bavail * found.f_frsize
+    if found.f_blocks and free < size:
+        raise RefusedError(f"the volume has {free / 1e9:.1f} GB left, and the file has {size / 1e9:.1f} GB")
+
+
+def copy(file: BinaryIO, size: int, beats: Beats) -> None:
+    """Copy so many bytes of stdin into a file. Its end is not waited for: not every connection passes it on."""
+    count, heard = 0, time.monotonic()
+    while count < size:
+        ready, _, _ = select.select([0], [], [], BEAT)
+        if not ready:
+            if time.monotonic() - heard > SILENCE:
+                raise FailedError(f"no byte came for {SILENCE:.0f} s, {count} of {size} bytes came")
+            continue
+        piece = os.read(0, min(PIECE, size - count))
+        if not piece:
+            raise FailedError(f"the connection ended, {count} of {size} bytes came")
+        heard = time.monotonic()
+        file.write(piece)
+        beats.done = count = count + len(piece)
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def remove_leftovers(file: Path) -> None:
+    """Delete drafts of this file that nobody can be writing any more."""
+    for old in file.parent.glob(f".{file.name}.*.upload"):
+        with contextlib.suppress(OSError):
+            if time.time() - old.stat().st_mtime > LEFTOVER:
+                old.unlink()
+
+
+def receive(file: Path, size: int, sha256: str, beats: Beats, *, replace: bool) -> str:
+    """Write stdin to a file; return the last line to print."""
+    if is_there(file, size, sha256, replace=replace):
+        return "there"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    refuse_full(file.parent, size)
+    remove_leftovers(file)
+    draft = file.with_name(f".{file.name}.{uuid.uuid4().hex[:8]}.upload")
+    try:
+        with draft.open("xb") as target:
+            copy(target, size, beats)
+        # Read again: what counts is what lies on the volume.
+        if draft.stat().st_size != size or digest(draft) != sha256:
+            raise FailedError("other bytes came than were sent: their sha256 differs")
+        # Another one may have sent a file of this name in the meantime.
+        if is_there(file, size, sha256, replace=replace):
+            return "there"
+        draft.replace(file)
+    finally:
+        with contextlib.suppress(OSError):
+            draft.unlink()
+    return "received"
+
+
+def main(words: list[str]) -> int:
+    """Do what the usage says."""
+    try:
+        mount, path, size, sha256, mode = words
+        with Beats() as beats:
+            last = receive(place(mount, path), int(size), sha256, beats, replace=mode == "replace")
+    except RefusedError as error:
+        last = f"refused {error}"
+    except FailedError as error:
+        last = f"failed {error}"
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        last = f"failed {where}{error.strerror or error}"
+    print(last, flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

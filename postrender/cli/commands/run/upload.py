@@ -1,0 +1,108 @@
+"""The command `grpo upload`."""
+
+from __future__ import annotations
+
+import posixpath
+import sys
+from collections.abc import Sequence
+
+import click
+
+from postrender.cli import options
+from postrender.cli.command import Command, examples, wrong
+from postrender.cli.uploading import data_file, sending
+from postrender.cli.uploading.volume import Volume
+from postrender.cli.watching.printing import tell
+from postrender.counting import counted
+from postrender.deadline import Deadline
+from postrender.errors import EXIT_CLEAN, ClusterError
+from postrender.helm import kubectl
+from postrender.manifests.pods import mapping
+from postrender.values import merge
+from postrender.values.config import Effective
+from postrender.values.set_arguments import Argument
+
+
+@click.command(
+    cls=Command,
+    options_metavar="FILE ... -f VALUES ... [OPTIONS]",
+    epilog=examples(
+        "grpo upload train.jsonl test.jsonl --accelerator b200 -f my-recipe.yaml -f my-site.yaml -n rl",
+        "grpo upload train.parquet -f my-values.yaml -n rl --to mine --replace",
+    ),
+)
+@click.argument("words", nargs=-1, metavar="", type=options.FILE)
+@options.values()
+@options.set_values
+@options.accelerator
+@options.namespace("Namespace of the volume. Default: that of kubectl's context.")
+@click.option("--to", metavar="FOLDER", default="", help="Folder below datasets/ on the volume. Default: datasets/.")
+@click.option("--replace", is_flag=True, help="Replace a file of the same name that has another content.")
+def upload(
+    words: Sequence[str],
+    files: Sequence[str],
+    arguments: Sequence[Argument],
+    accelerator: str | None,
+    namespace: str | None,
+    to: str,
+    *,
+    replace: bool,
+) -> int:
+    """Put data files onto the volume of a stack, for a run to train on.
+
+    Each FILE goes to datasets/ on the volume job.volume, through a running pod that mounts it: the head of the Ray
+    cluster, or any other. It gets its name there when all of it has arrived, with its size and sha256; else nothing is
+    left of it. A file that is there already is not sent again. Files that hold secrets by their names (.env, *.pem …)
+    and links that leave their folder are refused, and so is a text of at most 1 MiB with a token in it.
+
+    The output is the path of each file, for the configuration of the run. Where no pod runs, the error says what else
+    writes on the volume.
+
+    The exit code is 2 if a file is refused, and 3 if it did not arrive.
+    """
+    if not words:
+        raise wrong("no file is given", fix=f"{click.get_current_context().command_path} FILE … -f VALUES …")
+    values = options.stack(files, accelerator, arguments).values
+    volume, run = Volume.of(values), Effective(merge.over_defaults(values))
+    folder = _folder(to, volume, run)
+    data_file.refuse(words)
+    where = namespace or kubectl.namespace()
+    pod = sending.find(volume, where, Deadline())
+    if pod is None:
+        message = f"no running pod in {where} mounts the claim {volume.claim}, as the head of its RayCluster does"
+        raise ClusterError(message, fix=volume.by_hand(words, folder, where))
+    tell(f"sending {counted(len(words), 'file')} to {posixpath.join(volume.mount, folder)} through the pod {pod.name}")
+    for word in words:
+        with data_file.opened(word) as file:
+            target = posixpath.join(folder, file.name)
+            is_old = pod.send(file, target, replace=replace)
+        what = "was there already" if is_old else f"has arrived, {file.size / 1e6:.1f} MB"
+        tell(f"{file.name} {what}, sha256 {file.sha256}")
+        sys.stdout.write(f"{posixpath.join(volume.mount, target)}\n")
+    tell(f"write the path into the values: {_keys(run)}")
+    return EXIT_CLEAN
+
+
+def _folder(to: str, volume: Volume, run: Effective) -> str:
+    """Return the folder on the volume; raise UsageError unless it is below datasets/ and nobody else's."""
+    inside = to.removeprefix(f"{volume.datasets}/").rstrip("/")
+    if to.rstrip("/") == volume.datasets:
+        inside = ""
+    parts = inside.split("/") if inside else []
+    if not all(data_file.NAME.fullmatch(part) for part in parts):
+        raise wrong(f"--to is {to!r}, expected a folder below {volume.datasets}, of {data_file.NAMES}")
+    if parts and mapping(run.value("job.prepareData")).get(parts[0]) is not None:
+        raise wrong(
+            f"--to is {to!r}, and task prepare-data writes its own files there: job.prepareData has {parts[0]}",
+            fix="choose another folder",
+        )
+    return posixpath.join("datasets", *parts)
+
+
+def _keys(run: Effective) -> str:
+    """Return the keys that name a file of data, as the framework of a run spells them."""
+    if run.framework == "verl":
+        return "job.config.data.train_files, or val_files"
+    if run.since("v0.6.0"):
+        return "job.config.data.train.data_path, or validation.data_path, with dataset_name: ResponseDataset"
+    return "job.config.data.train_data_path, or val_data_path, with dataset_name: ResponseDataset"

@@ -1,0 +1,96 @@
+"""Send a file into a pod that mounts the volume, through kubectl."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from postrender.cli.uploading.data_file import DataFile
+from postrender.cli.uploading.volume import Volume
+from postrender.cli.watching import head_pod
+from postrender.cli.watching.printing import tell
+from postrender.deadline import Deadline
+from postrender.errors import ClusterError, InputError, Location
+from postrender.helm import kubectl
+from postrender.manifests.pods import mapping
+from postrender.runlog import pieces
+
+PROGRAM: Final = "receive_file"
+_HEAD: Final = ("ray.io/node-type", "head")
+# Seconds between two lines about how far a file is.
+_OFTEN: Final = 10.0
+
+
+@dataclass(frozen=True)
+class Pod:
+    """A pod and the container of it that mounts the volume, and where."""
+
+    namespace: str
+    name: str
+    container: str
+    mount: str
+
+    def send(self, file: DataFile, target: str, *, replace: bool) -> bool:
+        """Send a file to its place on the volume; return whether it was there already.
+
+        Raises InputError if the pod refuses it, and ClusterError if it did not arrive.
+        """
+        arguments = [self.mount, target, str(file.size), file.sha256, "replace" if replace else "keep"]
+        where = [self.name, "--namespace", self.namespace, "--container", self.container]
+        words = ["kubectl", "exec", "--stdin", *where, "--", *kubectl.packed(PROGRAM, arguments)]
+        with kubectl.piped(words, (), file.descriptor) as descriptor:
+            said, _, why = self._last_line(descriptor, file).partition(" ")
+        if said == "refused":
+            raise InputError(why, at=Location(file.path), fix="--replace, --to FOLDER or another name of the file")
+        if said not in ("there", "received"):
+            why = why if said == "failed" else "the connection ended before the pod had said that the file is there"
+            raise ClusterError(
+                why, at=Location(file.path), fix="run it again: nothing under the name of the file has changed"
+            )
+        return said == "there"
+
+    def _last_line(self, descriptor: int, file: DataFile) -> str:
+        """Return the last line that the program in the pod prints, and say meanwhile how far it is."""
+        told, last = time.monotonic(), ""
+        for line in self._lines(descriptor):
+            last = line
+            if line.startswith("at ") and time.monotonic() - told > _OFTEN:
+                told = time.monotonic()
+                tell(f"{file.name}: {int(line.split()[1]) / 1e6:.0f} of {file.size / 1e6:.0f} MB")
+        return last
+
+    def _lines(self, descriptor: int) -> Iterator[str]:
+        answered = head_pod.answered(descriptor, self.name, Deadline())
+        rest = ""
+        for text in pieces.text(head_pod.heard(answered, f"the pod {self.name}")):
+            *lines, rest = (rest + text).split("\n")
+            yield from lines
+
+
+def find(volume: Volume, namespace: str, deadline: Deadline) -> Pod | None:
+    """Return a running pod that mounts the claim of a volume, the head of a Ray cluster first; raise ClusterError."""
+    path = f"/api/v1/namespaces/{namespace}/pods?fieldSelector=status.phase%3DRunning"
+    found = (
+        (pod["metadata"].get("labels", {}).get(_HEAD[0]) != _HEAD[1], each)
+        for pod in head_pod.ask(path, deadline).get("items") or []
+        if not pod["metadata"].get("deletionTimestamp")
+        for each in _of_pod(pod, volume.claim, namespace)
+    )
+    return min(found, key=lambda each: (each[0], each[1].name), default=(False, None))[1]
+
+
+def _of_pod(pod: Mapping[str, Any], claim: str, namespace: str) -> Iterator[Pod]:
+    """Yield each container of a pod that may write on the whole of a claim."""
+    names = {
+        str(each.get("name"))
+        for each in pod["spec"].get("volumes") or []
+        if (source := mapping(each.get("persistentVolumeClaim"))).get("claimName") == claim
+        and not source.get("readOnly")
+    }
+    for container in pod["spec"]["containers"]:
+        for mount in container.get("volumeMounts") or []:
+            is_part = mount.get("readOnly") or mount.get("subPath") or mount.get("subPathExpr")
+            if mount.get("name") in names and not is_part:
+                yield Pod(namespace, pod["metadata"]["name"], container["name"], mount["mountPath"])

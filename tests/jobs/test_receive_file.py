@@ -1,0 +1,215 @@
+"""The program that puts a file on a volume: whole, or not at all."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.played import Clock
+from tests.programs import PROGRAMS
+
+from .harness import load_program, until
+
+DATA = bytes(range(256)) * 9000
+SHA256 = hashlib.sha256(DATA).hexdigest()
+NAME = "datasets/mine/train.jsonl"
+
+
+@pytest.fixture
+def volume(tmp_path: Path) -> Path:
+    (tmp_path / "data").mkdir()
+    return tmp_path / "data"
+
+
+def words(volume: Path, *, size: int = len(DATA), sha256: str = SHA256, mode: str = "keep") -> list[str]:
+    return [str(volume), NAME, str(size), sha256, mode]
+
+
+def receive(volume: Path, data: bytes = DATA, **options: Any) -> str:
+    """Run the program; return its last line."""
+    command = [sys.executable, "-I", PROGRAMS["receive_file"], *words(volume, **options)]
+    done = subprocess.run(command, input=data, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    *beats, last = done.stdout.decode().splitlines()
+    assert beats[0] == "at 0"
+    assert all(line.startswith("at ") for line in beats)
+    return last
+
+
+def files(volume: Path) -> set[str]:
+    return {str(path.relative_to(volume)) for path in volume.rglob("*") if not path.is_dir()}
+
+
+def test_a_file_arrives_and_is_not_sent_again(volume: Path) -> None:
+    assert receive(volume) == "received"
+    assert (volume / NAME).read_bytes() == DATA
+    before = (volume / NAME).stat()
+    # Nothing of stdin is needed for it.
+    assert receive(volume, b"") == "there"
+    assert (volume / NAME).stat() == before
+    assert files(volume) == {NAME}
+
+
+def test_an_empty_file_arrives(volume: Path) -> None:
+    assert receive(volume, b"", size=0, sha256=hashlib.sha256(b"").hexdigest()) == "received"
+    assert (volume / NAME).read_bytes() == b""
+
+
+def test_another_content_is_replaced_only_on_demand(volume: Path) -> None:
+    (volume / NAME).parent.mkdir(parents=True)
+    for other in (b"other", bytes(len(DATA))):
+        (volume / NAME).write_bytes(other)
+        assert receive(volume) == f"refused {volume / NAME} has another content"
+        assert (volume / NAME).read_bytes() == other
+    assert receive(volume, mode="replace") == "received"
+    assert (volume / NAME).read_bytes() == DATA
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (DATA[:100_000], f"failed the connection ended, 100000 of {len(DATA)} bytes came"),
+        (b"", f"failed the connection ended, 0 of {len(DATA)} bytes came"),
+        (DATA[:-1] + b"x", "failed other bytes came than were sent: their sha256 differs"),
+    ],
+)
+@pytest.mark.parametrize("mode", ["keep", "replace"])
+def test_what_does_not_arrive_whole_leaves_nothing(volume: Path, data: bytes, said: str, mode: str) -> None:
+    if mode == "replace":
+        (volume / NAME).parent.mkdir(parents=True)
+        (volume / NAME).write_bytes(b"before")
+    assert receive(volume, data, mode=mode) == said
+    assert files(volume) == ({NAME} if mode == "replace" else set())
+    assert mode == "keep" or (volume / NAME).read_bytes() == b"before"
+
+
+def test_what_comes_after_the_file_is_not_read(volume: Path) -> None:
+    """The end of stdin is not waited for either."""
+    command = [sys.executable, "-I", PROGRAMS["receive_file"], *words(volume)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin
+        assert process.stdout
+        process.stdin.write(DATA + b"more")
+        process.stdin.flush()
+        assert process.stdout.read().splitlines()[-1] == b"received"
+    assert (volume / NAME).read_bytes() == DATA
+
+
+def test_no_link_is_followed_out_of_the_volume(volume: Path, tmp_path: Path) -> None:
+    (tmp_path / "outside").mkdir()
+    (volume / "datasets").symlink_to(tmp_path / "outside")
+    assert receive(volume) == f"refused {volume}/datasets/mine is a link that leaves {volume}"
+    assert not [*(tmp_path / "outside").iterdir()]
+    (volume / "datasets").unlink()
+    (volume / NAME).parent.mkdir(parents=True)
+    (tmp_path / "outside/file").write_bytes(DATA)
+    (volume / NAME).symlink_to(tmp_path / "outside/file")
+    for mode in ("keep", "replace"):
+        assert receive(volume, mode=mode) == f"refused {volume / NAME} is no ordinary file"
+    assert (tmp_path / "outside/file").read_bytes() == DATA
+
+
+def test_a_link_within_the_volume_is_a_folder(volume: Path) -> None:
+    (volume / "large").mkdir()
+    (volume / "datasets").symlink_to("large")
+    assert receive(volume) == "received"
+    assert files(volume) == {"large/mine/train.jsonl"}
+
+
+def test_a_folder_of_that_name_stays(volume: Path) -> None:
+    (volume / NAME).mkdir(parents=True)
+    assert receive(volume, mode="replace") == f"refused {volume / NAME} is no ordinary file"
+
+
+def test_a_pod_without_the_volume_gets_no_folder(tmp_path: Path) -> None:
+    assert receive(tmp_path / "data") == f"refused this pod has no folder {tmp_path / 'data'}"
+    assert not (tmp_path / "data").exists()
+
+
+def test_old_drafts_of_the_file_are_deleted(volume: Path) -> None:
+    folder = (volume / NAME).parent
+    folder.mkdir(parents=True)
+    for name in (".train.jsonl.1.upload", ".train.jsonl.2.upload", ".test.jsonl.1.upload"):
+        (folder / name).write_bytes(b"x")
+    for name in (".train.jsonl.1.upload", ".test.jsonl.1.upload"):
+        os.utime(folder / name, (time.time() - 90_000,) * 2)
+    assert receive(volume) == "received"
+    assert {path.name for path in folder.iterdir()} == {"train.jsonl", ".train.jsonl.2.upload", ".test.jsonl.1.upload"}
+
+
+def in_process(volume: Path, capsys: pytest.CaptureFixture[str], program: Any, **options: Any) -> list[str]:
+    """Run the program in this process; return its lines."""
+    assert program.main(words(volume, **options)) == 0
+    return capsys.readouterr().out.splitlines()
+
+
+EMPTY = {"size": 0, "sha256": hashlib.sha256(b"").hexdigest()}
+
+
+def test_a_connection_that_says_nothing_is_given_up(volume: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A pod does not always hear that a connection has ended."""
+    program, clock = load_program("receive_file"), Clock()
+
+    def select(*words: Any) -> tuple[list[int], list[int], list[int]]:
+        clock.sleep(words[-1])
+        return [], [], []
+
+    program.time, program.select = clock, SimpleNamespace(select=select)
+    assert in_process(volume, capsys, program)[-1] == f"failed no byte came for 120 s, 0 of {len(DATA)} bytes came"
+    assert 120 < clock.moment < 130
+    assert not files(volume)
+
+
+def test_a_volume_without_room_is_said_before_anything_is_written(
+    volume: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = SimpleNamespace(f_blocks=1000, f_bavail=10, f_frsize=1000)
+    monkeypatch.setattr(os, "statvfs", lambda _: found)
+    said = in_process(volume, capsys, load_program("receive_file"), size=5_000_000_000)
+    assert said == ["at 0", "refused the volume has 0.0 GB left, and the file has 5.0 GB"]
+    assert not files(volume)
+    # A file system that knows no sizes says zero.
+    found.f_blocks = 0
+    assert in_process(volume, capsys, load_program("receive_file"), **EMPTY)[-1] == "received"
+
+
+def test_a_volume_that_gets_full_keeps_no_part(
+    volume: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    assert in_process(volume, capsys, load_program("receive_file"), **EMPTY)[-1] == "failed No space left on device"
+    assert not files(volume)
+
+
+def test_who_was_faster_wins(volume: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Another file of this name comes while this one is copied."""
+    program = load_program("receive_file")
+    program.copy = lambda *_: (volume / NAME).write_bytes(b"other")
+    assert in_process(volume, capsys, program, **EMPTY)[-1] == f"refused {volume / NAME} has another content"
+    assert (volume / NAME).read_bytes() == b"other"
+    assert files(volume) == {NAME}
+
+
+def test_a_volume_that_takes_long_is_not_silent(volume: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The program says that it lives while it waits for the volume."""
+    program = load_program("receive_file")
+    program.BEAT = 0.01
+    printed: list[str] = []
+
+    def slow(*_: Any) -> None:
+        until(lambda: printed.append(capsys.readouterr().out) or "".join(printed).count("at 0\n") > 3, "signs of life")
+
+    program.copy = slow
+    assert in_process(volume, capsys, program, **EMPTY)[-1] == "received"
