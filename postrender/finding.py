@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -61,10 +61,22 @@ class Finding(NamedTuple):
     edits: Mapping[Path, Any] = MappingProxyType({})
     # True if the source line may contain a secret: no report shows it.
     secret: bool = False
+    # The rules that say more about the same place: where one of them is reported, this finding is not.
+    covered_by: frozenset[str] = frozenset()
 
     def key(self) -> tuple[Location, str, str]:
         """Return the sort key; two findings with the same key are the same finding."""
         return (self.at, self.rule, self.what)
+
+
+def reported(findings: Iterable[Finding], selected: Collection[str] | None = None) -> list[Finding]:
+    """Return the findings of the selected rules, by default of all, without those that another one of them covers."""
+    return [
+        finding
+        for finding in findings
+        if (selected is None or finding.rule in selected)
+        and not (finding.covered_by if selected is None else finding.covered_by & frozenset(selected))
+    ]
 
 
 def is_at_least(findings: Sequence[Finding], severity: str) -> bool:

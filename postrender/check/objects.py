@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from postrender.errors import Location
-from postrender.finding import Finding, Place
+from postrender.finding import ERROR, Finding, Place
 from postrender.manifests import pods
 from postrender.manifests.loader import ManifestDocument
 from postrender.manifests.pods import Path
@@ -24,7 +25,7 @@ _SCHEMA = "kubernetes/"
 def check(documents: Sequence[ManifestDocument], wiring: Wiring | None, kinds: Kinds | None = None) -> list[Finding]:
     """Check objects that are installed together; rules over a machine need the wiring, rules over schemas the kinds.
 
-    Findings are sorted by place.
+    Findings are sorted by place; those of a schema may be covered.
     """
     return [finding for finding, _, _ in checked(documents, wiring, kinds)]
 
@@ -49,7 +50,7 @@ def checked(documents: Sequence[ManifestDocument], wiring: Wiring | None, kinds:
         at = _location(document, place)
         secret = finding.secret or lines.show_secret(place.document, at.line)
         found.append((finding._replace(at=at, secret=secret), document, place.path))
-    return sorted(_once(found), key=lambda each: each[0].key())
+    return sorted(_covered(found), key=lambda each: each[0].key())
 
 
 def _location(document: ManifestDocument, place: Place) -> Location:
@@ -74,9 +75,13 @@ class _Lines:
         return any(each in texts[line - document.line - 1] for each in secrets)
 
 
-def _once(found: Sequence[Checked]) -> Iterator[Checked]:
-    """Drop a schema's finding at a place for which a rule has a better one."""
-    told = {(id(document), path) for finding, document, path in found if not finding.rule.startswith(_SCHEMA)}
+def _covered(found: Sequence[Checked]) -> Iterator[Checked]:
+    """Note with a schema's finding the rules that have a better one at the same place."""
+    better = defaultdict(set)
     for finding, document, path in found:
-        if not finding.rule.startswith(_SCHEMA) or (id(document), path) not in told:
-            yield finding, document, path
+        # A schema's findings are errors. A warning does not say that the API server refuses the object.
+        if finding.severity == ERROR and not finding.rule.startswith(_SCHEMA):
+            better[id(document), path].add(finding.rule)
+    for finding, document, path in found:
+        covering = better.get((id(document), path)) if finding.rule.startswith(_SCHEMA) else None
+        yield (finding._replace(covered_by=frozenset(covering)) if covering else finding), document, path

@@ -14,8 +14,9 @@ from rich.text import Text
 from rich.theme import Theme
 
 from postrender import masking
+from postrender.counting import counted
 from postrender.errors import EXIT_CLEAN, EXIT_FINDINGS, GrpoError, InstallationError, Location, UsageError
-from postrender.finding import Finding, is_at_least
+from postrender.finding import Finding, is_at_least, reported
 from postrender.report import formats
 from postrender.report import text as report_text
 from postrender.terminal import console, visible
@@ -139,7 +140,12 @@ class Report:
 
     def of(self, findings: Iterable[Finding]) -> list[Finding]:
         """Return the selected findings."""
-        return [finding for finding in findings if self._selected is None or finding.rule in self._selected]
+        return reported(findings, self._selected)
+
+    def left_out(self, findings: Iterable[Finding]) -> str:
+        """Return a line that says how many findings other rules have; nothing where all rules are selected."""
+        count = sum(self._selected is not None and each.rule not in self._selected for each in reported(findings))
+        return f"not shown: {counted(count, 'finding')} of other rules\n" if count else ""
 
     def tell(
         self, error: GrpoError, place: str, findings: Sequence[Finding] = (), *, why: str = NOTHING_JUDGED

@@ -34,7 +34,12 @@ class Ignores:
         findings = list(findings)
         accepted = self._ids - self._never
         self._used |= accepted & {finding.rule for finding in findings}
-        return [finding for finding in findings if finding.rule not in accepted]
+        # What an accepted finding has covered is a problem of its own.
+        return [
+            finding._replace(covered_by=finding.covered_by - accepted) if finding.covered_by else finding
+            for finding in findings
+            if finding.rule not in accepted
+        ]
 
     def useless_of_values(self) -> Iterator[Finding]:
         """Yield a finding for each id of a rule over values that accepted nothing, and for each unknown id."""

@@ -369,3 +369,46 @@ def test_a_system_without_memory_is_named(grpo: Run, monkeypatch: pytest.MonkeyP
         "",
         "grpo: out of memory\n  fix: raise the memory limit of this process (ulimit -v), or pass less input at once\n",
     )
+
+
+CLUSTER = """\
+apiVersion: ray.io/v1
+kind: RayCluster
+metadata: {name: a}
+spec:
+  headGroupSpec:
+    rayStartParams: {num-cpus: 4}
+    template: {spec: {containers: [{name: a, image: "x:1"}]}}
+"""
+RAY, SCHEMA = "ray/number-for-text", "kubernetes/value-refused"
+
+
+@pytest.mark.parametrize(
+    ("selected", "rules", "left_out"),
+    [((), {RAY}, ""), (("--select", RAY), {RAY}, "1 finding "), (("--select", SCHEMA), {SCHEMA}, "2 findings ")],
+    ids=["all", "rule", "schema"],
+)
+def test_a_selection_gets_what_another_rule_says_better(
+    grpo: Run, tmp_path: Path, selected: tuple[str, ...], rules: set[str], left_out: str
+) -> None:
+    (tmp_path / "ray.yaml").write_text(CLUSTER)
+    code, out, err = grpo("ray.yaml", "--format", "json", *selected)
+    assert code == 1
+    errors = [each for each in json.loads(out)["findings"] if each["severity"] == "error"]
+    assert {each["rule"] for each in errors} == rules
+    assert f"not shown: {left_out}" in err if left_out else "not shown" not in err
+
+
+def test_an_accepted_finding_hides_no_other_one(grpo: Run, tmp_path: Path) -> None:
+    (tmp_path / "ray.yaml").write_text(CLUSTER)
+    (tmp_path / "accepted.yaml").write_text(f"checks: {{ignore: {{{RAY}: an old operator}}}}\n")
+    code, out, _ = grpo("ray.yaml", "-f", PROFILE, "-f", RECIPE, "-f", str(SITE), "-f", "accepted.yaml")
+    assert (code, SCHEMA in out) == (1, True)
+
+
+def test_a_warning_does_not_hide_that_the_server_refuses(grpo: Run, tmp_path: Path) -> None:
+    group = "  workerGroupSpecs: [{groupName: w, replicas: -2, rayStartParams: {}, template: {spec: {containers: []}}}]\n"
+    (tmp_path / "ray.yaml").write_text(CLUSTER.replace("num-cpus: 4", "") + group)
+    code, out, _ = grpo("ray.yaml")
+    assert code == 1
+    assert "replicas: expected 0 or more  [kubernetes/value-refused]" in out

@@ -93,5 +93,7 @@ def check(
     findings = report.of(found)
     code = report.deliver(findings)
     if not findings:
-        tell(f"clean: {counted(count, 'manifest')}\n")
+        selected = "" if report.of_all_rules else " (selected rules only)"
+        tell(f"clean: {counted(count, 'manifest')}{selected}\n")
+    tell(report.left_out(found))
     return code

@@ -117,7 +117,7 @@ def lint(
     clean = code == EXIT_CLEAN and not report.of(found)
     summary = _summary(stack, verdict, no_charts=no_charts, clean=clean, all_rules=report.of_all_rules)
     # It names the model, which may be a secret in the wrong place.
-    tell(masking.text(summary))
+    tell(masking.text(summary) + report.left_out(found))
     return code
 
 
