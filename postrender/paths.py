@@ -117,13 +117,14 @@ def is_chart(path: str) -> bool:
 
 
 def charts_of(files: Sequence[str]) -> str:
-    """Return the folder of the charts that belong to values files: beside them in a copy, or else the package's."""
+    """Return the folder of the charts that belong to values files: beside one of them in a copy, or the package's."""
+    root = data_root()
     for file in files:
         folder, values = os.path.split(os.path.dirname(os.path.dirname(os.path.abspath(file))))
         charts = os.path.join(folder, "charts")
-        if values == "values" and all(is_chart(os.path.join(charts, layer)) for layer in LAYERS):
+        if values == "values" and folder != root and all(is_chart(os.path.join(charts, layer)) for layer in LAYERS):
             return charts if os.path.isabs(file) else os.path.relpath(charts)
-    return os.path.join(data_root(), "charts")
+    return os.path.join(root, "charts")
 
 
 def siblings(path: str) -> list[str]:

@@ -111,6 +111,16 @@ def compare(folder: str, values: Sequence[str] = ()) -> Copies:
     return Copies(folder, sources, sorted(new), sorted(changed), sorted(_foreign(folder, sources)))
 
 
+def unjudged(files: Sequence[str]) -> Iterator[str]:
+    """Name the charts beside values files if they are others than the package's, which are judged in their place."""
+    charts = paths.charts_of(files)
+    pairs = [(source, os.path.join(charts, os.path.pardir, paths.in_package(source))) for source in _charts()]
+    with suppress(OutputError):
+        if all(os.path.isfile(copy) and _content(source) == _content(copy) for source, copy in pairs):
+            return
+    yield f"the charts in {charts} (not as in {_NAMED}, whose charts were: grpo init --vendor)"
+
+
 def _charts() -> Iterator[str]:
     for layer in paths.LAYERS:
         # In a checkout, parts of a chart are links.

@@ -144,6 +144,10 @@ def test_a_newer_version_says_what_differs_and_replaces_nothing(grpo: Run, tmp_p
         Path(name).write_text(text, encoding="utf-8")
     Path("charts/network/values.yaml").unlink()
     before = texts(Path.cwd())
+    files = ("values/recipes/smoke.yaml", "my-site.yaml")
+    words = ("lint", "--accelerator", "b200", *(word for file in files for word in ("-f", file)))
+    other = f"; not judged: the charts in charts (not as in {NAMED}, whose charts were: grpo init --vendor), the "
+    assert other in grpo(*words)[2]
     code, out, _ = grpo("init", "--vendor")
     lines = out.splitlines()
     assert code == 1
@@ -168,6 +172,7 @@ def test_a_newer_version_says_what_differs_and_replaces_nothing(grpo: Run, tmp_p
     assert shell(fix[1], Path.cwd()).returncode == 0
     assert grpo("init", "--vendor")[0] == 0
     assert grpo("init", "--vendor") == (0, same, "")
+    assert "; not judged: the memory of " in grpo(*words)[2]
     assert yaml.safe_load(Path("values/accelerators/b200.yaml").read_text(encoding="utf-8"))["accelerator"]
 
 

@@ -33,6 +33,7 @@ def test_the_charts_of_a_copy_lie_beside_its_values(tmp_path: Path, monkeypatch:
         (tmp_path / "lib/charts" / layer).mkdir()
         (tmp_path / "lib/charts" / layer / "Chart.yaml").touch()
     assert paths.charts_of(["site.yaml", profile]) == "lib/charts"
+    assert paths.charts_of([paths.accelerator("b200"), profile]) == "lib/charts"
     assert paths.charts_of([str(tmp_path / profile)]) == str(tmp_path / "lib/charts")
     assert paths.charts_of(["lib/site.yaml"]) == packaged
     assert paths.charts_of([]) == packaged

@@ -22,6 +22,7 @@ from postrender.lint import fix as fixing
 from postrender.lint import unjudged
 from postrender.lint.linter import can_render, judge_values
 from postrender.report.scope import Scope
+from postrender.start import vendor
 from postrender.values import catalogue, models
 from postrender.values.set_arguments import Argument
 
@@ -127,7 +128,7 @@ def _scope(stack: Stack, verdict: Verdict | None, *, no_charts: str, all_rules: 
     """Return what was judged and what was not; without a verdict, `no_charts` says why the charts were not judged."""
     missing = [*unjudged.of(stack.values)]
     if verdict:
-        missing = [*_refusing(verdict.refused), *missing]
+        missing = [*_refusing(verdict.refused), *vendor.unjudged(stack.files), *missing]
         return Scope(stack.files, verdict.rendered, verdict.objects, missing, all_rules)
     return Scope(stack.files, None, 0, [f"what the charts render ({no_charts})", *missing], all_rules)
 
