@@ -116,6 +116,17 @@ def is_chart(path: str) -> bool:
     return path.endswith((".tgz", ".tar.gz")) or os.path.isfile(os.path.join(path, "Chart.yaml"))
 
 
+def charts_of(files: Sequence[str]) -> str:
+    """Return the folder of the charts that belong to values files: beside one of them in a copy, or the package's."""
+    root = data_root()
+    for file in files:
+        folder, values = os.path.split(os.path.dirname(os.path.dirname(os.path.abspath(file))))
+        charts = os.path.join(folder, "charts")
+        if values == "values" and folder != root and all(is_chart(os.path.join(charts, layer)) for layer in LAYERS):
+            return charts if os.path.isabs(file) else os.path.relpath(charts)
+    return os.path.join(root, "charts")
+
+
 def siblings(path: str) -> list[str]:
     """Return the charts of the other layers, beside the folder or package of one of ours; none for another chart."""
     folder, name = os.path.split(os.path.abspath(path))
@@ -129,6 +140,11 @@ def siblings(path: str) -> list[str]:
 def is_packaged(path: str) -> bool:
     """Return whether a values file is one of those that come with the package, which an update replaces."""
     return os.path.realpath(path).startswith(os.path.realpath(os.path.join(data_root(), "values")) + os.sep)
+
+
+def in_package(path: str) -> str:
+    """Return the path of a file of the package as it is below its folder."""
+    return os.path.relpath(os.path.abspath(path), data_root())
 
 
 def own(files: Sequence[str]) -> list[str]:

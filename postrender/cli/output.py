@@ -19,6 +19,7 @@ from postrender.errors import EXIT_CLEAN, EXIT_FINDINGS, GrpoError, Installation
 from postrender.finding import Finding, is_at_least, reported
 from postrender.report import formats
 from postrender.report import text as report_text
+from postrender.report.scope import Scope
 from postrender.terminal import console, visible
 
 NOTHING_JUDGED: Final = "Nothing that it concerns has been judged."
@@ -148,7 +149,13 @@ class Report:
         return f"not shown: {counted(count, 'finding')} of other rules\n" if count else ""
 
     def tell(
-        self, error: GrpoError, place: str, findings: Sequence[Finding] = (), *, why: str = NOTHING_JUDGED
+        self,
+        error: GrpoError,
+        place: str,
+        findings: Sequence[Finding] = (),
+        *,
+        why: str = NOTHING_JUDGED,
+        scope: Scope | None = None,
     ) -> None:
         """Print what was found before an error ended the command; in machine formats the error is a finding too.
 
@@ -160,11 +167,11 @@ class Report:
             at, fix = error.at or Location(place), error.fix or "mend what it names"
             told.append(Finding(error.message, at, rule="checks/could-not-run", why=why, fix=fix, secret=error.secret))
         if told:
-            self.deliver(told)
+            self.deliver(told, scope)
 
-    def deliver(self, findings: Sequence[Finding]) -> int:
-        """Print a report of findings; return the exit code."""
-        text = formats.write(findings, self._form, self._fail_on)
+    def deliver(self, findings: Sequence[Finding], scope: Scope | None = None) -> int:
+        """Print a report of findings, and of what was judged; return the exit code."""
+        text = formats.write(findings, self._form, self._fail_on, scope)
         try:
             if self._form == "text":
                 write(text)

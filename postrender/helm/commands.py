@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Iterator, Sequence
 
@@ -28,10 +29,10 @@ def install(
     """
     files = [word for file in stack.files for word in ("-f", paths.shown(file))]
     arguments = [word for argument in stack.arguments for word in argument]
-    where = ["--namespace", namespace] if namespace else []
+    where, charts = ["--namespace", namespace] if namespace else [], paths.charts_of(stack.files)
     for number, layer in enumerate(layers):
         words = [program or "helm", "upgrade", "--install", release or stack.release(layer)]
-        words += [paths.shown(paths.chart(layer)), *where]
+        words += [paths.shown(os.path.join(charts, layer)), *where]
         words += ["--create-namespace"] if namespace and number == 0 else []
         words += [engine.rollback] if layer == _LOCKED else []
         yield shlex.join([*words, *files, *arguments])

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from postrender import json_text
+from postrender.counting import counted
 from postrender.manifests import apiserver, folds
 from postrender.manifests.apiserver import Refusal
 from postrender.manifests.folds import Folded
@@ -228,21 +229,35 @@ def as_text(
 ) -> str:
     """Write differences as text: a heading for each layer and object, then one line for each side of a field.
 
-    A folded text is one line with both sides. Long lines are cut, but not with `full`. What the API server refuses
-    stands at the end.
+    A folded text is one line with both sides, and so is an object that some sides lack. Long lines are cut. Both not
+    with `full`. What the API server refuses stands at the end.
     """
     lines: list[str] = []
     for layer, found in layers.items():
         count = f"{len(found)} field{'s' if len(found) > 1 else ''}" if found else "no field"
         lines.append(f"{layer}: {count} differ{'s' if len(found) <= 1 else ''}")
         for name in dict.fromkeys(one.object for one in found):
+            own = [one for one in found if one.object == name]
+            if (fold := _whole_object(own, sides)) and not full:
+                lines.append(f"  {name}: {fold}")
+                continue
             lines.append(f"  {name}")
-            for one in found:
-                if one.object == name:
-                    lines += _field(one, sides, full=full)
+            for one in own:
+                lines += _field(one, sides, full=full)
     for side in sides[1:]:
         lines += _refusals([each.refusal for each in refused if each.side == side], side, sides[0])
     return "\n".join(lines) + "\n"
+
+
+def _whole_object(own: Sequence[Difference], sides: Sequence[str]) -> str:
+    """Return what stands for the fields of an object that some sides lack; an empty text for one that all have."""
+    # Objects that are compared have the same kind.
+    having = next((one.values for one in own if one.path == "kind"), None)
+    if having is None:
+        return ""
+    word = "new object" if sides[0] not in having else "object that is gone" if len(sides) == 2 else "object"
+    where = ", ".join(side for side in sides if side in having)
+    return f"{word}, only in {where} ({counted(len(own), 'field')}; --full shows {'it' if len(own) == 1 else 'them'})"
 
 
 def _refusals(refused: Sequence[Refusal], side: str, first: str) -> Iterator[str]:

@@ -33,7 +33,7 @@ def write(answers: Mapping[str, Answer], form: str) -> str:
     table = report.markdown_table(head, rows) if form == "markdown" else report.text_table(head, rows)
     notes = ["sequences: how many of the longest ones an engine generates at a time"]
     notes += [f"{name}: {each.verdict}, {each.reason}" for name, each in answers.items() if each.reason]
-    notes += [f"{name}: {what}  [{rule}]" for name, each in answers.items() for rule, what in each.errors]
+    notes += [f"{name}: {report.error_line(error)}" for name, each in answers.items() for error in each.errors]
     return "\n".join([*table, "", *notes, *(_cheapest(answers) if costs else ())]) + "\n"
 
 

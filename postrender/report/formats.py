@@ -6,20 +6,22 @@ from collections.abc import Sequence
 
 from postrender.finding import ERROR, Finding
 from postrender.report import github, json, junit, sarif, text
+from postrender.report.scope import Scope
 from postrender.terminal import visible
 
 FORMATS = ("text", "json", "github", "sarif", "junit")
 
 
-def write(findings: Sequence[Finding], form: str, fail_on: str = ERROR) -> str:
+def write(findings: Sequence[Finding], form: str, fail_on: str = ERROR, scope: Scope | None = None) -> str:
     """Return the report in one of FORMATS, with a newline at its end; the text report is empty without findings.
 
-    `fail_on` is the lowest severity that makes the exit code 1; JUnit counts it as a failure.
+    `fail_on` is the lowest severity that makes the exit code 1; JUnit counts it as a failure. JSON and SARIF have a
+    place for `scope`.
     """
     if form == "json":
-        return json.write(findings)
+        return json.write(findings, scope)
     if form == "sarif":
-        return sarif.write(findings)
+        return sarif.write(findings, scope)
     if form == "junit":
         return visible.text(junit.write(findings, fail_on))
     if form == "github":

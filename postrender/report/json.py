@@ -9,11 +9,13 @@ from typing import Any
 
 from postrender import masking
 from postrender.finding import Finding
+from postrender.report.scope import Scope
 
 
-def write(findings: Sequence[Finding]) -> str:
-    """Return the report: one object with the list `findings`."""
-    return json.dumps({"findings": entries(findings)}, indent=2, ensure_ascii=False) + "\n"
+def write(findings: Sequence[Finding], scope: Scope | None = None) -> str:
+    """Return the report: one object with the list `findings`, and with `judged` and `notJudged` if they are known."""
+    tree = {"findings": entries(findings), **(scope.tree() if scope else {})}
+    return json.dumps(tree, indent=2, ensure_ascii=False) + "\n"
 
 
 def entries(findings: Sequence[Finding]) -> list[dict[str, Any]]:

@@ -14,6 +14,7 @@ from postrender.values.config import OF_VALUES
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from postrender.finding import Finding
     from postrender.plan.advice.changes import Change, Saving
     from postrender.plan.advice.limits import Limit
     from postrender.plan.cost import Cost
@@ -32,9 +33,9 @@ ASSUMPTIONS: Final = (
 
 
 class Answer(NamedTuple):
-    """What `grpo plan` says about a run: the plan, its cost, the limits, what helps, and the rules that it breaks.
+    """What `grpo plan` says about a run: the plan, its cost, the limits, what helps, and the errors of its values.
 
-    Each rule has what is wrong. `data` names what the model is trained on.
+    `data` names what the model is trained on.
     """
 
     plan: Plan
@@ -43,7 +44,7 @@ class Answer(NamedTuple):
     limits: Sequence[Limit] = ()
     changes: Sequence[Change] = ()
     savings: Sequence[Saving] = ()
-    errors: Sequence[tuple[str, str]] = ()
+    errors: Sequence[Finding] = ()
 
     @property
     def verdict(self) -> str:
@@ -102,9 +103,14 @@ def _lines(answer: Answer, *, markdown: bool, explain: bool) -> Iterator[str]:
 def _errors(answer: Answer, fence: Sequence[str]) -> Iterator[str]:
     """Yield what is wrong with the values, and an empty line; nothing if they have no error."""
     if answer.errors:
-        told = (f"  {what}  [{rule}]" for rule, what in answer.errors)
+        told = (f"  {error_line(each)}" for each in answer.errors)
         yield from ["the values have errors, so the run may be another one (see grpo rules ID):", *fence, *told]
         yield from [*fence, ""]
+
+
+def error_line(error: Finding) -> str:
+    """Return an error of the values in a line, as grpo lint begins; an own configuration has no places."""
+    return f"{f'{error.at}: ' if error.at.file else ''}{error.what}  [{error.rule}]"
 
 
 def _limits(answer: Answer) -> Iterator[str]:
@@ -221,7 +227,7 @@ def _below(plan: Plan, setup: Setup) -> Iterator[str]:
 def tree(answer: Answer) -> dict[str, Any]:
     """Return the JSON of an answer; sizes are in GiB."""
     plan, cost = answer.plan, answer.cost
-    errors = [{"rule": rule, "what": what} for rule, what in answer.errors]
+    errors = [_error(each) for each in answer.errors]
     if plan.setup is None:
         return {
             "verdict": NOT_MODELLED,
@@ -306,6 +312,11 @@ def tree(answer: Answer) -> dict[str, Any]:
             "run": cost.run,
         }
     return found
+
+
+def _error(error: Finding) -> dict[str, Any]:
+    place = {"file": error.at.file, "line": error.at.line, "col": error.at.col} if error.at.file else {}
+    return {"rule": error.rule, **place, "what": error.what}
 
 
 def _gib(size: float) -> float:

@@ -11,6 +11,7 @@ from urllib.parse import quote
 from postrender import __version__, masking
 from postrender.errors import Location
 from postrender.finding import ERROR, INFO, WARNING, Finding
+from postrender.report.scope import Scope
 from postrender.rules import index
 from postrender.rules.rule import Rule
 
@@ -18,7 +19,7 @@ _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sa
 _LEVELS = {ERROR: "error", WARNING: "warning", INFO: "note"}
 
 
-def write(findings: Sequence[Finding]) -> str:
+def write(findings: Sequence[Finding], scope: Scope | None = None) -> str:
     """Return a log with one run; it lists only the rules with findings."""
     by_id = {each.id: each for each in index.everything()}
     rules = list(dict.fromkeys(finding.rule for finding in findings))
@@ -27,14 +28,22 @@ def write(findings: Sequence[Finding]) -> str:
         "semanticVersion": __version__,
         "rules": [_rule(by_id[name]) if name in by_id else {"id": name} for name in rules],
     }
-    run = {
+    run: dict[str, Any] = {
         "tool": {"driver": driver},
         # Columns count characters, not bytes.
         "columnKind": "unicodeCodePoints",
         "results": [_result(finding, rules.index(finding.rule)) for finding in findings],
     }
+    if scope:
+        run["invocations"] = [_invocation(scope, succeeded="checks/could-not-run" not in rules)]
     log = {"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}
     return json.dumps(log, indent=2, ensure_ascii=False) + "\n"
+
+
+def _invocation(scope: Scope, *, succeeded: bool) -> dict[str, Any]:
+    """Say what was not judged where SARIF has what depends on a tool's configuration."""
+    notes = [{"level": "note", "message": {"text": masking.text(f"not judged: {each}")}} for each in scope.missing]
+    return {"executionSuccessful": succeeded, "toolConfigurationNotifications": notes}
 
 
 def _rule(rule: Rule) -> dict[str, Any]:

@@ -49,7 +49,7 @@ def of_files(
     platform.check(tree, given)
     recipe, text = recipe_of(files)
     listed = tuple(paths.shown(file) for file in files)
-    charts = paths.shown(paths.chart(paths.LAYERS[0])).rpartition("/")[0]
+    charts = paths.shown(paths.charts_of(files))
     shown = Shown(listed, charts, recipe, text, namespace, arguments=tuple(arguments))
     names.names(tree, shown)  # It refuses what the page has no steps for, before anything is rendered.
     return render(_text(template or paths.guide()), tree, shown._replace(prerequisites=prerequisites()))

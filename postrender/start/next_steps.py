@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Iterator, Sequence
 
@@ -10,13 +11,16 @@ from postrender.manifests.needs import commands
 from postrender.manifests.needs.needed import Need
 from postrender.start.site_file import Answers
 
+OF_THIS_MACHINE = "The paths are those of this machine; for a repository, grpo init --vendor copies the files."
 _ALL = '"${F[@]}"'
 
 
 def lines(files: Sequence[str], answers: Answers, namespace: str, needs: Sequence[Need] | None) -> Iterator[str]:
     """Yield the commands of a shell for a stack of these files; `needs` is None where nothing can be rendered."""
-    at = f"--namespace {namespace}"
+    at, charts = f"--namespace {namespace}", paths.shown(paths.charts_of(files))
     yield f"F=({flags(files)})"
+    if os.path.isabs(charts):
+        yield f"# {OF_THIS_MACHINE}"
     yield f"grpo lint {_ALL} {at}"
     yield f"grpo guide {_ALL} {at} > my-guide.md    # every step, from the cluster to the trained model"
     yield "# In short; my-guide.md also has the operator, what the namespace needs, the download and the tests:"
@@ -28,7 +32,7 @@ def lines(files: Sequence[str], answers: Answers, namespace: str, needs: Sequenc
         if layer == "network" and answers["network"] != "multiNetwork":
             yield f"# charts/network is left out: with network.mode {answers['network']} it creates nothing"
             continue
-        yield f"helm install {release} {shlex.quote(paths.shown(paths.chart(layer)))} {_ALL} {at}"
+        yield f"helm install {release} {shlex.quote(f'{charts}/{layer}')} {_ALL} {at}"
 
 
 def flags(files: Sequence[str]) -> str:

@@ -31,10 +31,10 @@ _OTHER = 1.05
 
 
 def text(choice: Choice, schema: str) -> str:
-    """Return the text of a recipe for the model of a choice; `schema` is the path of the schema for editors."""
+    """Return the text of a recipe for the model of a choice; `schema` is the path of editors' schema, or empty."""
     original = textfile.read_bytes(choice.recipe.path).decode("utf-8")
     body = original[original.index(f"\n{_BEGINNING}") + 1 :]
-    return "\n".join([f"# yaml-language-server: $schema={schema}", *_header(choice), _renamed(body, choice)])
+    return "\n".join([*writer.schema(schema), *_header(choice), _renamed(body, choice)])
 
 
 def scale(choice: Choice) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 import re
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -78,7 +79,8 @@ def _read(path: str) -> Recipe:
     config, is_verl = job["config"], job["framework"] == "verl"
     head = (ray["head"].get("gpus") or {}).get("enabled", False)
     return Recipe(
-        path=path,
+        # The recipes are read once, and a caller may change the working directory.
+        path=os.path.abspath(path),
         run=job["name"],
         framework=job["framework"],
         version=str(job["version"]),

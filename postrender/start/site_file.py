@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+import shlex
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from postrender import paths
 from postrender.start import keys
 from postrender.types import Path
 from postrender.yaml import writer
@@ -65,12 +68,22 @@ _SILENT = (
 )
 
 
-def text(answers: Answers, *, schema: str, command: str) -> str:
-    """Return the text of a site file; `schema` is the path of the schema for editors, `command` the list of files."""
+def text(answers: Answers, *, schema: str, files: Sequence[str]) -> str:
+    """Return the text of a site file; `schema` is the path of the schema for editors, or empty, `files` the stack's.
+
+    It is read on other machines too, so a file of the package has its name in the package.
+    """
+    listed = [paths.in_package(file) if paths.is_packaged(file) else os.path.relpath(file) for file in files]
+    is_elsewhere = not all(map(os.path.exists, listed[:1]))
     top = [
-        f"# yaml-language-server: $schema={schema}",
+        *writer.schema(schema),
         "# What is specific to your cluster, written by grpo init. Give it as the last file, to all four charts:",
-        f"#   {command}",
+        f"#   {shlex.join(word for file in listed for word in ('-f', file))}",
+        *(
+            ["# values/ is that of grpo-charts; grpo init --vendor copies it into a repository."]
+            if is_elsewhere
+            else []
+        ),
         "# grpo values KEY explains a key; docs/options.md has what else a site file can say.",
     ]
     return "\n".join([*top, *writer.commented(values(answers), _comment), ""])

@@ -134,6 +134,11 @@ def commented(entries: Mapping[str, Any], comment: Callable[[Path], str], path: 
     return lines
 
 
+def schema(path: str) -> list[str]:
+    """Return the first line of a file, by which editors find its schema; nothing without a path."""
+    return [f"# yaml-language-server: $schema={path}"] if path else []
+
+
 def comments(words: str, indent: str = "") -> list[str]:
     """Return a text as lines of comments."""
     wrapped = textwrap.wrap(words, _WIDTH - len(indent) - 2, break_long_words=False, break_on_hyphens=False)

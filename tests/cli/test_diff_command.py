@@ -204,6 +204,8 @@ def test_a_secret_in_rendered_files_is_masked(grpo: Run) -> None:
 def test_the_cluster_of_an_ephemeral_run_is_no_layer(grpo: Run) -> None:
     write(own="job: {cluster: {mode: ephemeral}}\n")
     _, out, _ = grpo("diff", *STACK, "--right", "own.yaml")
+    assert "\n  RayCluster/gemma-ray: object that is gone, only in left (" in out
+    _, out, _ = grpo("diff", *STACK, "--right", "own.yaml", "--full")
     assert "    spec.rayVersion\n      left   2.55.1\n      right  (not set)\n" in out
 
 

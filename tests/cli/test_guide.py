@@ -76,6 +76,13 @@ def stack(machine: str, recipe: str, extra: str) -> list[str]:
     return [word for file in files for word in ("-f", file)]
 
 
+def test_a_page_with_paths_of_this_machine_is_told_to_be_one(grpo: Run, unrendered: None) -> None:
+    files = (ROOT / "values/accelerators/b200.yaml", ROOT / "values/recipes/smoke.yaml", "my-site.yaml")
+    code, out, err = grpo("guide", *(word for file in files for word in ("-f", str(file))))
+    assert (code, f"helm install gemma-storage {ROOT}/charts/storage " in out) == (0, True)
+    assert err == "The paths are those of this machine; for a repository, grpo init --vendor copies the files.\n"
+
+
 @pytest.mark.parametrize("recipe", ["smoke", "qwen2.5-32b-gsm8k-verl"])
 @pytest.mark.parametrize("place", ["", OF_ITS_OWN, CLAIM])
 def test_how_to_change_a_run(recipe: str, place: str, grpo: Run) -> None:

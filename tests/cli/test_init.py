@@ -155,7 +155,7 @@ def test_the_site_file_of_every_machine_and_recipe_is_clean(machine: str, recipe
     assert choice is not None
     assert interview.missing == []
     site = tmp_path / "site.yaml"
-    site.write_text(site_file.text(interview.answers, schema="s", command="-f x"), encoding="utf-8")
+    site.write_text(site_file.text(interview.answers, schema="s", files=["x"]), encoding="utf-8")
     found = linter.lint(
         [str(ROOT / f"values/accelerators/{machine}.yaml"), str(ROOT / f"values/recipes/{recipe}.yaml"), str(site)]
     )
@@ -174,7 +174,7 @@ def test_the_block_of_the_page_moves_a_site_file_to_another_cloud(
     block = next(each for each in pages.blocks(page, "yaml") if each.startswith("# my-cluster.yaml\n"))
     files = [str(ROOT / "values/accelerators/coreweave-h200.yaml"), str(ROOT / "values/recipes/gemma3-27b-gsm8k.yaml")]
     for name, text in (
-        ("site.yaml", site_file.text(interview.answers, schema="s", command="-f x")),
+        ("site.yaml", site_file.text(interview.answers, schema="s", files=["x"])),
         ("my-cluster.yaml", block),
     ):
         (tmp_path / name).write_text(text, encoding="utf-8")
@@ -353,6 +353,26 @@ def test_no_file_is_overwritten(grpo: Run) -> None:
     code, _, err = grpo("--yes", "--accelerator", "b200", "--recipe", "smoke", *NAMES, "--output", "nowhere/site.yaml")
     assert code == 3
     assert "nowhere/site.yaml: cannot be written: there is no folder nowhere" in err
+
+
+def test_no_file_that_is_written_names_a_folder_of_this_machine(grpo: Run) -> None:
+    for name in ("values", "charts"):
+        Path(name).unlink()
+    words = ("--yes", "--accelerator", "b200", "--model", "acme/Own-7B", *NAMES)
+    code, out, _ = grpo(*words, "--no-such")
+    assert (code, out) == (2, "")
+    code, out, _ = grpo(*words)
+    assert code == 0
+    for name in ("my-site.yaml", "own-7b-gsm8k-recipe.yaml"):
+        text = Path(name).read_text(encoding="utf-8")
+        assert str(ROOT) not in text
+        assert str(Path.cwd()) not in text
+        # No copy of the schema is here, and an editor would look for it in vain.
+        assert "yaml-language-server" not in text
+    text = Path("my-site.yaml").read_text(encoding="utf-8")
+    assert "\n#   -f values/accelerators/b200.yaml -f own-7b-gsm8k-recipe.yaml -f my-site.yaml\n" in text
+    assert "\n# values/ is that of grpo-charts; grpo init --vendor copies it into a repository.\n" in text
+    assert "\n# The paths are those of this machine; for a repository, grpo init --vendor copies the files.\n" in out
 
 
 def test_findings_are_told_and_the_exit_code_is_theirs(grpo: Run) -> None:

@@ -59,7 +59,7 @@ def test_a_misspelt_key_is_named(grpo: Run) -> None:
     assert (code, err) == (1, "")
     assert out.endswith(
         "\n\nthe values have errors, so the run may be another one (see grpo rules ID):\n"
-        "  policy.model_nam is not a key that nemo-rl v0.7.0 reads  [nemo-rl/unknown-key]\n\n"
+        "  <--set>:1:1: policy.model_nam is not a key that nemo-rl v0.7.0 reads  [nemo-rl/unknown-key]\n\n"
         "not modelled: the values have errors; as they were read, the run fits (computed, not measured)\n"
     )
     _, out, _ = grpo("plan", *files, "--set", "job.config.policy.model_nam=x", "--format", "json")
@@ -69,21 +69,34 @@ def test_a_misspelt_key_is_named(grpo: Run) -> None:
         "the values have errors; as they were read, the run fits",
     )
     what = "policy.model_nam is not a key that nemo-rl v0.7.0 reads"
-    assert tree["errors"] == [{"rule": "nemo-rl/unknown-key", "what": what}]
+    assert tree["errors"] == [{"rule": "nemo-rl/unknown-key", "file": "<--set>", "line": 1, "col": 1, "what": what}]
     code, out, err = grpo("plan", *files[2:], "--compare", "h200", "--set", "job.config.policy.model_nam=x")
     assert "h200     2 × 8  not modelled" in out
     assert out.endswith(
         "\nh200: not modelled, the values have errors; as they were read, the run fits\n"
-        f"h200: {what}  [nemo-rl/unknown-key]\n"
+        f"h200: <--set>:1:1: {what}  [nemo-rl/unknown-key]\n"
     )
     assert code == 1
+
+
+def test_an_error_names_the_line_that_lint_names(grpo: Run, tmp_path: Path) -> None:
+    more = tmp_path / "more.yaml"
+    more.write_text("job:\n  nodes: 64\n  config:\n    policy:\n      model_nam: x\n", encoding="utf-8")
+    files = [word for file in (*stack_files("h200"), more) for word in ("-f", str(file))]
+    _, told, _ = grpo("lint", *files, "--no-render")
+    _, out, _ = grpo("plan", *files)
+    first = [line for line in told.splitlines() if line.startswith(str(more))]
+    assert [line.partition(": ")[0] for line in first] == [f"{more}:2:3", f"{more}:5:7"]
+    assert [line.strip() for line in out.splitlines() if str(more) in line] == first
+    errors = json.loads(grpo("plan", *files, "--format", "json")[1])["errors"]
+    assert [(each["file"], each["line"], each["col"]) for each in errors] == [(str(more), 2, 3), (str(more), 5, 7)]
 
 
 def test_what_the_charts_refuse_is_in_the_answer(grpo: Run) -> None:
     files = [word for file in stack_files("h200") for word in ("-f", str(file))]
     code, out, err = grpo("plan", *files, "--set", "ray.workers.replicas=1,job.nodes=2")
     assert (code, err) == (1, "")
-    assert "\n  job.nodes is 2, and the cluster has 1 GPU nodes  [job/more-nodes-than-cluster]\n" in out
+    assert "\n  <--set>:1:24: job.nodes is 2, and the cluster has 1 GPU nodes  [job/more-nodes-than-cluster]\n" in out
     assert "\nnot modelled: the values have errors; a size is not known\n" in out
     tree = json.loads(grpo("plan", *files, "--set", "ray.workers.replicas=1", "--format", "json")[1])
     assert [each["rule"] for each in tree["errors"]] == ["nemo-rl/generation-gpus-on-one-node"]

@@ -262,6 +262,31 @@ def test_reports_of_clean_values_are_whole(grpo: Run) -> None:
     assert (code, len(list(parsed(out).iter("testcase")))) == (0, 1)
 
 
+def test_json_and_sarif_say_what_was_judged_and_what_was_not(grpo: Run) -> None:
+    files = [PROFILE, RECIPE, str(SITE)]
+    memory = "the memory of a real GPU (computed: fits; see grpo plan)"
+    _, out, err = grpo("lint", *STACK[:-2], "--format", "json")
+    tree = json.loads(out)
+    charts = ["network", "storage", "raycluster", "grpo-job"]
+    objects = tree["judged"]["objects"]
+    assert tree["judged"] == {"files": files, "charts": charts, "objects": objects, "allRules": True}
+    assert tree["notJudged"] == [memory]
+    assert err == f"clean: 3 files, 4 charts, {objects} objects; not judged: {memory}\n"
+    words = ["lint", *STACK[:-2], "--no-render", "--select", "nemo-rl"]
+    tree = json.loads(grpo(*words, "--format", "json")[1])
+    assert tree["judged"] == {"files": files, "charts": [], "objects": 0, "allRules": False}
+    unjudged = ["what the charts render (--no-render)", memory]
+    assert tree["notJudged"] == unjudged
+    for more, succeeds in (("--no-render", True), ("--helm=no-helm", False)):
+        out = grpo("lint", *STACK[:-2], more, "--format", "sarif")[1]
+        (invocation,) = json.loads(out)["runs"][0]["invocations"]
+        assert invocation["executionSuccessful"] == succeeds
+        notes = [each["message"]["text"] for each in invocation["toolConfigurationNotifications"]]
+        assert (len(notes), notes[1]) == (2, f"not judged: {memory}")
+    # It is of lint: check has no values of which something is left.
+    assert json.loads(grpo("check", "pod.yaml", "--format", "json")[1]).keys() == {"findings"}
+
+
 def test_what_a_chart_refuses_cannot_be_accepted(grpo: Run) -> None:
     Path("more.yaml").write_text("job: {nodes: 64}\nchecks: {ignore: {job/more-nodes-than-cluster: we have more}}\n")
     code, out, _ = grpo("lint", *STACK, "--format", "json")

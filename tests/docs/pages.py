@@ -96,7 +96,7 @@ def site_of_init() -> str:
     given = {"project": "acme-rl", "project-number": "482915073164", "bucket": "acme-rl-runs"}
     interview = Interview({**given, "accelerator": "b200", "recipe": "gemma3-27b-gsm8k"}, None)
     interview.run()
-    return site_file.text(interview.answers, schema="s", command="-f x")
+    return site_file.text(interview.answers, schema="s", files=["x"])
 
 
 def put(tree: dict[str, Any], path: str, value: Any) -> None:

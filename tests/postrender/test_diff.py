@@ -171,7 +171,8 @@ def test_the_lock_is_one_line() -> None:
         '    data["spec.yaml"]: a 1 line, sha256 37b128c59f1f5097; b 2 lines, sha256 d02b8bb58aa82e87',
         "    data.digest: a sha256 1111111111111111; b sha256 2222222222222222",
     ]
-    text = diff.as_text({"grpo-job": diff.compare({"a": [one], "b": []})}, ["a", "b"])
+    without = {**one, "data": {"spec.yaml": "a: 1\n"}}
+    text = diff.as_text({"grpo-job": diff.compare({"a": [one], "b": [without]})}, ["a", "b"])
     assert "    data.digest: a sha256 1111111111111111; b (not set)\n" in text
 
 
@@ -203,6 +204,23 @@ def test_an_object_that_one_side_lacks_is_shown_with_its_fields() -> None:
     found = diff.compare({"a": [pod(x=1)], "b": []})
     assert {one.object for one in found} == {"Pod/p"}
     assert all(set(one.values) == {"a"} for one in found)
+
+
+def test_an_object_that_one_side_lacks_is_one_line_but_not_in_full() -> None:
+    both, other = pod(x=1), {"kind": "Job", "metadata": {"name": "j"}, "spec": {"y": 1, "z": "a"}}
+    layers = {"grpo-job": diff.compare({"left": [both], "right": [both, other]})}
+    assert diff.as_text(layers, ["left", "right"]) == (
+        "grpo-job: 4 fields differ\n  Job/j: new object, only in right (4 fields; --full shows them)\n"
+    )
+    assert "    spec.z\n      left   (not set)\n" in diff.as_text(layers, ["left", "right"], full=True)
+    gone = {"grpo-job": diff.compare({"left": [both, other], "right": [both]})}
+    assert "\n  Job/j: object that is gone, only in left (4 fields; " in diff.as_text(gone, ["left", "right"])
+    three = {"grpo-job": diff.compare({"a": [other], "b": [], "c": [other]})}
+    assert "\n  Job/j: object, only in a, c (4 fields; " in diff.as_text(three, ["a", "b", "c"])
+    # One more field of an object that is there is no new object.
+    more = {"storage": diff.compare({"left": [pod(x=1)], "right": [pod(x=1, y=2)]})}
+    assert diff.as_text(more, ["left", "right"]).startswith("storage: 1 field differs\n  Pod/p\n    spec.y\n")
+    assert [one["path"] for one in json.loads(diff.as_json(layers))["layers"]["grpo-job"]][-1] == "spec.z"
 
 
 TREES = st.recursive(

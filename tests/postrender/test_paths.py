@@ -22,6 +22,23 @@ def test_a_checkout_is_its_own_data() -> None:
         assert Path(paths.accelerator(name)).is_file()
 
 
+def test_the_charts_of_a_copy_lie_beside_its_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    packaged = str(ROOT / "charts")
+    assert paths.charts_of(["site.yaml", paths.accelerator("b200")]) == packaged
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "lib/charts").mkdir(parents=True)
+    profile = "lib/values/accelerators/b200.yaml"
+    assert paths.charts_of([profile]) == packaged
+    for layer in LAYERS:
+        (tmp_path / "lib/charts" / layer).mkdir()
+        (tmp_path / "lib/charts" / layer / "Chart.yaml").touch()
+    assert paths.charts_of(["site.yaml", profile]) == "lib/charts"
+    assert paths.charts_of([paths.accelerator("b200"), profile]) == "lib/charts"
+    assert paths.charts_of([str(tmp_path / profile)]) == str(tmp_path / "lib/charts")
+    assert paths.charts_of(["lib/site.yaml"]) == packaged
+    assert paths.charts_of([]) == packaged
+
+
 def test_an_installed_package_has_its_data_inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "postrender/_data/charts").mkdir(parents=True)
     monkeypatch.setattr(paths, "_PACKAGE", str(tmp_path / "postrender"))

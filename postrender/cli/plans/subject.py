@@ -32,10 +32,10 @@ _IRRELEVANT = ("memory/", "values/placeholder", "values/no-site")
 
 
 class Subject(NamedTuple):
-    """A run, the rules that its values break, each with what is wrong, and its stack; None if it is not a stack's."""
+    """A run, the errors of its values, and its stack; None if it is not a stack's, and then no error has a place."""
 
     run: Effective
-    errors: Sequence[tuple[str, str]]
+    errors: Sequence[Finding]
     stack: Stack | None
 
     def is_sound(self, changed: Effective) -> bool:
@@ -78,9 +78,8 @@ def of_stack(
     return Subject(run, _errors(judge_values(stack.values)), stack)
 
 
-def _errors(findings: Sequence[Finding]) -> list[tuple[str, str]]:
-    found = {(each.rule, each.what) for each in findings if each.severity == ERROR}
-    return sorted(each for each in found if not each[0].startswith(_IRRELEVANT))
+def _errors(findings: Sequence[Finding]) -> list[Finding]:
+    return [each for each in findings if each.severity == ERROR and not each.rule.startswith(_IRRELEVANT)]
 
 
 class Own(NamedTuple):
@@ -112,4 +111,5 @@ def of_configuration(own: Own, accelerator: str | None, model_config: str | None
     if model_config:
         models.add(unjudged.name_in(run), model_config)
     # Other rules are about our charts.
-    return Subject(run, sorted(each for each in _broken(run) if each[0].startswith(f"{own.framework}/")), None)
+    broken = sorted(each for each in _broken(run) if each[0].startswith(f"{own.framework}/"))
+    return Subject(run, [Finding(what, rule=rule) for rule, what in broken], None)

@@ -14,7 +14,6 @@ from postrender.cli import options, rulebook
 from postrender.cli.command import Command, examples, wrong
 from postrender.cli.judging import judging, kinds
 from postrender.cli.output import Report, complain, tell
-from postrender.counting import counted
 from postrender.errors import EXIT_CLEAN, EngineError, GrpoError
 from postrender.finding import Finding
 from postrender.helm import engines
@@ -22,6 +21,8 @@ from postrender.helm.stack import Stack
 from postrender.lint import fix as fixing
 from postrender.lint import unjudged
 from postrender.lint.linter import can_render, judge_values
+from postrender.report.scope import Scope
+from postrender.start import vendor
 from postrender.values import catalogue, models
 from postrender.values.set_arguments import Argument
 
@@ -106,38 +107,39 @@ def lint(
             found = sorted([*found, *verdict.findings], key=Finding.key)
     except EngineError as error:
         # Without Helm the values are judged, and the charts are not.
-        report.tell(error, stack.files[0], report.of(found), why="What the charts render has not been judged.")
+        scope = _scope(stack, None, no_charts="Helm could not run", all_rules=report.of_all_rules)
+        why = "What the charts render has not been judged."
+        report.tell(error, stack.files[0], report.of(found), why=why, scope=scope)
         complain(error)
-        code, no_charts = error.exit_code, "Helm could not run"
+        code = error.exit_code
     except GrpoError as error:
         report.tell(error, [*files, "values"][0], report.of(found))
         raise
     else:
-        code = report.deliver(report.of(found))
+        scope = _scope(stack, verdict, no_charts=no_charts, all_rules=report.of_all_rules)
+        code = report.deliver(report.of(found), scope)
     clean = code == EXIT_CLEAN and not report.of(found)
-    summary = _summary(stack, verdict, no_charts=no_charts, clean=clean, all_rules=report.of_all_rules)
     # It names the model, which may be a secret in the wrong place.
-    tell(masking.text(summary) + report.left_out(found))
+    tell(masking.text(_summary(stack, scope, clean=clean)) + report.left_out(found))
     return code
 
 
-def _summary(stack: Stack, verdict: Verdict | None, *, no_charts: str, clean: bool, all_rules: bool) -> str:
-    """Return the line that says what was judged and what was not, and one more for a provisional version.
-
-    Without a verdict, `no_charts` says why the charts were not judged.
-    """
-    judged = [counted(len(stack.files), "file")]
+def _scope(stack: Stack, verdict: Verdict | None, *, no_charts: str, all_rules: bool) -> Scope:
+    """Return what was judged and what was not; without a verdict, `no_charts` says why the charts were not judged."""
     missing = [*unjudged.of(stack.values)]
     if verdict:
-        judged += [counted(len(verdict.rendered), "chart"), counted(verdict.objects, "object")]
-        missing = [*_refusing(verdict.refused), *missing]
-    else:
-        missing.insert(0, f"what the charts render ({no_charts})")
+        missing = [*_refusing(verdict.refused), *vendor.unjudged(stack.files), *missing]
+        return Scope(stack.files, verdict.rendered, verdict.objects, missing, all_rules)
+    return Scope(stack.files, None, 0, [f"what the charts render ({no_charts})", *missing], all_rules)
+
+
+def _summary(stack: Stack, scope: Scope, *, clean: bool) -> str:
+    """Return the line that says what was judged and what was not, and one more for a provisional version."""
     word = "clean" if clean else "judged"
-    selected = "" if all_rules else " (selected rules only)"
+    selected = "" if scope.all_rules else " (selected rules only)"
     provisional = catalogue.provisional(str(stack.values.get("job.framework")), str(stack.values.get("job.version")))
     more = f"\n{provisional}" if provisional else ""
-    return f"{word}: {', '.join(judged)}{selected}; not judged: {', '.join(missing)}{more}\n"
+    return f"{word}: {', '.join(scope.judged())}{selected}; not judged: {', '.join(scope.missing)}{more}\n"
 
 
 def _refusing(layers: Sequence[str]) -> list[str]:

@@ -59,7 +59,7 @@ _LOCKED = "locked"
 @options.one_of(
     "--fail-on", choices=(_LOCKED,), help="Exit with 1 if the API server refuses the right side over the left one."
 )
-@click.option("--full", is_flag=True, help="Show every line of the programs and of the lock, and no line cut.")
+@click.option("--full", is_flag=True, help="Show every line of programs, the lock and new objects, and no line cut.")
 def diff(
     accelerators: Sequence[str],
     files: Sequence[str],
@@ -79,8 +79,8 @@ def diff(
     The sides are accelerators, values files, or what grpo render wrote before. All get the files of -f and the
     arguments of --set. A side without files of its own has only these.
 
-    Of a program that comes with the charts, and of the lock of a run, one line says that it has changed; --full shows
-    all lines.
+    Of a program that comes with the charts, of the lock of a run, and of an object that a side lacks, one line says so;
+    --full shows all lines.
 
     Some fields never change in a cluster, such as the lock of a run and the bucket of a volume. If the second side
     differs from the first one in such a field, the API server refuses it, and the last lines say what to do.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 
@@ -16,6 +17,7 @@ from postrender.helm import engines
 from postrender.manifests.needs import prerequisites
 from postrender.manifests.needs.prerequisites import Prerequisites
 from postrender.start import guide as pages
+from postrender.start.next_steps import OF_THIS_MACHINE
 from postrender.values.set_arguments import Argument
 
 
@@ -63,4 +65,6 @@ def guide(
 
     template = paths.change_guide() if change else paths.guide()
     sys.stdout.write(pages.of_files(given, shown, arguments, template=template, prerequisites=rendered))
+    if any(os.path.isabs(paths.shown(each)) for each in (*given, paths.charts_of(given))):
+        sys.stderr.write(f"{OF_THIS_MACHINE}\n")
     return EXIT_CLEAN

@@ -12,6 +12,7 @@ from postrender import output_file, paths
 from postrender.cli import options
 from postrender.cli.command import Command, examples, wrong
 from postrender.cli.commands.judge.lint import lint
+from postrender.cli.output import write_lines
 from postrender.errors import (
     EXIT_CANNOT_RUN,
     EXIT_CLEAN,
@@ -26,6 +27,7 @@ from postrender.helm.stack import Stack
 from postrender.manifests.needs import prerequisites
 from postrender.manifests.needs.needed import Need
 from postrender.start import next_steps, own_recipe, questions, recipes, shipped, site_file
+from postrender.start import vendor as vendor_copies
 from postrender.start.interview import Interview
 from postrender.start.questions import Question
 from postrender.start.recipes import Choice
@@ -71,6 +73,7 @@ def _completing(question: Question) -> options.Complete | None:
         "grpo init --list",
         "grpo init --accelerator b200 --model Qwen/Qwen2.5-7B-Instruct --dataset gsm8k",
         "grpo init --yes --accelerator eks-h200 --recipe smoke --claim shared",
+        "grpo init --vendor --accelerator b200 --recipe smoke",
     ),
 )
 @click.option(
@@ -98,6 +101,15 @@ def _completing(question: Question) -> options.Complete | None:
     metavar="FILE",
     help="Recipe to write for --model. Default: STACK-recipe.yaml.",
 )
+@click.option(
+    "--vendor",
+    type=options.OUTPUT,
+    is_flag=False,
+    flag_value="",
+    metavar="[DIR]",
+    help="For Git: copy charts, profile and recipe too, into DIR or the folder of the site file. Where the site file"
+    " is, compare the copies with this version.",
+)
 @options.helm
 @click.option(
     "--list", "is_list", is_flag=True, help="Print the machines and recipes that there are, and write nothing."
@@ -111,6 +123,7 @@ def init(
     namespace: str | None,
     output: str,
     recipe_output: str | None,
+    vendor: str | None,
     helm: str | None,
     *,
     is_list: bool,
@@ -123,6 +136,11 @@ def init(
     For a model that no recipe trains, it also writes a recipe: that of the nearest model, with the new name, and with a
     list of what to check. Then it judges the stack as grpo lint does, and prints the next commands. If Helm cannot run,
     the files are written and the values judged, but not the charts, and the exit code is 3.
+
+    No file that it writes names a folder of this machine. With --vendor the charts, the profile and the recipe are
+    copied beside the site file, and the commands that it prints run in every clone of the repository. A copy that
+    differs is never replaced. Run grpo init --vendor again with a newer grpo: it asks nothing, and names what differs;
+    the exit code is then 1.
     """
     if is_list:
         told = [
@@ -135,15 +153,29 @@ def init(
         ]
         sys.stdout.write("\n".join(told))
         return EXIT_CLEAN
+    folder = None if vendor is None else vendor or os.path.dirname(output) or os.curdir
+    answered = (recipe, model, framework_version, model_config, recipe_output, *given.values())
+    if folder is not None and os.path.isfile(output) and not any(answered):
+        return _compared(folder)
     output_file.refuse(output, mark=_NONE)
     _add(model, model_config)
     interview, choice = _interview({"recipe": recipe, "model": model, **_named(given)}, yes=yes)
     answers = interview.answers
-    trained = (recipe_output or f"{answers['stack']}-recipe.yaml") if choice.own else choice.recipe.path
+    trained = (recipe_output or f"{answers['stack']}-recipe.yaml") if choice.own else paths.shown(choice.recipe.path)
     files = [paths.accelerator(answers["accelerator"]), trained, *_version(choice, framework_version), output]
     if choice.own:
-        _write(trained, own_recipe.text(choice, _schema(trained)))
-    _write(output, site_file.text(answers, schema=_schema(output), command=next_steps.flags(files)))
+        output_file.refuse(trained, mark=_NONE)
+    copies = (
+        None if folder is None else vendor_copies.compare(folder, [each for each in files if paths.is_packaged(each)])
+    )
+    if copies:
+        copies.refuse_changed()
+        files = [copies.path(each) if paths.is_packaged(each) else os.path.relpath(each) for each in files]
+        sys.stderr.write(f"{copies.write()}\n")
+    schema = copies.schema if copies else paths.editors_schema()
+    if choice.own:
+        _write(trained, own_recipe.text(choice, _schema(schema, trained)))
+    _write(output, site_file.text(answers, schema=_schema(schema, output), files=files))
     _explain(interview, choice, trained)
     shown = namespace or "rl"
     code: int = click.get_current_context().invoke(
@@ -153,6 +185,14 @@ def init(
     needs = _needs(files, helm, shown)
     sys.stdout.write("\n".join(["", heading, "", *next_steps.lines(files, answers, shown, needs), ""]))
     return code
+
+
+def _compared(folder: str) -> int:
+    """Tell how the copies in a folder differ from this version; write what is missing if none does."""
+    copies = vendor_copies.compare(folder)
+    told = [*copies.differences()]
+    write_lines(told or [copies.write()])
+    return EXIT_FINDINGS if told else EXIT_CLEAN
 
 
 def _needs(files: Sequence[str], helm: str | None, namespace: str) -> Sequence[Need] | None:
@@ -176,7 +216,7 @@ def _explain(interview: Interview, choice: Choice, trained: str) -> None:
     """Print which defaults were taken, and why this recipe."""
     for line in interview.defaults():
         sys.stderr.write(f"default: {line}\n")
-    sys.stderr.write(f"recipe: {paths.shown(choice.recipe.path)} ({choice.why})\n")
+    sys.stderr.write(f"recipe: {choice.recipe.name} ({choice.why})\n")
     if choice.own:
         sys.stderr.write(f"check what the top of {trained} lists: {own_recipe.scale(choice)}\n")
 
@@ -242,11 +282,11 @@ def _version(choice: Choice, version: str | None) -> Sequence[str]:
     return [known[version]]
 
 
-def _schema(file: str) -> str:
-    """Return the schema of values files as an editor finds it from a file."""
-    schema, folder = paths.editors_schema(), os.path.dirname(os.path.abspath(file))
-    is_near = folder.startswith(paths.data_root())
-    return os.path.relpath(schema, folder) if is_near else schema
+def _schema(schema: str, file: str) -> str:
+    """Return the schema as an editor finds it from a file, empty where the way would be that of this machine alone."""
+    root, folder = (os.path.dirname(os.path.dirname(os.path.abspath(schema))), os.path.dirname(os.path.abspath(file)))
+    is_near = root != paths.data_root() or os.path.commonpath([root, folder]) == root
+    return os.path.relpath(schema, folder) if is_near else ""
 
 
 def _write(file: str, text: str) -> None:

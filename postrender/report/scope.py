@@ -1,0 +1,38 @@
+"""What a report is about: without it, a report without findings would look like that of a stack that is clean."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from postrender import masking
+from postrender.counting import counted
+
+
+class Scope(NamedTuple):
+    """The values files, charts and objects that were judged, and in words what was not.
+
+    `charts` is None if no chart was rendered.
+    """
+
+    files: Sequence[str]
+    charts: Sequence[str] | None
+    objects: int
+    missing: Sequence[str]
+    all_rules: bool = True
+
+    def judged(self) -> Iterator[str]:
+        """Yield how much of each kind was judged, in words."""
+        yield counted(len(self.files), "file")
+        if self.charts is not None:
+            yield from (counted(len(self.charts), "chart"), counted(self.objects, "object"))
+
+    def tree(self) -> dict[str, Any]:
+        """Return the fields of a JSON report."""
+        judged = {
+            "files": [masking.text(file) for file in self.files],
+            "charts": [*(self.charts or ())],
+            "objects": self.objects,
+            "allRules": self.all_rules,
+        }
+        return {"judged": judged, "notJudged": [masking.text(each) for each in self.missing]}
