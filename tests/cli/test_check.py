@@ -407,7 +407,9 @@ def test_an_accepted_finding_hides_no_other_one(grpo: Run, tmp_path: Path) -> No
 
 
 def test_a_warning_does_not_hide_that_the_server_refuses(grpo: Run, tmp_path: Path) -> None:
-    group = "  workerGroupSpecs: [{groupName: w, replicas: -2, rayStartParams: {}, template: {spec: {containers: []}}}]\n"
+    group = (
+        "  workerGroupSpecs: [{groupName: w, replicas: -2, rayStartParams: {}, template: {spec: {containers: []}}}]\n"
+    )
     (tmp_path / "ray.yaml").write_text(CLUSTER.replace("num-cpus: 4", "") + group)
     code, out, _ = grpo("ray.yaml")
     assert code == 1
