@@ -1,4 +1,4 @@
-"""The checks that are part of reading values and samples of data, and of wiring a stream, for `grpo rules` and the pages.
+"""The checks that are part of reading values and data and of wiring a stream, for `grpo rules` and the pages.
 
 Each finding of one has a reason and a fix of its own; these are the general ones. None can be ignored.
 """
