@@ -9,5 +9,4 @@ import sys
 
 from postrender import paths
 
-for _folder in ("rewards", "tasks", "common"):
-    sys.path.append(os.path.join(paths.data_root(), "jobs", _folder))
+sys.path.append(os.path.join(paths.data_root(), "jobs", "rewards"))

@@ -17,7 +17,7 @@ from postrender.values.config import Effective
 from postrender.values.derived import mapping
 from postrender.values.frameworks.nemo_rl import data_sections
 from postrender.values.merge import value_at
-from prepare_data import final_answer
+from reward_numbers import final_answer
 
 TRAIN, VALIDATION = ROLES = ("train", "validation")
 _PREPARED: Final = re.compile(r"\$\{oc\.env:GRPO_DATASETS\}/([^/$]+)/[^/$]+")

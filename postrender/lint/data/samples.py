@@ -13,6 +13,8 @@ MOST_ROWS: Final = 1000
 MOST_BYTES: Final = 64 * 1024 * 1024
 _PARQUET: Final = b"PAR1"
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+_BATCH: Final = 100
+_PIECE: Final = 1024 * 1024
 _LINES: Final = 'write one JSON object a line: {"question": "…", "answer": "…"}'
 
 
@@ -117,17 +119,15 @@ def _parquet(role: str, path: str) -> Sample:
     except ImportError as error:
         fix = "pip install pyarrow"
         raise UnjudgedError(f"pyarrow is not installed: {fix}", fix) from error
+    found, size = list[dict[str, Json]](), 0
     try:
-        file = parquet.ParquetFile(path)
-        # The sizes of an open file are known before its rows are read.
-        sizes = [file.metadata.row_group(each).total_byte_size for each in range(file.metadata.num_row_groups)]
-        if sizes and sizes[0] > MOST_BYTES:
-            what = (
-                f"its first group of rows has {sizes[0] // 1024 // 1024} MiB, and {MOST_BYTES // 1024 // 1024} are read"
-            )
-            raise InputError(what, at=Location(path), fix="give a smaller sample, or JSON lines")
-        batch = next(file.iter_batches(batch_size=MOST_ROWS), None)
-        found = batch.to_pylist() if batch is not None else []
+        # A group of rows may be larger than the memory: it is read in pieces.
+        file = parquet.ParquetFile(path, buffer_size=_PIECE, pre_buffer=False)
+        for batch in file.iter_batches(batch_size=_BATCH):
+            found += batch.to_pylist()
+            size += batch.nbytes
+            if len(found) >= MOST_ROWS or size >= MOST_BYTES:
+                break
     except (pyarrow.ArrowException, OSError) as error:
         raise InputError(f"this is no Parquet file: {str(error)[:100]}", at=Location(path)) from error
     if not found:

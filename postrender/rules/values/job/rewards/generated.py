@@ -38,19 +38,20 @@ _WRITES: Final = frozenset(("write", "writelines", "write_text", "write_bytes"))
 _CHECKS: Final = frozenset(("match", "fullmatch", "search", "issubset", "issuperset", "all"))
 
 
+_SEND: Final = "send the code to a service whose pods have no token and no volume, and score its answer"
+_UNTIL: Final = (
+    "Until then give the pods no token (huggingface.offline.enabled), and close their network"
+    " (ray.networkPolicy.egress.enabled): docs/howto/isolation.md and security.md"
+)
+
+
 @TOPIC.rule(
     "reward-runs-generated-code",
     "nemo-rl/R1",
     "=job.rewards",
     title="no reward runs code of the model in the pod of the training",
-    why=(
-        "nothing is between that code and the pod's tokens, its network and the volume with all checkpoints: what the"
-        " model writes can read, send and delete them (docs/howto/security.md#rewards)"
-    ),
-    fix=(
-        "send the code to a service whose pods have no token and no volume, and score its answer; until then give the"
-        " pods no token (huggingface.offline), and close their network: docs/howto/isolation.md"
-    ),
+    why="what the model writes can read and send the pod's tokens, and delete all checkpoints: nothing is between them",
+    fix=_SEND,
     source="jobs/rewards/nemo_rl_environment.py at 0.1.0",
     severity=WARNING,
 )
@@ -64,7 +65,7 @@ def _generated(run: Effective) -> Iterator[Finding]:
                 code = " ".join((ast.get_source_segment(text, call) or "").split())
                 shown = code if len(code) <= 60 else f"{code[:57]}..."
                 what = f"the file of reward {name} runs what the model has written: line {call.lineno}: {shown}"
-                yield Finding(what, keys=[f"=job.rewards.{name}.file"])
+                yield Finding(what, keys=[f"=job.rewards.{name}.file"], fix=f"{_SEND}. {_UNTIL}")
 
 
 class _Flow:
