@@ -250,9 +250,12 @@ def build(name: str, entry: dict[str, Any], directory: Path) -> Reward:
         raise RewardError(f"reward {name}: weight must be a number more than 0, not {shorten(weight)}")
     if (builtin is None) == (file is None):
         raise RewardError(f"reward {name}: set either builtin ({', '.join(BUILTINS)}) or file")
+    of_verl = False
     if file is not None:
         module = load_file(directory / "rewards" / str(file))
-        function, bounds, judges = getattr(module, "reward", None), bounds_of(module, name), None
+        of_verl = not hasattr(module, "reward")
+        function = module.compute_score if of_verl else module.reward
+        bounds, judges = bounds_of(module, name), None
     elif builtin in BUILTINS:
         function, bounds, judges = BUILTINS[builtin]
     else:
@@ -260,9 +263,8 @@ def build(name: str, entry: dict[str, Any], directory: Path) -> Reward:
             f"reward {name}: there is no builtin {shorten(builtin)}, expected one of {', '.join(BUILTINS)}"
         )
     try:
-        of_verl = function is None
         if of_verl:
-            function, kwargs = as_reward(name, module.compute_score, kwargs), {}
+            function, kwargs = as_reward(name, function, kwargs), {}
         inspect.signature(function).bind("", "", **kwargs)
         if builtin:
             # Report an invalid pattern or a limit of 0 now, not for every response.

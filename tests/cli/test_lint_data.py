@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 import sys
@@ -10,9 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from postrender import textfile
 from postrender.cli import main as cli
+from postrender.errors import InputError
 from postrender.lint.data import samples
+from postrender.lint.data.readers import Chats, Reader, Responses, Source
+from postrender.lint.linter import described_run
+from postrender.values import merge
 from tests.conftest import ROOT, SITE, stack_files
 
 Row = dict[str, Any]
@@ -187,6 +195,11 @@ def test_verl_reads_chat_messages_a_source_and_the_answer_in_a_map(judge: Judge)
     found, told, _ = verl(judge, {"question": "1 + 1?", "answer": "2"})
     assert [rule for rule, *_ in found] == ["data/column-missing"] * 3
     assert "the columns are question, answer" in told
+    assert "what answer has" in told
+    row = {("messages" if key == "prompt" else key): value for key, value in VERL.items()}
+    found, told, _ = verl(judge, row)
+    assert [rule for rule, *_ in found] == ["data/column-missing"]
+    assert "write job.config.data.prompt_key: messages" in told
 
 
 @pytest.mark.parametrize(
@@ -214,6 +227,8 @@ def test_with_rewards_of_the_user_verl_takes_any_source(judge: Judge) -> None:
     values = VERL_VALUES.replace("job: {", "job: {rewards: {right: {builtin: exact_answer}}, ")
     assert verl(judge, VERL | {"data_source": "team/questions"}, values=values)[0] == []
     own = VERL_VALUES.replace("config: {", "config: {reward: {custom_reward_function: {path: /data/own/score.py}}, ")
+    model = VERL_VALUES.replace("config: {", "config: {reward: {reward_model: {enable: true}}, ")
+    assert verl(judge, {"prompt": VERL["prompt"]}, values=model)[0] == []
     found, told, _ = verl(judge, VERL | {"data_source": "team/questions"}, values=own)
     assert found == []
     assert "not judged: how the reward of job.config reads the answers" in told
@@ -329,3 +344,65 @@ def test_no_row_is_shown(judge: Judge, capsys: pytest.CaptureFixture[str], tmp_p
     assert "also: mine.yaml:1:" in out
     assert "job.config.data.train.dataset_name" in out
     assert "confidential" not in out
+
+
+def test_parquet_is_read_in_pieces(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    pyarrow.parquet = pytest.importorskip("pyarrow.parquet")
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist([VERL] * 250), "own.parquet")
+    assert "250 rows of data" in judge(VERL_VALUES, "qwen2.5-32b-gsm8k-verl", train="own.parquet")[1]
+    monkeypatch.setattr(samples, "MOST_BYTES", 1)
+    told = judge(VERL_VALUES, "qwen2.5-32b-gsm8k-verl", train="own.parquet")[1]
+    assert "the rows of own.parquet after the first 100" in told
+
+
+def test_a_file_outside_of_the_checkout_is_not_read(
+    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
+) -> None:
+    outside = tmp_path_factory.mktemp("outside") / "own.jsonl"
+    outside.write_text('{"input": "a", "output": "2"}\n')
+    monkeypatch.setenv(textfile.CHECKOUT, str(tmp_path))
+    with pytest.raises(InputError, match="outside of the checkout"):
+        samples.read("train", str(outside))
+
+
+@functools.cache
+def _readers() -> list[Callable[[], Reader]]:
+    runs = [
+        described_run(merge.load([str(path) for path in stack_files("b200", recipe)]))
+        for recipe in ("gemma3-27b-gsm8k", "qwen2.5-32b-gsm8k-verl")
+    ]
+    nemo_rl_run, verl_run = runs
+    assert nemo_rl_run
+    assert verl_run
+    return [
+        lambda: Responses(nemo_rl_run, "data.train", {"dataset_name": "ResponseDataset"}),
+        lambda: Source("mine", {}),
+        lambda: Chats(verl_run, "data.train_files"),
+    ]
+
+
+_LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9)
+_JSON = st.recursive(
+    _LEAVES,
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(("role", "content", "ground_truth", "x")), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+_NAMES = st.sampled_from(
+    ("input", "output", "question", "answer", "messages", "prompt", "data_source", "reward_model", "extra_info")
+)
+
+
+@given(rows=st.lists(st.dictionaries(_NAMES, _JSON, max_size=9), min_size=1, max_size=3))
+def test_no_row_is_too_odd(rows: list[Row]) -> None:
+    for make in _readers():
+        reader = make()
+        for problem in reader.of_columns([*dict.fromkeys(name for row in rows for name in row)]):
+            assert problem.fix
+        for row in rows:
+            for problem in reader.of_row(row):
+                assert problem.rule.startswith("data/")
+            assert isinstance(reader.question(row), str | None)

@@ -33,9 +33,9 @@ _WRITTEN: Final = (
     frozenset(("data_source", "prompt", "ability", "reward_model", "extra_info")),
 )
 _READS_PAIR: Final = "math_hf_data_processor"
-# The keys of verl's data, and where its reward reads a row.
-_DATA: Final = ("data.train_files", "data")
+# Where verl's reward reads a row.
 _OF_MANAGER: Final = "verl/experimental/reward_loop/reward_manager/naive.py:{} at 0.7.1"
+_MODELS: Final = ("reward_model.enable", "reward.reward_model.enable")
 _CHAT: Final = 'write [{"role": "user", "content": "…"}]'
 
 
@@ -133,7 +133,7 @@ def _of_verl(run: Effective, sample: Sample) -> Reader:
     written = [file for file in files if _prepared(run, file, sample)]
     # All files have the same columns, unless a task writes some of them.
     file = _one(sample, dict.fromkeys(files), f"data.{key}") if written else files[0]
-    return _prepared(run, file, sample) or Chats(run)
+    return _prepared(run, file, sample) or Chats(run, f"data.{key}")
 
 
 def _guess(columns: Sequence[str], names: Sequence[str]) -> str:
@@ -280,7 +280,7 @@ class Source:
             default = "" if key in self._given else ", its default"
             place = f"{self._place[1:]}.{key}"
             what = f"{place} is {quoted(column)}{default}, and the columns are {_listed(columns)}"
-            why = "task prepare-data ends at such a file (jobs/tasks/prepare_data.py:108 at 0.1.0)"
+            why = "task prepare-data ends at such a file (jobs/tasks/prepare_data.py:98 at 0.1.0)"
             fix = f"write {place}: {_guess(columns, names) or 'the name of one of them'}"
             found.append(Problem("data/column-missing", what, self._keys(key), why, fix))
         return found
@@ -295,7 +295,7 @@ class Source:
                 yield _empty(f"column {column}", self._keys(key))
             if key == "answer" and key not in self._absent and not final_answer(value):
                 what = f"column {column} does not end in #### and a number, and task prepare-data looks for it"
-                why = "the task ends at such a row (jobs/tasks/prepare_data.py:117 at 0.1.0)"
+                why = "the task ends at such a row (jobs/tasks/prepare_data.py:107 at 0.1.0)"
                 fix = "write #### and the final number at the end, or train on the file itself: docs/howto/own-data.md"
                 yield Problem("data/answer-unreadable", what, self._keys(key), why, fix)
 
@@ -307,7 +307,8 @@ class Source:
 class Chats:
     """Rows for verl: a prompt of chat messages, a data source, and the expected answer in a map."""
 
-    def __init__(self, run: Effective) -> None:
+    def __init__(self, run: Effective, key: str) -> None:
+        self._data = (key, "data")
         self._prompt = str(run.at("data.prompt_key") or "prompt")
         # Later versions read data_source, whatever the key says.
         is_named = not run.since("0.7.1")
@@ -318,15 +319,16 @@ class Chats:
         self._rewards = answers.of_rewards(run)
         self._has_rewards = answers.has_rewards(run)
         self._by_source = not self._has_rewards and self._is_by_source(run)
+        # A model that scores alone reads none of the other columns.
+        self._has_model = not self._has_rewards and any(map(run.on, _MODELS))
         if not self._has_rewards and not self._by_source:
             self.unread.append("how the reward of job.config reads the answers")
 
     def _is_by_source(self, run: Effective) -> bool:
         """Say whether verl's own function scores, which depends on the data source."""
         own = ("custom_reward_function.path", "reward.custom_reward_function.path")
-        models = ("reward_model.enable", "reward.reward_model.enable")
         manager = run.at("reward.reward_manager.name") or run.at("reward_model.reward_manager") or "naive"
-        return manager in ("naive", "dapo") and not any(map(run.on, (*own, *models)))
+        return manager in ("naive", "dapo") and not any(map(run.on, (*own, *_MODELS)))
 
     def of_columns(self, columns: Sequence[str]) -> list[Problem]:
         found = []
@@ -335,7 +337,7 @@ class Chats:
             (self._source, self._source_keys, _OF_MANAGER.format(42)),
             ("reward_model", (), _OF_MANAGER.format(43)),
         )
-        for column, keys, source in wanted:
+        for column, keys, source in wanted[:1] if self._has_model else wanted:
             if column in columns:
                 continue
             self._absent.add(column)
@@ -344,34 +346,37 @@ class Chats:
                 f"{f'{keys[0]} is' if keys else 'verl reads the column'} {quoted(column)}, and the columns are {names}"
             )
             why = f"the run ends when it reads it: every pod has started ({source})"
-            found.append(
-                Problem("data/column-missing", what, (*keys, "data.train_files", "data"), why, self._fix(column))
-            )
+            found.append(Problem("data/column-missing", what, (*keys, *self._data), why, self._fix(column, columns)))
         return found
 
-    def _fix(self, column: str) -> str:
+    def _fix(self, column: str, columns: Sequence[str] = ()) -> str:
         if column == "reward_model":
-            return 'write a column reward_model: {"style": "rule", "ground_truth": "…"}'
+            best = _guess(columns, _ANSWERS)
+            said = f"what {best} has" if best else "…"
+            return f'write a column reward_model: {{"style": "rule", "ground_truth": "{said}"}}'
         if column == self._source:
             return f"write a column {column}: {answers.GSM8K}, or a name of your own with job.rewards"
-        return f"set data.prompt_key, or {_CHAT} into a column {column}: task prepare-data does it"
+        best = _guess(columns, ("messages", "conversation", "chat"))
+        if best:
+            return f"write job.config.data.prompt_key: {best}"
+        return f"{_CHAT} into a column {column}, as task prepare-data does"
 
     def of_row(self, row: Mapping[str, Json]) -> Iterator[Problem]:
         if self._prompt not in self._absent:
             yield from self._of_prompt(row.get(self._prompt))
         source = row.get(self._source)
-        if self._source not in self._absent:
+        if self._source not in self._absent and not self._has_model:
             yield from self._of_source(source)
-        if "reward_model" not in self._absent:
+        if "reward_model" not in self._absent and not self._has_model:
             yield from self._of_answer(row.get("reward_model"), source)
         extra = row.get("extra_info")
         if extra is not None and not isinstance(extra, dict):
             what = f"column extra_info has {_type(extra)}, and verl reads a map"
             why = "the run ends when it reads the row (verl/utils/dataset/rl_dataset.py:360 at 0.7.1)"
-            yield Problem("data/wrong-type", what, _DATA, why, 'write {"index": 0}, or leave the column out')
+            yield Problem("data/wrong-type", what, self._data, why, 'write {"index": 0}, or leave the column out')
 
     def _of_prompt(self, value: Json) -> Iterator[Problem]:
-        keys = ("data.prompt_key", *_DATA)
+        keys = ("data.prompt_key", *self._data)
         if value is None or value in ("", []):
             yield _empty(f"column {self._prompt}", keys)
             return
@@ -387,24 +392,24 @@ class Chats:
         if not isinstance(value, str):
             what = f"column {self._source} has {_type(value)}, and verl reads a text"
             why = f"it chooses the reward ({_OF_MANAGER.format(42)})"
-            yield Problem("data/wrong-type", what, (*self._source_keys, *_DATA), why, self._fix(self._source))
+            yield Problem("data/wrong-type", what, (*self._source_keys, *self._data), why, self._fix(self._source))
         elif self._by_source and not answers.has_own_judge(value):
             what = f"{self._source} is {quoted(value[:80])}, and verl has no reward for it"
             why = "the run ends at its first reward (verl/utils/reward_score/__init__.py:107 at 0.7.1)"
             fix = "set job.rewards, for instance {right: {builtin: exact_answer}}, or write a name that verl knows"
-            yield Problem("data/source-without-reward", what, ("=job.rewards", *_DATA), why, fix)
+            yield Problem("data/source-without-reward", what, ("=job.rewards", *self._data), why, fix)
 
     def _of_answer(self, value: Json, source: Json) -> Iterator[Problem]:
         if not isinstance(value, dict) or "ground_truth" not in value:
             is_map = isinstance(value, dict)
             what = f"column reward_model has {'no ground_truth' if is_map else _type(value)}, and verl reads it there"
             why = f"the run ends at its first reward ({_OF_MANAGER.format(43)})"
-            yield Problem("data/wrong-type", what, _DATA, why, self._fix("reward_model"))
+            yield Problem("data/wrong-type", what, self._data, why, self._fix("reward_model"))
             return
         truth = value["ground_truth"]
         judges = [*self._rewards, *(answers.of_source(source) if self._by_source else ())]
         fix = _fix_of_answer(truth, "the final number alone")
-        yield from _unreadable(judges, truth, "reward_model.ground_truth", _DATA, fix)
+        yield from _unreadable(judges, truth, "reward_model.ground_truth", self._data, fix)
 
     def question(self, row: Mapping[str, Json]) -> str | None:
         value = row.get(self._prompt)
