@@ -190,6 +190,13 @@ def test_the_source_of_a_prepared_file_is_judged_as_the_task_reads_it(judge: Jud
     assert judge(values, train=[{"question": "1 + 1?", "answer": "2", "task_name": "math"}])[0] == []
 
 
+def test_what_the_task_has_written_is_judged_as_verl_reads_it(judge: Judge) -> None:
+    found, _, _ = judge("job: {}\n", "qwen2.5-32b-gsm8k-verl", train=[VERL | {"prompt": "1 + 1?"}])
+    assert [rule for rule, *_ in found] == ["data/wrong-type"]
+    found, _, _ = judge("job: {}\n", "qwen2.5-32b-gsm8k-verl", train=[{"question": "1 + 1?", "answer": "#### 2"}])
+    assert found == []
+
+
 def test_verl_reads_chat_messages_a_source_and_the_answer_in_a_map(judge: Judge) -> None:
     assert verl(judge, VERL)[0] == []
     found, told, _ = verl(judge, {"question": "1 + 1?", "answer": "2"})

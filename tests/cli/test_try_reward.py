@@ -441,7 +441,7 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
 
 
 def test_a_function_of_verl_gets_what_the_sample_has_and_else_the_data_set(grpo: Run, tmp_path: Path) -> None:
-    rows = [{}, {"data_source": "abc"}, {"data_source": "", "extra_info": {"more": 1}}]
+    rows: list[dict[str, Any]] = [{}, {"data_source": "abc"}, {"data_source": "", "extra_info": {"more": 1}}]
     sample = {"prompt": "1 + 1?", "ground_truth": "2", "response": "2"}
     answers = tmp_path / "answers.jsonl"
     answers.write_text("".join(json.dumps(sample | row) + "\n" for row in rows))

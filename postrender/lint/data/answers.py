@@ -14,7 +14,6 @@ from reward_answers import find_answer
 # Words, and not the names of LaTeX or of a variable.
 _WORD: Final = re.compile(r"(?<![\\\w])[^\W\d_]{2,}")
 _MANY_WORDS, _SOME_WORDS = 25, 10
-_TAGGED: Final = re.compile(r"<answer>.*</answer>", re.DOTALL)
 # What verl's judge of GSM8K finds in a response, once it has removed the commas.
 _DIGITS: Final = re.compile(r"-?[0-9.]+")
 _HF_VERIFY: Final = "hf_math_verify"
@@ -114,7 +113,7 @@ def _math(value: Json) -> str:
         return "is empty"
     if "####" in value:
         return "has the mark ####, and the final answer alone is compared"
-    if _TAGGED.search(value):
+    if "<answer>" in value:
         return "has the tags <answer>, and the final answer alone is compared"
     # It looks for mathematics between dollars, and for a box.
     return "is a whole solution" if is_solution(value) and "$" not in value and r"\boxed" not in value else ""

@@ -27,11 +27,8 @@ _ANSWERS: Final = (
     *("answer", "output", "final_answer", "expected_answer", "ground_truth", "target", "label", "solution"),
     *("response", "completion"),
 )
-# The columns of the files that task prepare-data writes: jobs/tasks/prepare_data.py at 0.1.0.
-_WRITTEN: Final = (
-    frozenset(("question", "answer", "task_name")),
-    frozenset(("data_source", "prompt", "ability", "reward_model", "extra_info")),
-)
+# The columns by which one knows what task prepare-data has written: jobs/tasks/prepare_data.py at 0.1.0.
+_WRITTEN: Final = (frozenset(("question", "answer", "task_name")), frozenset(("prompt", "reward_model")))
 _READS_PAIR: Final = "math_hf_data_processor"
 # Where verl's reward reads a row.
 _OF_MANAGER: Final = "verl/experimental/reward_loop/reward_manager/naive.py:{} at 0.7.1"
@@ -85,7 +82,8 @@ def _prepared(run: Effective, file: Json, sample: Sample) -> Reader | None:
     """Return the reader of the source of a file that task prepare-data writes; None for any other file."""
     found = _PREPARED.fullmatch(file) if isinstance(file, str) else None
     entry = mapping(mapping(run.value("job.prepareData")).get(found[1])) if found else {}
-    return Source(str(found[1]), entry) if found and entry and {*sample.columns} not in _WRITTEN else None
+    is_written = any(each <= {*sample.columns} for each in _WRITTEN)
+    return Source(str(found[1]), entry) if found and entry and not is_written else None
 
 
 def _one(sample: Sample, files: Mapping[Json, Any], where: str) -> Json:

