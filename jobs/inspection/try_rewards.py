@@ -3,9 +3,9 @@
 usage: try_rewards.py FOLDER
 
 FOLDER has rewards.py and its modules, rewards.json and rewards/ as in the folder of a run, and samples.json: a list of
-{"ground_truth": …, "response": …}. results.jsonl gets a line for each thing that is known: {"rewards": […], "bounds":
-[…]}, then {"score": …, "correct": …, "parts": {…}, "failures": […]} for each sample, or one {"error": …}. It is written
-line by line, so that it shows which sample was scored when a reward does not return.
+{"ground_truth": …, "response": …, "data_source": …, "extra_info": …}. results.jsonl gets a line for each thing that is
+known: {"rewards": […], "bounds": […]}, then {"score": …, "correct": …, "parts": {…}, "failures": […]} for each sample,
+or one {"error": …}. It is written line by line, so that it shows which sample was scored when a reward does not return.
 Exit codes: 0 scored, 1 a reward cannot be loaded.
 """
 
@@ -58,7 +58,7 @@ def main(words: list[str]) -> int:
         listed = [{"name": each.name, "weight": each.weight, "bounds": each.bounds} for each in score.rewards]
         tell({"rewards": listed, "bounds": score.bounds()})
         for sample in json.loads((folder / "samples.json").read_text(encoding="utf-8")):
-            result = score(sample["ground_truth"], sample["response"])
+            result = score(*(sample[key] for key in ("ground_truth", "response", "data_source", "extra_info")))
             tell({**result._asdict(), "failures": failures[:]})
             failures.clear()
     return 0

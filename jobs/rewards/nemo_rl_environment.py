@@ -7,6 +7,7 @@ all scores are 0 or 1. The log lines printed here contain that share.
 from __future__ import annotations
 
 import itertools
+import os
 import threading
 from typing import Any
 
@@ -17,7 +18,7 @@ from nemo_rl.environments.interfaces import EnvironmentInterface, EnvironmentRet
 
 import rewards
 
-Pair = tuple[Any, Any]
+Case = tuple[Any, ...]
 # Responses per log line. With asynchronous rollouts every response is a separate call: too many for a line each.
 RESPONSES_PER_LINE = 256
 # The variables of the pod that no reward needs: one that asks a server for a judgement has its own.
@@ -31,17 +32,19 @@ class RewardWorker:
     def __init__(self) -> None:
         self.rewards = rewards.load()
 
-    def judge(self, pairs: list[Pair]) -> list[tuple[Any, ...]]:
+    def judge(self, cases: list[Case]) -> list[tuple[Any, ...]]:
         # Plain tuples: a process that unpickles them needs none of these modules.
-        return [tuple(self.rewards(truth, response)) for truth, response in pairs]
+        return [tuple(self.rewards(*case)) for case in cases]
 
 
-def pair(messages: list[dict[str, Any]], info: dict[str, Any] | None) -> Pair:
-    """Return the ground truth, and the text of all turns of the model."""
+def case(messages: list[dict[str, Any]], info: dict[str, Any] | None) -> Case:
+    """Return the ground truth, the text of all turns of the model, and what verl's functions get beside them."""
     if not info or "ground_truth" not in info:
         raise ValueError("the data set's rows have no ground_truth; use data processor math_hf_data_processor")
     turns = [message["content"] for message in messages if message["role"] == "assistant"]
-    return info["ground_truth"], turns[0] if len(turns) == 1 else "".join(map(str, turns))
+    text = turns[0] if len(turns) == 1 else "".join(map(str, turns))
+    source = info.get("data_source", os.environ.get("GRPO_DATA_SOURCE", ""))
+    return info["ground_truth"], text, source, info.get("extra_info")
 
 
 # Calls wait for workers, so the actor runs several at a time; a worker runs one.
@@ -58,7 +61,7 @@ class RewardsEnvironment(EnvironmentInterface):  # type: ignore[misc]  # the ima
 
     def step(self, message_log_batch: list[Any], metadata: list[Any]) -> Any:
         """Return the scores of a batch; every episode ends."""
-        results = self.judge([pair(messages, info) for messages, info in zip(message_log_batch, metadata, strict=True)])
+        results = self.judge([case(messages, info) for messages, info in zip(message_log_batch, metadata, strict=True)])
         self.report(results)
         scores = torch.tensor([result.score for result in results], dtype=torch.float32)
         return EnvironmentReturn(
@@ -71,9 +74,9 @@ class RewardsEnvironment(EnvironmentInterface):  # type: ignore[misc]  # the ima
             answers=None,
         )
 
-    def judge(self, pairs: list[Pair]) -> list[rewards.Result]:
-        size = max(1, -(-len(pairs) // len(self.workers)))
-        chunks = [pairs[start : start + size] for start in range(0, len(pairs), size)]
+    def judge(self, cases: list[Case]) -> list[rewards.Result]:
+        size = max(1, -(-len(cases) // len(self.workers)))
+        chunks = [cases[start : start + size] for start in range(0, len(cases), size)]
         # The counter spreads calls with a single response over all workers.
         calls = [self.workers[next(self.turn) % len(self.workers)].judge.remote(chunk) for chunk in chunks]
         return [rewards.Result(*row) for rows in ray.get(calls) for row in rows]

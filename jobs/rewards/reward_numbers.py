@@ -149,6 +149,16 @@ def _unit(money: str | None, after: str) -> str | None:
     return MONEY.get(money or "") or MONEY.get(first) or {"pounds": "pound"}.get(first, first.removesuffix("s"))
 
 
+def final_answer(solution: object) -> str:
+    """Return the number after the last ####, without commas and currency, or an empty text."""
+    marked = str(solution).rpartition("####")
+    found = read(clean(marked[2])) if marked[1] else None
+    # verl compares texts, and a reward reads an answer without a unit in the unit of the truth.
+    if not found or found.unit not in ("", *MONEY.values()) or not re.fullmatch(r"-?[0-9]+(\.[0-9]+)?", found.digits):
+        return ""
+    return found.digits
+
+
 def same(truth: Quantity, answer: Quantity) -> bool:
     """Return whether two quantities are equal; an answer may leave out the unit, or name one that the truth lacks."""
     if answer.unit == truth.unit or not answer.unit:

@@ -7,8 +7,9 @@ and the response is not correct. A weight is more than 0: to penalize something,
 <directory>/rewards.json names the rewards: {"exact": {"weight": 0.8, "kwargs": {}, "builtin": "exact_answer"},
 "mine": {"weight": 1, "kwargs": {}, "file": "mine.py"}}; <directory>/rewards/mine.py defines
 `reward(ground_truth: str, response: str, **kwargs) -> tuple[float, bool | None]` and optionally
-`BOUNDS = (lowest, highest)`, and `SECONDS = 600` if a judgement may take longer than 60 s. `python3 rewards.py` checks
-its own directory.
+`BOUNDS = (lowest, highest)`, and `SECONDS = 600` if a judgement may take longer than 60 s. Without it, verl's
+`compute_score(data_source, solution_str, ground_truth, extra_info)` is taken as it is, which returns a number or a map
+with a score. `python3 rewards.py` checks its own directory.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from reward_builtins import BUILTINS
 from reward_limits import OutOfTimeError, within
 
 SECONDS = 60.0
+VERL = ("data_source", "solution_str", "ground_truth", "extra_info")
 HERE = Path(__file__).resolve().parent
 
 
@@ -41,13 +43,17 @@ class RewardError(Exception):
 
 
 class Reward(NamedTuple):
-    """A reward with its arguments bound; bounds and judges are None if unknown."""
+    """A reward with its arguments bound; bounds and judges are None if unknown.
+
+    The function takes the ground truth and the response; one of verl also takes data_source and extra_info.
+    """
 
     name: str
     weight: float
-    function: Callable[[str, str], Any]
+    function: Callable[..., Any]
     bounds: tuple[float, float] | None = None
     judges: bool | None = None
+    of_verl: bool = False
 
 
 class Result(NamedTuple):
@@ -85,6 +91,16 @@ def checked(verdict: Any) -> tuple[float, bool | None]:
     return score, None if flag is None else bool(flag)
 
 
+def scored(result: Any) -> tuple[float, bool | None]:
+    """Check what compute_score returned; without `acc`, a response with a score above 0 is correct."""
+    known = result if isinstance(result, dict) else {"score": result}
+    try:
+        score = float(known["score"])
+    except (KeyError, TypeError, ValueError):
+        raise TypeError(f"expected a number or a dictionary with score, got {shorten(result)}") from None
+    return checked((score, known.get("acc", score > 0)))
+
+
 class Combination:
     """Several rewards as one. Calls may come from several threads."""
 
@@ -92,19 +108,24 @@ class Combination:
         self.rewards, self.tell = tuple(rewards), tell
         self.failures, self.lock = Counter[str](), threading.Lock()
 
-    def __call__(self, ground_truth: Any, response: Any) -> Result:
+    def __call__(self, ground_truth: Any, response: Any, *more: Any) -> Result:
+        """Judge a response; `more` is data_source and extra_info, where they are known."""
         parts, correct = {}, True
         for reward in self.rewards:
-            score, flag = self.judge(reward, ground_truth, response)
+            score, flag = self.judge(reward, ground_truth, response, *more)
             parts[reward.name] = score
             correct = correct and flag is not False
         # fsum rounds once, so the order of the rewards does not matter.
         return Result(math.fsum(reward.weight * parts[reward.name] for reward in self.rewards), correct, parts)
 
-    def judge(self, reward: Reward, ground_truth: Any, response: Any) -> tuple[float, bool | None]:
+    def judge(
+        self, reward: Reward, ground_truth: Any, response: Any, source: Any = "", extra: Any = None
+    ) -> tuple[float, bool | None]:
         try:
             if not isinstance(response, str):
                 raise TypeError(f"expected a text as response, got {type(response).__name__}")
+            if reward.of_verl:
+                return scored(reward.function(ground_truth, response, source, {} if extra is None else extra))
             # Data sets contain numbers too; a list or a missing value cannot be compared.
             if isinstance(ground_truth, bool) or not isinstance(ground_truth, (str, numbers.Real)):
                 raise TypeError(f"expected a text as ground truth, got {type(ground_truth).__name__}")
@@ -134,7 +155,7 @@ class Combination:
 
     def describe(self) -> list[str]:
         lines = []
-        for name, weight, _, bounds, _ in self.rewards:
+        for name, weight, _, bounds, *_ in self.rewards:
             span = f"{bounds[0]:g} to {bounds[1]:g}" if bounds else "unknown, its file has no BOUNDS"
             lines.append(f"reward {name}: weight {weight:g}, score {span}")
         total = self.bounds()
@@ -182,9 +203,24 @@ def load_file(path: Path) -> Any:
         raise RewardError(f"{path.name}:{error.lineno}: {error.msg}") from None
     except Exception as error:
         raise RewardError(f"{path.name} cannot be imported: {type(error).__name__}: {error}{where(error)}") from None
-    if not callable(getattr(module, "reward", None)):
-        raise RewardError(f"{path.name} defines no function reward(ground_truth, response, **kwargs)")
+    if not callable(getattr(module, "reward", getattr(module, "compute_score", None))):
+        raise RewardError(f"{path.name} defines no function reward(ground_truth, response, **kwargs) or compute_score")
     return module
+
+
+def as_reward(name: str, score: Callable[..., Any], kwargs: dict[str, Any]) -> Callable[..., Any]:
+    """Return verl's function as one that takes the texts first; refuse what is not called with one response."""
+    if inspect.iscoroutinefunction(score):
+        raise RewardError(f"reward {name}: compute_score is async, and it is called without await: write def")
+    if "solution_strs" in inspect.signature(score).parameters:
+        raise RewardError(f"reward {name}: compute_score takes a batch, and it is called with one solution_str")
+
+    def reward(ground_truth: Any, response: str, data_source: Any = "", extra_info: Any = None) -> Any:
+        given = {"data_source": data_source, "solution_str": response, "ground_truth": ground_truth}
+        return score(**{**given, "extra_info": extra_info, **kwargs})
+
+    inspect.signature(score).bind(**dict.fromkeys(VERL), **{key: kwargs[key] for key in kwargs if key not in VERL})
+    return reward
 
 
 def bounds_of(module: Any, name: str) -> tuple[float, float] | None:
@@ -214,9 +250,12 @@ def build(name: str, entry: dict[str, Any], directory: Path) -> Reward:
         raise RewardError(f"reward {name}: weight must be a number more than 0, not {shorten(weight)}")
     if (builtin is None) == (file is None):
         raise RewardError(f"reward {name}: set either builtin ({', '.join(BUILTINS)}) or file")
+    of_verl = False
     if file is not None:
         module = load_file(directory / "rewards" / str(file))
-        function, bounds, judges = module.reward, bounds_of(module, name), None
+        of_verl = not hasattr(module, "reward")
+        function = module.compute_score if of_verl else module.reward
+        bounds, judges = bounds_of(module, name), None
     elif builtin in BUILTINS:
         function, bounds, judges = BUILTINS[builtin]
     else:
@@ -224,6 +263,8 @@ def build(name: str, entry: dict[str, Any], directory: Path) -> Reward:
             f"reward {name}: there is no builtin {shorten(builtin)}, expected one of {', '.join(BUILTINS)}"
         )
     try:
+        if of_verl:
+            function, kwargs = as_reward(name, function, kwargs), {}
         inspect.signature(function).bind("", "", **kwargs)
         if builtin:
             # Report an invalid pattern or a limit of 0 now, not for every response.
@@ -232,7 +273,7 @@ def build(name: str, entry: dict[str, Any], directory: Path) -> Reward:
         raise RewardError(f"reward {name}: kwargs {json.dumps(kwargs)}: {error}") from None
     if file is not None:
         limit, judge = seconds_of(module, name), partial(function, **kwargs)
-        return Reward(name, weight, partial(within, limit, judge), bounds, judges)
+        return Reward(name, weight, partial(within, limit, judge), bounds, judges, of_verl)
     return Reward(name, weight, lambda truth, response: function(truth, response, **kwargs), bounds, judges)
 
 

@@ -25,6 +25,6 @@ def compute_score(
     data_source: Any, solution_str: Any, ground_truth: Any, extra_info: Any = None, **kwargs: Any
 ) -> dict[str, float]:
     """Return the weighted sum as score, correctness as acc (1.0 or 0.0), and the score of each reward."""
-    result = COMBINATION(ground_truth, solution_str)
+    result = COMBINATION(ground_truth, solution_str, data_source, extra_info)
     parts = {f"reward_{name}": score for name, score in result.parts.items()}
     return {"score": result.score, "acc": float(result.correct), **parts}

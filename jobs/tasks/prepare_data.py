@@ -19,7 +19,7 @@ from typing import Any
 
 from files import read_json, sync, write_atomically, write_json
 from hub_cache import fetched
-from reward_numbers import MONEY, clean, read
+from reward_numbers import final_answer
 from runtime import JobError, Record, say
 from task import run_task
 
@@ -32,16 +32,6 @@ INSTRUCTION = (
     "a number without unit or currency sign."
 )
 Row = dict[str, str]
-
-
-def final_answer(solution: object) -> str:
-    """Return the number after the last ####, without commas and currency, or an empty text."""
-    marked = str(solution).rpartition("####")
-    found = read(clean(marked[2])) if marked[1] else None
-    # verl compares texts, and a reward reads an answer without a unit in the unit of the truth.
-    if not found or found.unit not in ("", *MONEY.values()) or not re.fullmatch(r"-?[0-9]+(\.[0-9]+)?", found.digits):
-        return ""
-    return found.digits
 
 
 def arrow(part: str = "") -> Any:

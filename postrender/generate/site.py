@@ -46,8 +46,8 @@ _FIXTURES = "tests/rules"
 # The facts that no rule checks.
 _STATUS = Path(index.__file__).with_name("status.yaml")
 _READING = (
-    "These checks are part of reading the values and of wiring a stream. Each finding names its reason and its fix, and"
-    " none can be ignored. `grpo rules ID` explains one."
+    "These checks are part of reading the values and samples of data, and of wiring a stream. Each finding names its"
+    " reason and its fix, and none can be ignored. `grpo rules ID` explains one."
 )
 # The first line of a fixture names the files below it.
 _LINT = re.compile(r"# lint: (\S+)(?: (\S+))?(?: (\S+))?$")

@@ -10,14 +10,15 @@ from postrender.counting import counted
 
 
 class Scope(NamedTuple):
-    """The values files, charts and objects that were judged, and in words what was not.
+    """The values files, charts, objects and rows of data that were judged, and in words what was not.
 
-    `charts` is None if no chart was rendered.
+    `charts` is None if no chart was rendered, `rows` if no data was given.
     """
 
     files: Sequence[str]
     charts: Sequence[str] | None
     objects: int
+    rows: int | None
     missing: Sequence[str]
     all_rules: bool = True
 
@@ -26,6 +27,8 @@ class Scope(NamedTuple):
         yield counted(len(self.files), "file")
         if self.charts is not None:
             yield from (counted(len(self.charts), "chart"), counted(self.objects, "object"))
+        if self.rows is not None:
+            yield counted(self.rows, "row") + " of data"
 
     def tree(self) -> dict[str, Any]:
         """Return the fields of a JSON report."""
@@ -33,6 +36,7 @@ class Scope(NamedTuple):
             "files": [masking.text(file) for file in self.files],
             "charts": [*(self.charts or ())],
             "objects": self.objects,
+            **({} if self.rows is None else {"rows": self.rows}),
             "allRules": self.all_rules,
         }
         return {"judged": judged, "notJudged": [masking.text(each) for each in self.missing]}

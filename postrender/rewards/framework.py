@@ -4,12 +4,27 @@ from __future__ import annotations
 
 from postrender.types import Json
 from postrender.values.config import Effective
+from postrender.values.derived import mapping
+from postrender.values.frameworks.nemo_rl import data_sections
 from postrender.values.reference_errors import UnknownError
 
 
 def described(run: Effective) -> str:
     """Return a sentence about the framework's own reward in a run."""
     return _verl(run) if run.framework == "verl" else _nemo_rl(run)
+
+
+def data_source(run: Effective) -> str:
+    """Return what verl's functions get as data_source where a row has none: the name of the data set, if it has one."""
+    if run.framework == "verl":
+        # That of the files of task prepare-data; others have their own.
+        return (
+            "openai/gsm8k"
+            if "${oc.env:GRPO_DATASETS}" in str(mapping(run.config.get("data")).get("train_files"))
+            else ""
+        )
+    named = [section.get("dataset_name") for _, section in data_sections(run)]
+    return str(named[0] or "") if named else ""
 
 
 def _nemo_rl(run: Effective) -> str:

@@ -15,12 +15,14 @@ _KEYS: Final = ("prompt", "ground_truth", "response")
 
 
 class Sample(NamedTuple):
-    """One answer: the question of the data set, the true answer, and the response of a model."""
+    """One answer: the question of the data set, the true answer, a model's response, and what verl's rewards get."""
 
     name: str
     prompt: str
     ground_truth: Any
     response: Any
+    data_source: Any = None
+    extra_info: Any = None
 
 
 def builtin(entries: Mapping[str, Mapping[str, Any]], prompt: str) -> list[Sample]:
@@ -79,4 +81,5 @@ def _sample(line: str, at: Location) -> Sample:
         raise InputError("this line is not a JSON object", at=at, fix=fix)
     if missing := [key for key in _KEYS if key not in row]:
         raise InputError(f"this sample has no {' and no '.join(missing)}", at=at, fix=fix)
-    return Sample(str(row.get("name") or f"line {at.line}"), str(row["prompt"]), row["ground_truth"], row["response"])
+    texts = str(row["prompt"]), row["ground_truth"], row["response"]
+    return Sample(str(row.get("name") or f"line {at.line}"), *texts, row.get("data_source"), row.get("extra_info"))

@@ -19,6 +19,7 @@ from postrender.rewards.samples import RIGHT, WRONG, Sample
 from postrender.rules.values.job import own_code
 
 Record = dict[str, Any]
+_ASKED: Final = ("ground_truth", "response", "data_source", "extra_info")
 # A result has a few hundred letters.
 _MOST: Final = 64 * 1024 * 1024
 # The variables that Python and libraries need; others may hold tokens.
@@ -88,7 +89,7 @@ def score(files: RewardFiles, samples: Sequence[Sample], seconds: float, given: 
     """
     with tempfile.TemporaryDirectory(prefix="grpo-rewards-") as folder:
         files.write(folder)
-        asked = [{"ground_truth": each.ground_truth, "response": each.response} for each in samples]
+        asked = [{key: value for key, value in each._asdict().items() if key in _ASKED} for each in samples]
         output_file.create(os.path.join(folder, "samples.json"), json.dumps(asked).encode())
         plain = {name: value for name, value in os.environ.items() if name in given or _PLAIN.fullmatch(name)}
         code = local.run(os.path.join(folder, PROGRAM), [folder], folder, seconds, plain)

@@ -1,4 +1,4 @@
-"""The checks that are part of reading values and of wiring a stream, for `grpo rules` and the pages.
+"""The checks that are part of reading values and data and of wiring a stream, for `grpo rules` and the pages.
 
 Each finding of one has a reason and a fix of its own; these are the general ones. None can be ignored.
 """
@@ -130,6 +130,48 @@ _VALUES: Final[dict[str, dict[str, str]]] = {
         "good": "job:\n  rewards:\n    polite:\n      weight: 0.5\n",
     },
 }
+_READ: Final = "the framework reads the column in every row, or compares the answer in it with every response"
+_DATA: Final[dict[str, dict[str, str]]] = {
+    "not-a-row": {
+        "title": "every line of a sample of the data is a JSON object",
+        "why": "the framework reads the whole file when it starts, and ends at such a line",
+        "fix": "write one JSON object a line",
+        "bad": "{question: 1 + 1?}\n",
+        "good": '{"question": "1 + 1?", "answer": "2"}\n',
+    },
+    "column-missing": {
+        "title": "the data has the columns that the run reads",
+        "why": _READ,
+        "fix": "name a column that the data has, as the finding says",
+    },
+    "wrong-type": {
+        "title": "a column of the data has what the run reads there: a text, chat messages or a map",
+        "why": _READ,
+        "fix": "write what the finding says",
+    },
+    "empty-question": {
+        "title": "every row of the data has a question",
+        "why": "the model gets a prompt without a question, and learns nothing from it",
+        "fix": "remove these rows",
+    },
+    "answer-unreadable": {
+        "title": "every expected answer is one that the reward can read",
+        "why": "a whole solution in the place of its final answer gives every response reward 0",
+        "fix": "write the final answer alone, as task prepare-data does",
+        "bad": '{"question": "1 + 1?", "answer": "One and one are two.\\n#### 2"}\n',
+        "good": '{"question": "1 + 1?", "answer": "2"}\n',
+    },
+    "source-without-reward": {
+        "title": "verl has a reward for the data source of every row, or job.rewards has one",
+        "why": "the run ends at its first reward: every pod has started, and a batch has been generated",
+        "fix": "set job.rewards, or write the name of a data source that verl knows",
+    },
+    "validation-in-training": {
+        "title": "no row of the validation is one of the training",
+        "why": "the accuracy of the validation rises with what the model has memorized",
+        "fix": "remove these rows from one of the files",
+    },
+}
 _CHECKS: Final[dict[str, dict[str, str]]] = {
     "could-not-run": {
         "title": "every file can be read, and every chart can be rendered",
@@ -163,7 +205,12 @@ _WIRING: Final[dict[str, dict[str, str]]] = {
 
 
 def _rules() -> Iterator[Rule]:
-    of_domains = (("values", VALUES, _VALUES), ("checks", VALUES, _CHECKS), ("wiring", STREAM, _WIRING))
+    of_domains = (
+        ("values", VALUES, _VALUES),
+        ("data", VALUES, _DATA),
+        ("checks", VALUES, _CHECKS),
+        ("wiring", STREAM, _WIRING),
+    )
     for domain, target, texts in of_domains:
         for slug, text in texts.items():
             yield Rule(

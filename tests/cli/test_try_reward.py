@@ -432,3 +432,28 @@ def test_built_in_samples_have_the_format_that_the_rewards_look_for(entries: Any
     assert found[samples.EMPTY] == ""
     assert "72" in found[samples.BADLY_FORMED]
     assert right not in found[samples.BADLY_FORMED]
+
+
+OF_VERL = """\
+def compute_score(data_source, solution_str, ground_truth, extra_info=None):
+    return {"score": len(data_source) + (extra_info or {}).get("more", 0), "acc": ground_truth in solution_str}
+"""
+
+
+def test_a_function_of_verl_gets_what_the_sample_has_and_else_the_data_set(grpo: Run, tmp_path: Path) -> None:
+    rows: list[dict[str, Any]] = [{}, {"data_source": "abc"}, {"data_source": "", "extra_info": {"more": 1}}]
+    sample = {"prompt": "1 + 1?", "ground_truth": "2", "response": "2"}
+    answers = tmp_path / "answers.jsonl"
+    answers.write_text("".join(json.dumps(sample | row) + "\n" for row in rows))
+    code, out, _ = grpo(*of_file(OF_VERL, tmp_path), "--sample", answers, "--format", "json")
+    scores = [each["score"] for each in json.loads(out)["samples"]]
+    assert (code, scores) == (0, [len("gsm8k"), 3, 1])
+    words = [word for path in stack_files(recipe="qwen2.5-32b-gsm8k-verl") for word in ("-f", str(path))]
+    code, out, _ = grpo(*words, *of_file(OF_VERL, tmp_path)[-2:], "--sample", answers, "--format", "json")
+    assert json.loads(out)["samples"][0]["score"] == len("openai/gsm8k")
+
+
+def test_a_function_of_verl_for_batches_is_refused(grpo: Run, tmp_path: Path) -> None:
+    code, out, _ = grpo(*of_file("def compute_score(data_sources, solution_strs): pass\n", tmp_path))
+    assert code == 1
+    assert "reward mine: compute_score takes a batch, and it is called with one solution_str" in out

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -341,6 +342,41 @@ def test_a_file_is_a_reward(tmp_path: Path) -> None:
     assert rewards.load(write(tmp_path, entries, mine=MINE))("72", "72") == (1.5, True, {"mine": 3.0})
 
 
+OF_VERL = """
+def compute_score(data_source, solution_str, ground_truth, extra_info=None, scale=1.0):
+    if data_source == "none":
+        return None
+    if extra_info.get("as") == "map":
+        return {"score": scale, "acc": False, "pred": solution_str}
+    return scale * (solution_str == ground_truth)
+"""
+
+
+def test_the_function_of_verl_is_taken_as_it_is(tmp_path: Path) -> None:
+    entries = {"mine": {"weight": 0.5, "kwargs": {"scale": 2.0}, "file": "mine.py"}}
+    told = list[str]()
+    judge = rewards.load(write(tmp_path, entries, mine=OF_VERL), told.append)
+    assert judge("72", "72") == (1.0, True, {"mine": 2.0})
+    assert judge("72", "71", "openai/gsm8k", {"index": 0}) == (0.0, False, {"mine": 0.0})
+    assert judge("72", "72", "openai/gsm8k", {"as": "map"}) == (1.0, False, {"mine": 2.0})
+    # Its ground truth may be anything: test cases of a program, for instance.
+    assert judge(["72"], "72") == (0.0, False, {"mine": 0.0})
+    assert told == []
+    assert judge("72", "72", "none") == (0.0, False, {"mine": 0.0})
+    assert "expected a number or a dictionary with score, got None" in told[0]
+
+
+def test_arguments_of_the_user_win_over_those_of_the_row(tmp_path: Path) -> None:
+    text = "def compute_score(data_source, **kwargs): return float(data_source == 'mine')"
+    entries = {"mine": {"weight": 1, "kwargs": {"data_source": "mine"}, "file": "mine.py"}}
+    assert rewards.load(write(tmp_path, entries, mine=text))("72", "72", "other").score == 1.0
+
+
+def test_a_file_with_both_is_ours(tmp_path: Path) -> None:
+    entries = {"mine": {"weight": 1, "file": "mine.py"}}
+    assert rewards.load(write(tmp_path, entries, mine=MINE + OF_VERL))("72", "72").score == 2.0
+
+
 def test_what_is_combined_is_described(tmp_path: Path) -> None:
     entries: dict[str, Any] = {
         "shape": {"weight": 0.2, "builtin": "format"},
@@ -387,6 +423,22 @@ WRONG: list[tuple[Any, str, str]] = [
         "mine.py cannot be imported: ModuleNotFound",
     ),
     ({"mine": {"weight": 1, "file": "mine.py"}}, "def score(): pass", "mine.py defines no function reward("),
+    (
+        {"mine": {"weight": 1, "file": "mine.py"}},
+        "async " + OF_VERL.lstrip(),
+        "reward mine: compute_score is async, and it is called without await",
+    ),
+    (
+        {"mine": {"weight": 1, "file": "mine.py"}},
+        "def compute_score(data_sources, solution_strs, ground_truths, extra_infos): pass",
+        "reward mine: compute_score takes a batch, and it is called with one solution_str",
+    ),
+    ({"mine": {"weight": 1, "file": "mine.py", "kwargs": {"x": 1}}}, OF_VERL, "unexpected keyword argument 'x'"),
+    (
+        {"mine": {"weight": 1, "file": "mine.py"}},
+        "def compute_score(solution_str, ground_truth): pass",
+        "unexpected keyword argument 'data_source'",
+    ),
     ({"mine": {"weight": 1, "file": "mine.py", "kwargs": {"x": 1}}}, MINE, "unexpected keyword argument 'x'"),
     ({"mine": {"weight": 1, "file": "mine.py"}}, "BOUNDS = 1\n" + MINE[17:], "BOUNDS must be two numbers"),
     ({"mine": {"weight": 1, "file": "mine.py"}}, "SECONDS = 0\n" + MINE, "SECONDS must be a number more than 0, not 0"),
@@ -488,12 +540,9 @@ def pair_cases() -> list[tuple[str, str, str]]:
 
 @pytest.mark.parametrize(("kind", "name", "text"), pair_cases())
 def test_a_rule_knows_the_results_that_a_run_refuses(kind: str, name: str, text: str, tmp_path: Path) -> None:
-    (tmp_path / "mine.py").write_text(text)
     told: list[str] = []
-    combined = rewards.Combination(
-        [rewards.Reward(name, 1, rewards.load_file(tmp_path / "mine.py").reward)], told.append
-    )
+    combined = rewards.load(write(tmp_path, {"mine": {"weight": 1, "file": "mine.py"}}, mine=text), told.append)
     # The response that is wrong in the fixture "early" is the empty one.
     score = combined("42", "" if name == "early" else "42").score
-    assert any("expected (score, correct)" in line for line in told) == (kind == "bad")
+    assert any(re.search("expected .*score.*, got", line) for line in told) == (kind == "bad")
     assert (score > 0) == (kind == "good" and name != "not_yet")

@@ -110,6 +110,57 @@ def test_nemo_rl_creates_our_environment_and_takes_its_scores(version: str, fold
     assert f"grpo: rewards: 5 responses: {means}" in said
 
 
+OF_VERL = """
+def compute_score(data_source, solution_str, ground_truth, extra_info=None):
+    return {"score": float(data_source == "gsm8k"), "acc": ground_truth in solution_str, "pred": str(extra_info)}
+"""
+
+
+@pytest.mark.parametrize("version", NEMO_RL)
+def test_nemo_rl_gives_verls_function_the_name_of_its_data_set(version: str, folder: Path) -> None:
+    tree = source("GRPO_NEMO_RL_SOURCES", f"nrl-{version}")
+    write_verl_function(folder)
+    (folder / "run.yaml").write_text("data: {train: {dataset_name: gsm8k}}")
+    words = ["--prompt", folder / "tags.txt", json.dumps(RESPONSES[:2]), "--config", folder / "run.yaml"]
+    ended = run([folder / "nemo_rl_rewards.py", STUBS / "run_grpo.py", *words], tree)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert json.loads(ended.stdout.splitlines()[-1])["rewards"] == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("version", VERL)
+def test_verl_reaches_a_function_of_its_own_form(version: str, folder: Path) -> None:
+    tree = source("GRPO_VERL_SOURCES", f"verl-v{version}")
+    write_verl_function(folder, OF_VERL.replace('"gsm8k"', '"openai/gsm8k" and extra_info["index"] == 0'))
+    ended = run([STUBS / "run_verl.py", version, folder / "verl_reward.py", json.dumps(["x+72", "no"])], tree)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    rows = json.loads(ended.stdout.splitlines()[-1])
+    assert rows == [{"score": 1.0, "acc": acc, "reward_mine": 1.0} for acc in (1.0, 0.0)]
+
+
+def write_verl_function(folder: Path, text: str = OF_VERL) -> None:
+    (folder / "rewards").mkdir(exist_ok=True)
+    (folder / "rewards/mine.py").write_text(text)
+    (folder / "rewards.json").write_text(json.dumps({"mine": {"weight": 1, "file": "mine.py"}}))
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("data: {train: {dataset_name: gsm8k}}", "gsm8k"),
+        ("data: {train: [{dataset_name: gsm8k}, {dataset_name: squad}]}", "gsm8k"),
+        ("data: {dataset_name: OpenMathInstruct-2}", "OpenMathInstruct-2"),
+        ("data: null", ""),
+        ("{", ""),
+    ],
+)
+def test_the_data_set_is_the_one_of_the_configuration(text: str, name: str, folder: Path) -> None:
+    (folder / "run.yaml").write_text(text)
+    (folder / "run_grpo.py").write_text("import os; print(os.environ.get('GRPO_DATA_SOURCE', ''))")
+    words = [folder / "nemo_rl_rewards.py", folder / "run_grpo.py", "--config", folder / "run.yaml"]
+    ended = run(words, small_nemo_rl(folder, REGISTRY))
+    assert (ended.returncode, ended.stdout.splitlines()[-1]) == (0, name), ended.stderr
+
+
 def test_nemo_rl_without_a_registry_is_refused(folder: Path) -> None:
     tree = source("GRPO_NEMO_RL_SOURCES", f"nrl-{OLDEST}")
     ended = run([folder / "nemo_rl_rewards.py", STUBS / "run_grpo.py"], tree)

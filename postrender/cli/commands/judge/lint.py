@@ -14,17 +14,34 @@ from postrender.cli import options, rulebook
 from postrender.cli.command import Command, examples, wrong
 from postrender.cli.judging import judging, kinds
 from postrender.cli.output import Report, complain, tell
-from postrender.errors import EXIT_CLEAN, EngineError, GrpoError
+from postrender.errors import EXIT_CANNOT_RUN, EXIT_CLEAN, EngineError, GrpoError
 from postrender.finding import Finding
 from postrender.helm import engines
 from postrender.helm.stack import Stack
 from postrender.lint import fix as fixing
 from postrender.lint import unjudged
+from postrender.lint.data.judge import Verdict as DataVerdict
+from postrender.lint.data.judge import judge as judge_data
+from postrender.lint.data.readers import ROLES
 from postrender.lint.linter import can_render, judge_values
 from postrender.report.scope import Scope
 from postrender.start import vendor
 from postrender.values import catalogue, models
 from postrender.values.set_arguments import Argument
+
+
+def _samples(ctx: click.Context, param: click.Parameter, given: Sequence[str]) -> list[tuple[str, str]]:
+    """Return the role and the name of each file of data; refuse other words, and a role that is given twice."""
+    found = [(role, file) for role, _, file in (each.partition("=") for each in given)]
+    for role, file in found:
+        if role not in ROLES or not file:
+            shown = f"{role}={file}" if file else role
+            raise wrong(
+                f"--data is {shown!r}, expected train=FILE or validation=FILE", fix=f"--data train={file or role}"
+            )
+    if len({role for role, _ in found}) < len(found):
+        raise wrong("--data is given twice for the same rows", fix="give one file as train and one as validation")
+    return found
 
 
 @click.command(
@@ -34,6 +51,7 @@ from postrender.values.set_arguments import Argument
         "grpo lint --accelerator b200 -f values/recipes/gemma3-27b-gsm8k.yaml -f my-site.yaml",
         "grpo lint -f my-values.yaml --set job.nodes=4 -n rl",
         "grpo lint -f my-values.yaml --select nemo-rl,values/unknown-key --format github",
+        "grpo lint -f my-values.yaml --data train=train.jsonl --data validation=test.jsonl",
         "grpo lint --accelerator b200 -f my-values.yaml --fix",
     ),
 )
@@ -50,6 +68,14 @@ from postrender.values.set_arguments import Argument
     type=options.FILE,
     metavar="FILE",
     help="The config.json of the run's model, for a model whose sizes are not known.",
+)
+@click.option(
+    "--data",
+    "samples",
+    multiple=True,
+    metavar="train=FILE",
+    callback=_samples,
+    help="Judge the first rows of this file of the run's data: train=FILE or validation=FILE. Repeatable.",
 )
 @click.option("--fix", is_flag=True, help="Show the changes that findings propose, ask, and write them to your files.")
 @click.option("--yes", is_flag=True, help="With --fix: do not ask.")
@@ -68,6 +94,7 @@ def lint(
     namespace: str | None,
     kube_version: str | None,
     model_config: str | None,
+    samples: Sequence[tuple[str, str]],
     report: Report,
     *,
     no_render: bool,
@@ -82,6 +109,10 @@ def lint(
     version. Then it renders the charts, and judges the objects as grpo check does. The last line says what was judged,
     and what was not. If Helm cannot run, the values are judged all the same, and the exit code is 3.
 
+    With --data it reads the first rows of a file, at most 1,000 and 64 MiB, and compares them with what the framework
+    and the rewards of this run read: columns, types, answers, rows that are in both files. What it cannot judge, such
+    as a data set class of your own, is named, and the exit code is 3.
+
     To accept a finding, add its rule to checks.ignore of the values, with the reason.
     """
     if explain:
@@ -92,6 +123,7 @@ def lint(
     schemas = kinds(kube_version)
     found: list[Finding] = []
     verdict, no_charts = None, "--no-render" if no_render else "correct the values first"
+    of_data = None
     try:
         stack = options.stack(files, accelerator, arguments)
         if model_config:
@@ -101,13 +133,16 @@ def lint(
             stack = options.stack(files, accelerator, arguments)
             of_values = judge_values(stack.values)
         found = of_values
+        if samples:
+            of_data = judge_data(stack.values, samples)
+            found = sorted([*found, *of_data.findings], key=Finding.key)
         if not no_render and can_render(found):
             with engines.choose(helm) as engine:
                 verdict = rendered.judge(stack, engine, schemas, Target(namespace or "default", kube_version), found)
             found = sorted([*found, *verdict.findings], key=Finding.key)
     except EngineError as error:
         # Without Helm the values are judged, and the charts are not.
-        scope = _scope(stack, None, no_charts="Helm could not run", all_rules=report.of_all_rules)
+        scope = _scope(stack, None, of_data, no_charts="Helm could not run", all_rules=report.of_all_rules)
         why = "What the charts render has not been judged."
         report.tell(error, stack.files[0], report.of(found), why=why, scope=scope)
         complain(error)
@@ -116,21 +151,26 @@ def lint(
         report.tell(error, [*files, "values"][0], report.of(found))
         raise
     else:
-        scope = _scope(stack, verdict, no_charts=no_charts, all_rules=report.of_all_rules)
+        scope = _scope(stack, verdict, of_data, no_charts=no_charts, all_rules=report.of_all_rules)
         code = report.deliver(report.of(found), scope)
     clean = code == EXIT_CLEAN and not report.of(found)
+    if of_data and of_data.unjudged:
+        clean, code = False, EXIT_CANNOT_RUN
     # It names the model, which may be a secret in the wrong place.
     tell(masking.text(_summary(stack, scope, clean=clean)) + report.left_out(found))
     return code
 
 
-def _scope(stack: Stack, verdict: Verdict | None, *, no_charts: str, all_rules: bool) -> Scope:
+def _scope(
+    stack: Stack, verdict: Verdict | None, data: DataVerdict | None, *, no_charts: str, all_rules: bool
+) -> Scope:
     """Return what was judged and what was not; without a verdict, `no_charts` says why the charts were not judged."""
-    missing = [*unjudged.of(stack.values)]
+    rows = data.rows if data else None
+    missing = [*(data.unjudged if data else ()), *(data.partly if data else ()), *unjudged.of(stack.values)]
     if verdict:
         missing = [*_refusing(verdict.refused), *vendor.unjudged(stack.files), *missing]
-        return Scope(stack.files, verdict.rendered, verdict.objects, missing, all_rules)
-    return Scope(stack.files, None, 0, [f"what the charts render ({no_charts})", *missing], all_rules)
+        return Scope(stack.files, verdict.rendered, verdict.objects, rows, missing, all_rules)
+    return Scope(stack.files, None, 0, rows, [f"what the charts render ({no_charts})", *missing], all_rules)
 
 
 def _summary(stack: Stack, scope: Scope, *, clean: bool) -> str:

@@ -42,7 +42,7 @@ _SECONDS = 60.0
     "--sample",
     type=options.FILE,
     metavar="FILE",
-    help="Score these answers: JSON lines with prompt, ground_truth and response.",
+    help="Score these answers: JSON lines with prompt, ground_truth and response, maybe data_source and extra_info.",
 )
 @click.option(
     "--timeout",
@@ -93,6 +93,8 @@ def try_reward(
         return _tell_own(framework.described(run), form)
     prompt = prompts.of(stack.values, run)
     answers = samples.read(sample) if sample else samples.builtin(given.entries, prompt.template or "")
+    source = framework.data_source(run)
+    answers = [each if each.data_source is not None else each._replace(data_source=source) for each in answers]
     rendered = prompts.rendered(prompt, answers[0].prompt, stack.values)
     # The output of rewards comes from another process.
     sys.stderr.flush()

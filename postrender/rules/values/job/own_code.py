@@ -22,11 +22,15 @@ if TYPE_CHECKING:
     from postrender.values.config import Effective
 
 TOPIC: Final = Topic("job", framework="", source="")
+# Ours, and verl's, which is taken where a file has no other one.
 _FUNCTION: Final = "reward"
+OF_VERL: Final = "compute_score"
 # One line that ends like the name of a file, and has nothing of a program or a sentence.
 _PYTHON: Final = re.compile(r"[^\n=()\[\]{}#;,'\"]+\.py")
 _TEXT: Final = re.compile(r"[\w./\\~:@-]+\.(txt|md|j2|jinja|prompt)")
 _GIVEN: Final = ("ground_truth", "response")
+# verl/workers/reward_manager/naive.py:88 at v0.6.1: by name.
+_OF_VERL: Final = ("data_source", "solution_str", "ground_truth", "extra_info")
 _NAMED: Final = "${{oc.env:GRPO_PROMPTS}}/{}.txt"
 _NAMES: Final = re.compile(r"\$\{oc\.env:GRPO_PROMPTS\}/([^\"]*?)(?:\.txt)?$")
 # Processors that do not put the question into the prompt's braces.
@@ -67,9 +71,10 @@ def _named(key: str, text: str, what: str) -> Finding:
 
 
 def reward_of(tree: ast.Module) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
-    """Return the function of a reward's file; None if no definition at the top level is it."""
-    found = [node for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
-    return next((node for node in reversed(found) if node.name == _FUNCTION), None)
+    """Return the function of a reward's file; None if no definition at the top level is it, or if it may be another."""
+    found = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+    of_verl = None if _may_define(tree, _FUNCTION) else found.get(OF_VERL)
+    return found.get(_FUNCTION, of_verl)
 
 
 @TOPIC.rule(
@@ -144,9 +149,9 @@ def _compiles(run: Effective) -> Iterator[Finding]:
     "reward-function",
     "nemo-rl/R1",
     "=job.rewards",
-    title="the file of a reward has a function reward that takes what it is given",
+    title="the file of a reward has a function reward or compute_score that takes what it is given",
     why="the driver loads every reward before it trains: the run fails when every pod has started",
-    fix="write def reward(ground_truth, response, **kwargs) and return (score, correct)",
+    fix="write def reward(ground_truth, response, **kwargs) and return (score, correct), or verl's compute_score",
     source="jobs/rewards/rewards.py at 0.1.0",
 )
 def _function(run: Effective) -> Iterator[Finding]:
@@ -159,21 +164,22 @@ def _function(run: Effective) -> Iterator[Finding]:
             continue
         function = reward_of(tree)
         if function is not None:
-            what = _wrong_signature(function, mapping(entry.get("kwargs")))
+            judge = _wrong_score if function.name == OF_VERL else _wrong_signature
+            what = judge(function, mapping(entry.get("kwargs")))
         else:
-            what = "" if _may_define(tree) else "defines no function reward"
+            what = "" if any(_may_define(tree, name) for name in (_FUNCTION, OF_VERL)) else "defines no function reward"
         if what:
             yield Finding(f"the file of reward {name} {what}", keys=[f"=job.rewards.{name}.file"])
 
 
-def _may_define(tree: ast.Module) -> bool:
-    """Say whether a file may get its function by another way than a definition at the top level."""
+def _may_define(tree: ast.Module, function: str) -> bool:
+    """Say whether a file may get a function by another way than a definition at the top level."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and node.id == _FUNCTION and isinstance(node.ctx, ast.Store):
+        if isinstance(node, ast.Name) and node.id == function and isinstance(node.ctx, ast.Store):
             return True
-        if isinstance(node, ast.alias) and (node.asname or node.name) in (_FUNCTION, "*"):
+        if isinstance(node, ast.alias) and (node.asname or node.name) in (function, "*"):
             return True
-        if isinstance(node, ast.FunctionDef) and node.name == _FUNCTION and node.col_offset:
+        if isinstance(node, ast.FunctionDef) and node.name == function and node.col_offset:
             return True
         if isinstance(node, ast.Name) and node.id in ("globals", "exec", "setattr"):
             return True
@@ -199,6 +205,26 @@ def _wrong_signature(function: ast.FunctionDef | ast.AsyncFunctionDef, kwargs: M
     free = {each.arg for each in args.args}.difference(places[: len(_GIVEN)]).union(named)
     extra = [name for name in kwargs if name not in free]
     return f"defines reward without the argument {extra[0]}, which kwargs gives" if extra and not args.kwarg else ""
+
+
+def _wrong_score(function: ast.FunctionDef | ast.AsyncFunctionDef, kwargs: Mapping[str, Json]) -> str:
+    """Return why verl's function cannot be called with one response by name; an empty text if it can."""
+    if isinstance(function, ast.AsyncFunctionDef):
+        return f"defines {OF_VERL} as async, and it is called without await"
+    if function.decorator_list:
+        return ""
+    args = function.args
+    named = [each.arg for each in (*args.args, *args.kwonlyargs)]
+    if "solution_strs" in named:
+        return f"defines {OF_VERL} for a batch (solution_strs), and it gets one solution_str"
+    defaults = len(args.defaults)
+    optional = {each.arg for each in args.args[len(args.args) - defaults :]}
+    optional |= {each.arg for each, default in zip(args.kwonlyargs, args.kw_defaults, strict=True) if default}
+    missing = [name for name in named if name not in optional and name not in (*_OF_VERL, *kwargs)]
+    if missing:
+        return f"defines {OF_VERL} with the argument {missing[0]}, which has no default and is not in kwargs"
+    extra = [name for name in (*_OF_VERL, *kwargs) if name not in named]
+    return f"defines {OF_VERL} without the argument {extra[0]}, which it gets" if extra and not args.kwarg else ""
 
 
 @TOPIC.rule(

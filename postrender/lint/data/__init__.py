@@ -1,0 +1,12 @@
+"""Judge a sample of the data of a run: what its framework, its task and its rewards read of each row.
+
+`samples.py` reads the files, `readers.py` knows the columns, `answers.py` what compares the expected answers, and
+`judge.py` puts them together. The programs of jobs/ import each other by plain names; so does this package.
+"""
+
+import os
+import sys
+
+from postrender import paths
+
+sys.path.append(os.path.join(paths.data_root(), "jobs", "rewards"))

@@ -1,0 +1,136 @@
+"""Read the first rows of a file of data: JSON lines, or Parquet where pyarrow is installed."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any, Final, NamedTuple
+
+from postrender import json_text, textfile
+from postrender.errors import InputError, Location, UnreadableError
+from postrender.types import Json
+
+MOST_ROWS: Final = 1000
+MOST_BYTES: Final = 64 * 1024 * 1024
+_PARQUET: Final = b"PAR1"
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+_BATCH: Final = 100
+_PIECE: Final = 1024 * 1024
+_LINES: Final = 'write one JSON object a line: {"question": "…", "answer": "…"}'
+
+
+class Row(NamedTuple):
+    """A row with its place; `label` says which one it is where the file has no lines."""
+
+    at: Location
+    values: dict[str, Json]
+    label: str = ""
+
+
+class Sample(NamedTuple):
+    """The first rows of a file, the lines that are none, and whether the file has more."""
+
+    role: str
+    file: str
+    rows: list[Row]
+    faulty: list[tuple[Location, str]]
+    is_cut: bool
+
+    @property
+    def columns(self) -> list[str]:
+        """Return the names of the columns of all rows, in the order in which they come."""
+        return [*dict.fromkeys(name for row in self.rows for name in row.values)]
+
+
+class UnjudgedError(Exception):
+    """A sample cannot be judged; the message says why, and `fix` what to do."""
+
+    def __init__(self, message: str, fix: str) -> None:
+        super().__init__(message)
+        self.fix = fix
+
+
+def read(role: str, path: str) -> Sample:
+    """Return the first rows of a file.
+
+    Raises UnreadableError or InputError for a file that is none of data, UnjudgedError for Parquet without pyarrow.
+    """
+    textfile.refuse_outside(path)
+    try:
+        with open(path, "rb") as file:
+            data = file.read(len(_PARQUET))
+            if data == _PARQUET:
+                return _parquet(role, path)
+            data += file.read(MOST_BYTES - len(data))
+            is_cut = bool(file.read(1))
+    except OSError as error:
+        raise UnreadableError(f"cannot be read: {error.strerror}", at=Location(path), fix="check the path") from error
+    return _lines(role, path, data, is_cut=is_cut)
+
+
+def _lines(role: str, path: str, data: bytes, *, is_cut: bool) -> Sample:
+    lines = data.removeprefix(_BYTE_ORDER_MARK).split(b"\n")
+    if is_cut and len(lines) == 1:
+        what = f"its first line is longer than {MOST_BYTES // 1024 // 1024} MiB"
+        raise InputError(what, at=Location(path, 1, 1), fix=_LINES)
+    if is_cut:
+        # The last line may go on.
+        lines.pop()
+    rows, faulty = list[Row](), list[tuple[Location, str]]()
+    for number, line in enumerate(lines, 1):
+        if len(rows) + len(faulty) == MOST_ROWS:
+            is_cut = is_cut or any(map(bytes.strip, lines[number - 1 :]))
+            break
+        if line.strip():
+            at = Location(path, number, 1)
+            row, reason = _row(line)
+            if row is None:
+                faulty.append((at, reason))
+            else:
+                rows.append(Row(at, row))
+    if not rows:
+        _refuse(path, lines, faulty)
+    return Sample(role, path, rows, faulty, is_cut)
+
+
+def _row(line: bytes) -> tuple[dict[str, Json] | None, str]:
+    """Return the object of a line, or why it is none."""
+    try:
+        found = json_text.loads(line.decode("utf-8"))
+    except ValueError as error:
+        return None, "is not UTF-8" if isinstance(error, UnicodeDecodeError) else "is not JSON"
+    return (found, "") if isinstance(found, dict) else (None, "is no JSON object")
+
+
+def _refuse(path: str, lines: list[bytes], faulty: list[tuple[Location, str]]) -> None:
+    """Raise InputError for a file without rows."""
+    if lines[0].lstrip().startswith(b"["):
+        fix = f"write one object a line: jq -c '.[]' {path}"
+        raise InputError("this is one JSON list, and JSON lines or Parquet are read", at=Location(path, 1, 1), fix=fix)
+    if faulty:
+        at, reason = faulty[0]
+        raise InputError(f"no line is a row: this one {reason}", at=at, fix=_LINES)
+    raise InputError("this file has no rows", at=Location(path), fix=_LINES)
+
+
+def _parquet(role: str, path: str) -> Sample:
+    try:
+        pyarrow: Any = importlib.import_module("pyarrow")
+        parquet: Any = importlib.import_module("pyarrow.parquet")
+    except ImportError as error:
+        fix = "pip install pyarrow"
+        raise UnjudgedError(f"pyarrow is not installed: {fix}", fix) from error
+    found, size = list[dict[str, Json]](), 0
+    try:
+        # A group of rows may be larger than the memory: it is read in pieces.
+        file = parquet.ParquetFile(path, buffer_size=_PIECE, pre_buffer=False)
+        for batch in file.iter_batches(batch_size=_BATCH):
+            found += batch.to_pylist()
+            size += batch.nbytes
+            if len(found) >= MOST_ROWS or size >= MOST_BYTES:
+                break
+    except (pyarrow.ArrowException, OSError) as error:
+        raise InputError(f"this is no Parquet file: {str(error)[:100]}", at=Location(path)) from error
+    if not found:
+        raise InputError("this file has no rows", at=Location(path), fix="give a file with rows")
+    rows = [Row(Location(path), row, f"row {number}") for number, row in enumerate(found, 1)]
+    return Sample(role, path, rows, [], file.metadata.num_rows > len(rows))

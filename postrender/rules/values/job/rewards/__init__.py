@@ -1,0 +1,1 @@
+"""Rules over the code of rewards that are files of the user's: how it is called, and what it runs."""

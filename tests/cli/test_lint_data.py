@@ -1,0 +1,415 @@
+"""`grpo lint --data` compares the first rows of the user's data with what this run reads."""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from postrender import textfile
+from postrender.cli import main as cli
+from postrender.errors import InputError
+from postrender.lint.data import samples
+from postrender.lint.data.readers import Chats, Reader, Responses, Source
+from postrender.lint.linter import described_run
+from postrender.values import merge
+from tests.conftest import ROOT, SITE, stack_files
+
+Row = dict[str, Any]
+# Findings as (rule, severity, line), the whole report, and the exit code.
+Judged = tuple[list[tuple[str, str, int]], str, int]
+Judge = Callable[..., Judged]
+
+SOLUTION = "Natalia sold 24 clips in May.\n24 and 48 are 72.\n#### 72"
+PROSE = "First we count the pencils of one box.\nThere are six boxes, so we take six times as many of them."
+VERL: Row = {
+    "data_source": "openai/gsm8k",
+    "prompt": [{"role": "user", "content": "1 + 1?"}],
+    "reward_model": {"style": "rule", "ground_truth": "2"},
+    "extra_info": {"index": 0},
+}
+
+
+@pytest.fixture
+def judge(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Judge:
+    """Write the rows of each file, lint them with a few values, and return what is said of the data."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(
+        values: str, recipe: str = "gemma3-27b-gsm8k", more: Sequence[str] = (), **files: Sequence[Row] | str
+    ) -> Judged:
+        Path("mine.yaml").write_text(values)
+        words = ["lint", "--no-render", "--format", "json"]
+        for path in (*stack_files("b200", recipe)[:2], SITE, Path("mine.yaml")):
+            words += ["-f", str(path)]
+        for role, rows in files.items():
+            name = rows if isinstance(rows, str) else f"{role}.jsonl"
+            if not isinstance(rows, str):
+                Path(name).write_text("".join(json.dumps(row) + "\n" for row in rows))
+            words += ["--data", f"{role}={name}"]
+        code = cli.main([*words, *more])
+        out, err = capsys.readouterr()
+        found = json.loads(out)["findings"] if out else []
+        of_data = [each for each in found if each["rule"].startswith("data/") or "not judged" in each["what"]]
+        told = [(each["rule"], each["severity"], each["line"]) for each in of_data]
+        return told, json.dumps(of_data) + err, code
+
+    return run
+
+
+def nemo_rl(train: str = "", validation: str = "", rewards: str = "") -> str:
+    """Return values of a NeMo RL run on files of the user's own."""
+    own = "dataset_name: ResponseDataset, data_path: /data/own"
+    validates = f"{{{own}/test.jsonl, split: null, {validation}}}"
+    text = f"job: {{config: {{data: {{train: {{{own}/train.jsonl, {train}}}, validation: {validates}}}}}"
+    return f"{text}, rewards: {{{rewards}}}}}\n"
+
+
+VERL_VALUES = "job: {config: {data: {train_files: /data/own/train.parquet, val_files: /data/own/test.parquet}}}\n"
+
+
+def verl(judge: Judge, *rows: Row, values: str = VERL_VALUES) -> Judged:
+    return judge(values, "qwen2.5-32b-gsm8k-verl", train=rows)
+
+
+def test_data_that_the_run_reads_is_clean(judge: Judge) -> None:
+    found, told, _ = judge(
+        nemo_rl(), train=[{"input": "1 + 1?", "output": "2"}], validation=[{"input": "1 + 2?", "output": "3"}]
+    )
+    assert found == []
+    assert "2 rows of data" in told
+
+
+def test_the_columns_of_a_file_are_named_with_the_keys_to_write(judge: Judge) -> None:
+    found, told, code = judge(nemo_rl("input_key: query"), train=[{"question": "1 + 1?", "solution": "2"}])
+    assert found == [("data/column-missing", "error", 1), ("data/column-missing", "error", 1)]
+    assert 'data.train.input_key is \\"query\\", and the columns are question, solution' in told
+    assert 'data.train.output_key is \\"output\\", its default, and the columns are' in told
+    assert "write job.config.data.train.input_key: question" in told
+    assert "write job.config.data.train.output_key: solution" in told
+    assert code == 1
+
+
+def test_the_defaults_of_all_data_sets_count(judge: Judge) -> None:
+    values = nemo_rl().replace("data: {", "data: {default: {input_key: q, output_key: a}, ")
+    assert judge(values, train=[{"q": "1 + 1?", "a": "2"}])[0] == []
+
+
+def test_older_versions_spell_the_keys_differently(judge: Judge) -> None:
+    frameworks = ROOT / "values/frameworks/nemo-rl-v0.5.0.yaml"
+    keys = "train_data_path: /data/own/train.jsonl, val_data_path: /data/own/test.jsonl, input_key: q, output_key: a"
+    values = f"job: {{configFor: {{v0.5.0: {{data: {{dataset_name: ResponseDataset, {keys}}}}}}}}}\n"
+    more = ["-f", str(frameworks)]
+    assert judge(values, more=more, train=[{"q": "1 + 1?", "a": "2"}])[0] == []
+    found, told, _ = judge(values, more=more, validation=[{"question": "1 + 1?", "answer": "2"}])
+    assert [rule for rule, *_ in found] == ["data/column-missing"] * 2
+    assert "job.config.data.input_key: question" in told
+
+
+def test_a_solution_in_the_place_of_the_answer_is_found(judge: Judge) -> None:
+    rows = [
+        {"input": "1 + 1?", "output": "2"},
+        {"input": "Clips?", "output": SOLUTION},
+        {"input": "b", "output": PROSE},
+    ]
+    found, told, _ = judge(nemo_rl(), train=rows)
+    assert found == [("data/answer-unreadable", "warning", 2), ("data/answer-unreadable", "warning", 3)]
+    assert "write the final answer alone: 72" in told
+    assert "1 of 3 rows" in told
+    found, told, code = judge(nemo_rl(), train=rows[1:2])
+    assert (found, code) == ([("data/answer-unreadable", "error", 1)], 1)
+
+
+@pytest.mark.parametrize(
+    "answer", ["72", "1,000", "$18", r"\frac{1}{2}", "Paris is the capital of France", r"We see that $2+2=4$."]
+)
+def test_answers_that_the_environment_reads_are_none(judge: Judge, answer: str) -> None:
+    assert judge(nemo_rl(), train=[{"input": "1 + 1?", "output": answer}])[0] == []
+
+
+@pytest.mark.parametrize("answer", [72, None, "", ["72"], "<answer>72</answer>"])
+def test_answers_that_the_environment_cannot_read_are_found(judge: Judge, answer: object) -> None:
+    found, _, _ = judge(nemo_rl(), train=[{"input": "1 + 1?", "output": answer}])
+    assert found == [("data/answer-unreadable", "error", 1)]
+
+
+def test_the_built_in_reward_finds_the_answer_by_its_mark(judge: Judge) -> None:
+    rewards = "right: {builtin: exact_answer}"
+    rows = [{"input": "a", "output": SOLUTION}, {"input": "b", "output": 72}, {"input": "c", "output": PROSE}]
+    found, told, _ = judge(nemo_rl(rewards=rewards), train=rows)
+    assert found == [("data/answer-unreadable", "warning", 3)]
+    assert "reward right (exact_answer)" in told
+
+
+def test_rewards_that_read_no_answer_have_none_to_judge(judge: Judge) -> None:
+    rewards = "short: {builtin: length, kwargs: {limit: 100}}"
+    assert judge(nemo_rl(rewards=rewards), train=[{"input": "a", "output": SOLUTION}])[0] == []
+
+
+def test_a_conversation_is_read_in_the_place_of_two_columns(judge: Judge) -> None:
+    pair = [{"role": "user", "content": "1 + 1?"}, {"role": "assistant", "content": "2"}]
+    assert judge(nemo_rl("input_key: nothing"), train=[{"messages": pair}])[0] == []
+    found, told, _ = judge(nemo_rl(), train=[{"messages": pair[:1]}])
+    assert found == [("data/wrong-type", "error", 1)]
+    assert "no list of a question and an answer" in told
+
+
+def test_a_question_is_a_text_and_not_empty(judge: Judge) -> None:
+    chat = [{"role": "user", "content": "1 + 1?"}]
+    found, _, _ = judge(nemo_rl(), train=[{"input": chat, "output": "2"}, {"input": " ", "output": "2"}])
+    assert [rule for rule, *_ in found] == ["data/wrong-type", "data/empty-question"]
+
+
+def test_rows_of_the_validation_are_not_trained_on(judge: Judge) -> None:
+    rows = [{"input": "1 + 1?", "output": "2"}, {"input": "1 + 2?", "output": "3"}]
+    found, told, _ = judge(nemo_rl(), train=rows, validation=[{"input": "new", "output": "1"}, rows[1]])
+    assert found == [("data/validation-in-training", "warning", 2)]
+    assert "1 of 2 rows" in told
+    assert "train.jsonl" in told
+
+
+def test_the_source_of_a_prepared_file_is_judged_as_the_task_reads_it(judge: Judge) -> None:
+    own = "{dataset_name: ResponseDataset, input_key: question, output_key: answer, data_path: "
+    file = "'${oc.env:GRPO_DATASETS}/mine/train.jsonl'}"
+    entry = "{repository: /data/raw/mine, question: problem, answer: solution}"
+    values = f"job: {{prepareData: {{mine: {entry}}}, config: {{data: {{train: {own}{file}}}}}}}\n"
+    assert judge(values, train=[{"problem": "1 + 1?", "solution": "Two.\n#### 2"}])[0] == []
+    found, told, _ = judge(values, train=[{"problem": "1 + 1?", "solution": "2"}])
+    assert found == [("data/answer-unreadable", "error", 1)]
+    found, told, _ = judge(values, train=[{"question": "1 + 1?", "answer": "Two.\n#### 2"}])
+    assert "write job.prepareData.mine.question: question" in told
+    # The task itself has written this one.
+    assert judge(values, train=[{"question": "1 + 1?", "answer": "2", "task_name": "math"}])[0] == []
+
+
+def test_what_the_task_has_written_is_judged_as_verl_reads_it(judge: Judge) -> None:
+    found, _, _ = judge("job: {}\n", "qwen2.5-32b-gsm8k-verl", train=[VERL | {"prompt": "1 + 1?"}])
+    assert [rule for rule, *_ in found] == ["data/wrong-type"]
+    found, _, _ = judge("job: {}\n", "qwen2.5-32b-gsm8k-verl", train=[{"question": "1 + 1?", "answer": "#### 2"}])
+    assert found == []
+
+
+def test_verl_reads_chat_messages_a_source_and_the_answer_in_a_map(judge: Judge) -> None:
+    assert verl(judge, VERL)[0] == []
+    found, told, _ = verl(judge, {"question": "1 + 1?", "answer": "2"})
+    assert [rule for rule, *_ in found] == ["data/column-missing"] * 3
+    assert "the columns are question, answer" in told
+    assert "what answer has" in told
+    row = {("messages" if key == "prompt" else key): value for key, value in VERL.items()}
+    found, told, _ = verl(judge, row)
+    assert [rule for rule, *_ in found] == ["data/column-missing"]
+    assert "write job.config.data.prompt_key: messages" in told
+
+
+@pytest.mark.parametrize(
+    ("change", "rule"),
+    [
+        ({"prompt": "1 + 1?"}, "data/wrong-type"),
+        ({"prompt": [{"content": "1 + 1?"}]}, "data/wrong-type"),
+        ({"prompt": []}, "data/empty-question"),
+        ({"reward_model": "2"}, "data/wrong-type"),
+        ({"reward_model": {"style": "rule"}}, "data/wrong-type"),
+        ({"reward_model": {"ground_truth": SOLUTION}}, "data/answer-unreadable"),
+        ({"reward_model": {"ground_truth": "1,000"}}, "data/answer-unreadable"),
+        ({"reward_model": {"ground_truth": 2}}, "data/answer-unreadable"),
+        ({"data_source": "team/questions"}, "data/source-without-reward"),
+        ({"data_source": None}, "data/wrong-type"),
+        ({"extra_info": "none"}, "data/wrong-type"),
+    ],
+)
+def test_what_verl_cannot_read_is_found(judge: Judge, change: Row, rule: str) -> None:
+    found, _, code = verl(judge, VERL | change)
+    assert (found, code) == ([(rule, "error", 1)], 1)
+
+
+def test_with_rewards_of_the_user_verl_takes_any_source(judge: Judge) -> None:
+    values = VERL_VALUES.replace("job: {", "job: {rewards: {right: {builtin: exact_answer}}, ")
+    assert verl(judge, VERL | {"data_source": "team/questions"}, values=values)[0] == []
+    own = VERL_VALUES.replace("config: {", "config: {reward: {custom_reward_function: {path: /data/own/score.py}}, ")
+    model = VERL_VALUES.replace("config: {", "config: {reward: {reward_model: {enable: true}}, ")
+    assert verl(judge, {"prompt": VERL["prompt"]}, values=model)[0] == []
+    found, told, _ = verl(judge, VERL | {"data_source": "team/questions"}, values=own)
+    assert found == []
+    assert "not judged: how the reward of job.config reads the answers" in told
+
+
+def test_parquet_is_read_where_pyarrow_is_installed(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    pyarrow.parquet = pytest.importorskip("pyarrow.parquet")
+    rows = [VERL, VERL | {"reward_model": {"style": "rule", "ground_truth": SOLUTION}}]
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), "own.parquet")
+    found, told, _ = judge(VERL_VALUES, "qwen2.5-32b-gsm8k-verl", train="own.parquet")
+    assert [rule for rule, *_ in found] == ["data/answer-unreadable"]
+    assert "1 of 2 rows, row 2 first" in told
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    found, told, code = judge(VERL_VALUES, "qwen2.5-32b-gsm8k-verl", train="own.parquet")
+    assert ([rule for rule, *_ in found], code) == (["checks/could-not-run"], 3)
+    assert "not judged, because pyarrow is not installed: pip install pyarrow" in told
+
+
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [
+        ("job: {name: x}\n", "data.train is the data set gsm8k"),
+        ("job: {config: {data: {train: {dataset_name: my.module.Own, data_path: /data/own}}}}\n", "my.module.Own"),
+    ],
+)
+def test_a_class_whose_reading_is_not_known_is_named(judge: Judge, values: str, reason: str) -> None:
+    found, told, code = judge(values, train=[{"question": "1 + 1?", "answer": "2"}])
+    assert ([rule for rule, *_ in found], code) == (["checks/could-not-run"], 3)
+    assert reason in told
+    assert "not judged: train=train.jsonl" in told
+
+
+def test_a_class_of_verl_is_named(judge: Judge) -> None:
+    values = VERL_VALUES.replace("{train_files", "{custom_cls: {path: /data/own.py, name: Own}, train_files")
+    found, told, code = verl(judge, VERL, values=values)
+    assert ([rule for rule, *_ in found], code) == (["checks/could-not-run"], 3)
+    assert "a class of your own" in told
+
+
+def test_only_the_first_rows_are_read(judge: Judge) -> None:
+    rows: list[Row] = [{"input": f"{number} + 1?", "output": "2"} for number in range(samples.MOST_ROWS)]
+    found, told, _ = judge(nemo_rl(), train=[*rows, {"other": 1}])
+    assert found == []
+    assert "the rows of train.jsonl after the first 1,000" in told
+    assert "after the first" not in judge(nemo_rl(), train=rows)[1]
+
+
+def test_only_so_many_bytes_are_read(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(samples, "MOST_BYTES", 80)
+    rows = [{"input": f"{number} + 1?", "output": "2"} for number in range(9)]
+    assert "the rows of train.jsonl after the first 2" in judge(nemo_rl(), train=rows)[1]
+
+
+def test_a_line_that_is_no_row_is_found(judge: Judge, tmp_path: Path) -> None:
+    (tmp_path / "own.jsonl").write_bytes(b'\xef\xbb\xbf{"input": "a", "output": "2"}\r\n\n[1]\n{"a"\n\xff\n')
+    found, told, _ = judge(nemo_rl(), train="own.jsonl")
+    assert found == [("data/not-a-row", "error", 3)]
+    assert "this line is no JSON object, as 2 other lines" in told
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b'[{"input": "a"}]', "jq -c '.[]' own.jsonl"),
+        (b"", "this file has no rows"),
+        (b"a,b\n1,2\n", "this one is not JSON"),
+        (b"PAR1 and nothing", "no Parquet file"),
+        (None, "No such file"),
+    ],
+)
+def test_a_file_that_is_none_of_data_is_refused(judge: Judge, content: bytes | None, said: str, tmp_path: Path) -> None:
+    if content is not None:
+        (tmp_path / "own.jsonl").write_bytes(content)
+    _, told, code = judge(nemo_rl(), train="own.jsonl")
+    assert said in told
+    assert code == (2 if content is not None else 3)
+
+
+def test_a_role_that_the_run_does_not_have_is_refused(judge: Judge) -> None:
+    values = (
+        "job: {config: {data: {train: {dataset_name: ResponseDataset, data_path: /d/a.jsonl}, validation: null}}}\n"
+    )
+    _, told, code = judge(values, validation=[{"input": "a", "output": "2"}])
+    assert code == 2
+    assert "data.validation is not set" in told
+
+
+@pytest.mark.parametrize("word", ["own.jsonl", "test=own.jsonl", "train="])
+def test_other_words_are_refused(judge: Judge, word: str) -> None:
+    _, told, code = judge(nemo_rl(), more=["--data", word])
+    assert code == 2
+    assert re.search(r"--data is .*expected train=FILE or validation=FILE", told)
+
+
+def test_of_several_data_sets_the_one_with_the_same_name_is_meant(judge: Judge) -> None:
+    one = "{dataset_name: ResponseDataset, data_path: /d/a.jsonl}"
+    other = "{dataset_name: ResponseDataset, data_path: /d/train.jsonl, input_key: q, output_key: a}"
+    values = f"job: {{config: {{data: {{train: [{one}, {other}]}}}}}}\n"
+    assert judge(values, train=[{"q": "1 + 1?", "a": "2"}])[0] == []
+    _, told, code = judge(values.replace("/d/train", "/d/b"), train=[{"q": "1 + 1?", "a": "2"}])
+    assert code == 3
+    assert "not one is called train.jsonl" in told
+
+
+def test_no_row_is_shown(judge: Judge, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "own.jsonl").write_text(json.dumps({"input": "1 + 1?", "output": "#### confidential"}) + "\n")
+    judge(nemo_rl(), train="own.jsonl")
+    files = [word for path in (*stack_files()[:2], SITE, "mine.yaml") for word in ("-f", str(path))]
+    assert cli.main(["lint", "--no-render", *files, "--data", "train=own.jsonl"]) == 1
+    out = capsys.readouterr().out
+    assert "own.jsonl:1:1: " in out
+    assert "also: mine.yaml:1:" in out
+    assert "job.config.data.train.dataset_name" in out
+    assert "confidential" not in out
+
+
+def test_parquet_is_read_in_pieces(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    pyarrow.parquet = pytest.importorskip("pyarrow.parquet")
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist([VERL] * 250), "own.parquet")
+    assert "250 rows of data" in judge(VERL_VALUES, "qwen2.5-32b-gsm8k-verl", train="own.parquet")[1]
+    monkeypatch.setattr(samples, "MOST_BYTES", 1)
+    told = judge(VERL_VALUES, "qwen2.5-32b-gsm8k-verl", train="own.parquet")[1]
+    assert "the rows of own.parquet after the first 100" in told
+
+
+def test_a_file_outside_of_the_checkout_is_not_read(
+    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
+) -> None:
+    outside = tmp_path_factory.mktemp("outside") / "own.jsonl"
+    outside.write_text('{"input": "a", "output": "2"}\n')
+    monkeypatch.setenv(textfile.CHECKOUT, str(tmp_path))
+    with pytest.raises(InputError, match="outside of the checkout"):
+        samples.read("train", str(outside))
+
+
+@functools.cache
+def _readers() -> list[Callable[[], Reader]]:
+    runs = [
+        described_run(merge.load([str(path) for path in stack_files("b200", recipe)]))
+        for recipe in ("gemma3-27b-gsm8k", "qwen2.5-32b-gsm8k-verl")
+    ]
+    nemo_rl_run, verl_run = runs
+    assert nemo_rl_run
+    assert verl_run
+    return [
+        lambda: Responses(nemo_rl_run, "data.train", {"dataset_name": "ResponseDataset"}),
+        lambda: Source("mine", {}),
+        lambda: Chats(verl_run, "data.train_files"),
+    ]
+
+
+_LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9)
+_JSON = st.recursive(
+    _LEAVES,
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(("role", "content", "ground_truth", "x")), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+_NAMES = st.sampled_from(
+    ("input", "output", "question", "answer", "messages", "prompt", "data_source", "reward_model", "extra_info")
+)
+
+
+@given(rows=st.lists(st.dictionaries(_NAMES, _JSON, max_size=9), min_size=1, max_size=3))
+def test_no_row_is_too_odd(rows: list[Row]) -> None:
+    for make in _readers():
+        reader = make()
+        for problem in reader.of_columns([*dict.fromkeys(name for row in rows for name in row)]):
+            assert problem.fix
+        for row in rows:
+            for problem in reader.of_row(row):
+                assert problem.rule.startswith("data/")
+            assert isinstance(reader.question(row), str | None)
