@@ -165,12 +165,14 @@ def _scope(
     stack: Stack, verdict: Verdict | None, data: DataVerdict | None, *, no_charts: str, all_rules: bool
 ) -> Scope:
     """Return what was judged and what was not; without a verdict, `no_charts` says why the charts were not judged."""
+    of_data = [*data.unjudged, *data.partly] if data else []
     rows = data.rows if data else None
-    missing = [*(data.unjudged if data else ()), *(data.partly if data else ()), *unjudged.of(stack.values)]
+    of_values = unjudged.of(stack.values)
     if verdict:
-        missing = [*_refusing(verdict.refused), *vendor.unjudged(stack.files), *missing]
+        missing = [*of_data, *_refusing(verdict.refused), *vendor.unjudged(stack.files), *of_values]
         return Scope(stack.files, verdict.rendered, verdict.objects, rows, missing, all_rules)
-    return Scope(stack.files, None, 0, rows, [f"what the charts render ({no_charts})", *missing], all_rules)
+    missing = [*of_data, f"what the charts render ({no_charts})", *of_values]
+    return Scope(stack.files, None, 0, rows, missing, all_rules)
 
 
 def _summary(stack: Stack, scope: Scope, *, clean: bool) -> str:
