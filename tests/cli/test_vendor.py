@@ -62,7 +62,7 @@ def texts(folder: Path) -> dict[str, str]:
 @pytest.mark.parametrize(
     "words",
     [
-        pytest.param((*SMOKE, "--vendor"), id="shipped"),
+        pytest.param((*SMOKE, "--vendor"), id="shipped", marks=pytest.mark.full),
         pytest.param((*OWN, "--vendor", "third_party/grpo"), id="own", marks=pytest.mark.full),
     ],
 )

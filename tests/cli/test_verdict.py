@@ -93,7 +93,8 @@ def test_select_takes_ids_and_domains(grpo: Run) -> None:
     assert rules(out) == [("values/unknown-key", "error")]
     code, out, err = grpo("lint", *STACK, "--select", "nodes")
     assert (code, out, err.startswith("clean: 4 files, ")) == (0, "", True)
-    assert grpo("check", "pod.yaml", "--select", "nodes") == (0, "", "clean: 1 manifest\n")
+    told = "clean: 1 manifest (selected rules only)\nnot shown: 1 finding of other rules\n"
+    assert grpo("check", "pod.yaml", "--select", "nodes") == (0, "", told)
     assert grpo("check", "pod.yaml", "--select", "pods")[0] == 1
 
 
