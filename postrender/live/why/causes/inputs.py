@@ -122,7 +122,9 @@ CHECKPOINT = Cause(
         "checkpoint",
         pattern=r"(?:valueerror|runtimeerror|keyerror|assertionerror|grpo):.*checkpoint[^\n]*(?:mismatch|"
         r"does not match|not complete|incomplete|corrupt|broken|missing|not found|does not exist).*",
-    ),
+    )
+    # Each rank of verl reads the file of its number and of the number of all GPUs.
+    + printed("_world_size_", pattern=r"(?:FileNotFoundError|\[Errno 2\]).*_world_size_\d+_rank_\d+\.pt.*"),
     value="job.config",
 )
 

@@ -168,7 +168,9 @@ PATH = Cause(
         "no such file or directory",
         pattern=r"FileNotFoundError: .*|\[Errno 2\].*|can't open file .*",
         # Ray looks for the log of a dashboard that did not start.
-        unless=r"resource_tracker|core_pattern|/sys/|libcuda|nvcc|hub|huggingface|snapshot|dashboard\.(?:log|err)",
+        # A file of each rank of verl is missing where another number of GPUs resumes: the checkpoint does not fit.
+        unless=r"resource_tracker|core_pattern|/sys/|libcuda|nvcc|hub|huggingface|snapshot|dashboard\.(?:log|err)|"
+        r"world_size_\d+_rank_",
     )
     + printed("does not exist: run job.task", pattern=r"does not exist: run job\.task \S+.*")
     + printed("does not exist: the configuration names it"),
