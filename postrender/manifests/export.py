@@ -230,7 +230,7 @@ def write(directory: str, layers: Mapping[str, Rendered], left: Sequence[str] = 
 
     A layer in `left` keeps its folder with an empty list if an earlier run wrote it: for a missing folder, Argo CD and
     Flux would report an error and keep the objects. All folders are checked before anything is written. Raises
-    InputError, OutputRefusedError (also for what would be refused in a cluster), and OutputError if the system refuses to
+    InputError, OutputRefusedError (also for what a cluster would refuse), and OutputError if the system refuses to
     write.
     """
     try:

@@ -74,7 +74,7 @@ class Copies(NamedTuple):
         return f"as in {_NAMED}: {counted(len(self.sources), 'file')} in {os.path.relpath(self.folder)}"
 
     def _removal(self) -> str:
-        """Return the commands before the package's files are taken: an empty values file keeps its place in the list."""
+        """Return the commands that make place for the package's files: an empty values file stays in the list."""
         values = [name for name in self.changed if name.startswith("values" + os.sep)]
         others = [name for name in (*self.changed, *self.foreign) if name not in values]
         # A chart as a whole, the schema by itself.

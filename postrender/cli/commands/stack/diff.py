@@ -83,8 +83,8 @@ def diff(
     --full shows all lines.
 
     Some fields never change in a cluster, such as the lock of a run and the bucket of a volume. If the second side
-    differs from the first one in such a field, the API server refuses it. The charts refuse a run whose attempt is older
-    than the one that is there, as after a revert. The last lines name both, and say what to do.
+    differs from the first one in such a field, the API server refuses it. The charts refuse a run whose attempt is
+    older than the one that is there, as after a revert. The last lines name both, and say what to do.
 
     Differences are not findings: the exit code is 0. With --fail-on locked it is 1 if something is refused.
     """

@@ -144,8 +144,8 @@ def init(
 
     No file that it writes names a folder of this machine. With --vendor the charts, the profile and the recipe are
     copied beside the site file, and the commands that it prints run in every clone of the repository. A copy that
-    differs is never replaced. Run grpo init --vendor again, in CI and with a newer grpo: it asks and writes nothing, and
-    names what differs or is missing; the exit code is then 1.
+    differs is never replaced. Run grpo init --vendor again, in CI and with a newer grpo: it asks and writes nothing,
+    and names what differs or is missing; the exit code is then 1.
     """
     if is_list:
         told = [
