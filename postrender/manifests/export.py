@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from postrender import output_file
+from postrender import output_file, paths
 from postrender.counting import counted
 from postrender.errors import InputError, OutputError, OutputRefusedError, RenderError
 from postrender.helm.engines import Rendered
@@ -183,8 +183,8 @@ def _refuse_locked(folders: Mapping[str, Sequence[str]], texts: Mapping[str, Map
 
 def _locked(folder: str, names: Sequence[str], texts: Mapping[str, str]) -> Iterator[tuple[str, Refusal]]:
     """Yield what is refused of a folder's new files, with the file of an earlier run that it is about."""
-    paths = [path for name in names if os.path.exists(path := os.path.join(folder, name))]
-    before = [(path, item) for path in paths for item in _present(path)]
+    there = [path for name in names if os.path.exists(path := os.path.join(folder, name))]
+    before = [(path, item) for path in there for item in _present(path)]
     after = [item for name, text in texts.items() for item in reader.load_objects(text, name)]
     files_of = {"/".join(apiserver.identity(item)[1::2]): path for path, item in before}
     for refusal in apiserver.refusals([item for _, item in before], after):
@@ -223,6 +223,12 @@ def _write(folder: str, texts: Mapping[str, str], former: Sequence[str], owner: 
             removed += 1
     _put(folder, INDEX, _index([*texts], owner))
     return Written(folder, len(texts), written, removed)
+
+
+def others(directory: str, layers: Mapping[str, Rendered]) -> list[str]:
+    """Return what else a folder of --output-dir has: neither a layer that was written now nor one of an earlier run."""
+    found = ((name, os.path.join(directory, name)) for name in sorted(os.listdir(directory)) if name not in layers)
+    return [path for name, path in found if name not in paths.LAYERS or not os.path.isfile(os.path.join(path, INDEX))]
 
 
 def write(directory: str, layers: Mapping[str, Rendered], left: Sequence[str] = ()) -> list[Written]:

@@ -209,6 +209,21 @@ def test_a_folder_with_anything_else_is_refused_and_stays_as_it_is(render_to: Ru
     assert {n: v for n, v in after.items() if n != "over.yaml"} == {n: v for n, v in before.items() if n != "over.yaml"}
 
 
+def test_what_lies_beside_the_layers_is_named(render_to: Run, out: Path) -> None:
+    """The other layers of the stack are no strangers where one alone is rendered."""
+    assert "not written by" not in render_to()[2]
+    assert "not written by" not in render_to("storage")[2]
+    (out / "rayjob-more-1.yaml").write_text("kind: RayJob\n", encoding="utf-8")
+    (out / "more").mkdir()
+    (out / "more" / INDEX).write_text("resources: []\n", encoding="utf-8")
+    code, _, err = render_to()
+    named = [line for line in err.splitlines() if "not written by" in line]
+    assert (code, named) == (
+        0,
+        [f"{out}/{name}: not written by grpo render" for name in ("more", "rayjob-more-1.yaml")],
+    )
+
+
 def test_what_an_interrupted_run_left_is_no_foreign_file(
     render_to: Run, out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -141,6 +141,8 @@ def render(
         else:
             for folder in export.write(output_dir, rendered, left_out):
                 sys.stderr.write(f"{folder}\n")
+            for path in export.others(output_dir, rendered):
+                sys.stderr.write(f"{path}: not written by grpo render\n")
         for each, result in rendered.items():
             if result.notes:
                 sys.stderr.write(f"notes of {each}:\n{result.notes}\n")
