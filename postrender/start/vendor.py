@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -137,8 +137,8 @@ def of_site(file: str) -> str:
 def unjudged(files: Sequence[str]) -> Iterator[str]:
     """Name the charts beside values files if they are others than the package's, which are judged in their place."""
     charts = paths.charts_of(files)
-    folder = os.path.dirname(charts) or os.curdir
-    if os.path.realpath(folder) == os.path.realpath(paths.data_root()):
+    folder = os.path.dirname(charts)
+    if os.path.realpath(charts) == os.path.realpath(os.path.join(paths.data_root(), "charts")):
         return
     sources = {paths.in_package(source): source for source in _charts()}
     with suppress(OutputError):
@@ -151,23 +151,16 @@ def unjudged(files: Sequence[str]) -> Iterator[str]:
 
 def _charts() -> Iterator[str]:
     for layer in paths.LAYERS:
+        chart = paths.chart(layer)
         # In a checkout, parts of a chart are links.
-        yield from _files(paths.chart(layer), follow=True)
+        for folder, folders, names in os.walk(chart, followlinks=True):
+            folders[:] = sorted(name for name in folders if name != "__pycache__" and not _is_left_out(folder, name))
+            yield from (os.path.join(folder, name) for name in sorted(names) if not _is_left_out(folder, name))
 
 
-def _files(chart: str, *, follow: bool) -> Iterator[str]:
-    for folder, folders, names in os.walk(chart, followlinks=follow):
-        if folder == chart:
-            folders[:] = [name for name in folders if name not in _LEFT_OUT]
-        # Helm reads any folder of a copy, and follows a link to one.
-        folders[:] = sorted(name for name in folders if name != "__pycache__" or not follow)
-        if not follow:
-            names += [name for name in folders if os.path.islink(os.path.join(folder, name))]
-        yield from (
-            os.path.join(folder, name)
-            for name in sorted(names)
-            if not name.startswith(output_file.DRAFT) and not (folder == chart and name in _LEFT_OUT)
-        )
+def _is_left_out(folder: str, name: str) -> bool:
+    is_top = os.path.basename(os.path.dirname(folder)) == "charts" and os.path.basename(folder) in paths.LAYERS
+    return name.startswith(output_file.DRAFT) or (is_top and name in _LEFT_OUT)
 
 
 def _there(folder: str) -> Iterator[str]:
@@ -181,9 +174,22 @@ def _there(folder: str) -> Iterator[str]:
 
 
 def _foreign(folder: str, sources: Mapping[str, str]) -> Iterator[str]:
+    known = {os.path.dirname(name) for name in sources}
     for layer in paths.LAYERS:
-        names = (os.path.relpath(path, folder) for path in _files(os.path.join(folder, "charts", layer), follow=False))
-        yield from (name for name in names if name not in sources)
+        yield from _more(folder, os.path.join("charts", layer), sources, known)
+
+
+def _more(folder: str, place: str, sources: Mapping[str, str], known: Container[str]) -> Iterator[str]:
+    """Yield what a folder of a copy has and the package has not: Helm reads any folder, and follows a link to one."""
+    with suppress(FileNotFoundError), os.scandir(os.path.join(folder, place)) as entries:
+        for entry in sorted(entries, key=lambda each: each.name):
+            name = os.path.join(place, entry.name)
+            if _is_left_out(os.path.join(folder, place), entry.name):
+                continue
+            if entry.is_dir(follow_symlinks=name in known):
+                yield from _more(folder, name, sources, known)
+            elif name not in sources:
+                yield name
 
 
 def _refuse_link(folder: str, place: str) -> None:

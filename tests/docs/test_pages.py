@@ -186,7 +186,9 @@ def test_what_runs_without_a_cluster_runs(name: str, folder: Path, capsys: pytes
     for command in pages.commands(TEXTS[name]):
         if "git worktree add ../main " in command:
             # tests/docs/test_review.py has a repository.
-            (folder.parent / "main").symlink_to(folder)
+            main = folder.parent / "main"
+            main.unlink(missing_ok=True)
+            main.symlink_to(folder)
         elif (words := offline(command)) and is_of_a_cluster(words):
             pages.read_options(words)
         elif words:
