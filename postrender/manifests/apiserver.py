@@ -1,4 +1,4 @@
-"""Say what the API server decides by kind: the plural, whether it has a namespace, and what never changes."""
+"""Say what the API server decides by kind, what never changes there, and which attempt of a run is refused."""
 
 from __future__ import annotations
 
