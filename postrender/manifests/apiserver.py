@@ -1,7 +1,8 @@
-"""Say what the API server decides by kind: the plural, whether it has a namespace, and what never changes."""
+"""Say what the API server decides by kind, what never changes there, and which attempt of a run is refused."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
@@ -48,6 +49,12 @@ _LOCKS: Final = {
     "-locked-raise-job.attempt": "raise job.attempt, or take the change back",
     "-has-its-run-install-a-second-release": "keep job.name and job.task, or give the other run a release of its own",
 }
+
+# What our charts and programs decide, not the API server: an ended attempt never runs again.
+_CHART: Final = "app.kubernetes.io/name"
+_RUN: Final = "grpo-job"
+_ATTEMPT: Final = re.compile(r"(.+)-([0-9]+)")
+_ENDED: Final = "charts/grpo-job/templates/attempt-check.yaml, and jobs/launcher/owner.py where Helm runs no hooks"
 
 
 def _always(before: Object, after: Object) -> bool:
@@ -224,12 +231,16 @@ def plural(kind: str) -> str:
 
 
 class Refusal(NamedTuple):
-    """A change of an object that the API server refuses: the fields that would change, and what to do."""
+    """A change that is refused: the object that is there, the fields that would change, why, and what to do.
+
+    `why` is empty where the API server refuses the change.
+    """
 
     object: str
     fields: tuple[Path, ...]
     fix: str
     source: str
+    why: str = ""
 
 
 def identity(item: Object) -> tuple[str, str, str, str]:
@@ -241,12 +252,40 @@ def identity(item: Object) -> tuple[str, str, str, str]:
 
 
 def refusals(before: Iterable[Object], after: Iterable[Object]) -> list[Refusal]:
-    """Return what the API server refuses if the objects `after` are applied where those `before` are.
+    """Return what is refused if the objects `after` are applied where those `before` are.
 
-    Objects without a name are new each time, and so are those of Helm's hooks.
+    That is what the API server refuses, and a run whose attempt is older than the one that is there. Objects without a
+    name are new each time, and so are those of Helm's hooks.
     """
-    there = {identity(item): item for item in before if _stays(item)}
-    return [found for item in after if _stays(item) for found in _refused(there.get(identity(item)), item)]
+    old, new = ({identity(item): item for item in items if _stays(item)} for items in (before, after))
+    fixed = [found for key, item in new.items() for found in _refused(old.get(key), item)]
+    return [*fixed, *_older_attempts(old.values(), new.values())]
+
+
+def _older_attempts(before: Iterable[Object], after: Iterable[Object]) -> Iterator[Refusal]:
+    wanted = _attempts(after)
+    for key, newest in _attempts(before).items():
+        number = wanted.get(key, newest)
+        if number < newest:
+            yield Refusal(
+                f"RayJob/{key[1]}-{newest}",
+                (("metadata", "name"),),
+                f"raise job.attempt above {newest} (a revert keeps the number of the newer attempt, plus one)",
+                _ENDED,
+                f"attempt {number} of this run is older than attempt {newest}, and an ended attempt never runs again",
+            )
+
+
+def _attempts(items: Iterable[Object]) -> dict[tuple[str, str], int]:
+    """Return the newest attempt of each run of ours, by namespace and by the name of the run or of its task."""
+    newest: dict[tuple[str, str], int] = {}
+    for item in items:
+        _, kind, namespace, name = identity(item)
+        is_ours = mapping(mapping(item.get("metadata")).get("labels")).get(_CHART) == _RUN
+        if kind == "RayJob" and is_ours and (found := _ATTEMPT.fullmatch(name)):
+            key = namespace, found[1]
+            newest[key] = max(newest.get(key, 0), int(found[2]))
+    return newest
 
 
 def _stays(item: Object) -> bool:

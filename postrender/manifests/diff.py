@@ -46,7 +46,7 @@ class Difference:
 
 
 class Locked(NamedTuple):
-    """What the API server refuses of one layer of a side."""
+    """What is refused of one layer of a side."""
 
     layer: str
     side: str
@@ -191,7 +191,7 @@ def _entries(items: list[Any]) -> Iterator[tuple[str, Any]]:
 
 
 def locked(layers: Mapping[str, Mapping[str, Objects]]) -> list[Locked]:
-    """Return what the API server refuses if another side is applied over the first; `layers` maps each to its sides."""
+    """Return what is refused if another side is applied over the first one; `layers` maps each to its sides."""
     return [
         Locked(layer, side, refusal)
         for layer, sides in layers.items()
@@ -201,7 +201,7 @@ def locked(layers: Mapping[str, Mapping[str, Objects]]) -> list[Locked]:
 
 
 def as_json(layers: Mapping[str, Sequence[Difference]], refused: Sequence[Locked] = ()) -> str:
-    """Write differences as JSON: layer → list of object, path, values by side; and what the API server refuses."""
+    """Write differences as JSON: layer → list of object, path, values by side; and what is refused."""
     tree = {
         layer: [{"object": one.object, "path": one.path, "values": dict(one.values)} for one in found]
         for layer, found in layers.items()
@@ -212,6 +212,7 @@ def as_json(layers: Mapping[str, Sequence[Difference]], refused: Sequence[Locked
             "side": side,
             "object": each.object,
             "paths": [*map(dotted, each.fields)],
+            "why": each.why or "the API server refuses it",
             "fix": each.fix,
             "source": each.source,
         }
@@ -230,7 +231,7 @@ def as_text(
     """Write differences as text: a heading for each layer and object, then one line for each side of a field.
 
     A folded text is one line with both sides, and so is an object that some sides lack. Long lines are cut. Both not
-    with `full`. What the API server refuses stands at the end.
+    with `full`. What is refused stands at the end.
     """
     lines: list[str] = []
     for layer, found in layers.items():
@@ -262,9 +263,9 @@ def _whole_object(own: Sequence[Difference], sides: Sequence[str]) -> str:
 
 def _refusals(refused: Sequence[Refusal], side: str, first: str) -> Iterator[str]:
     if refused:
-        yield f"locked: the API server refuses {side} where {first} is applied"
+        yield f"locked: {side} is refused where {first} is applied"
     for each in refused:
-        yield f"  {each.object}: {', '.join(map(dotted, each.fields))}"
+        yield f"  {each.object}: {each.why or ', '.join(map(dotted, each.fields))}"
         yield f"    fix: {each.fix}"
 
 

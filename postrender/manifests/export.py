@@ -15,11 +15,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from postrender import output_file
+from postrender import output_file, paths
 from postrender.counting import counted
 from postrender.errors import InputError, OutputError, OutputRefusedError, RenderError
 from postrender.helm.engines import Rendered
 from postrender.manifests import apiserver
+from postrender.manifests.apiserver import Refusal
 from postrender.manifests.diff import dotted
 from postrender.yaml import reader
 
@@ -167,24 +168,27 @@ def _former(folder: str, owner: str) -> list[str]:
 
 
 def _refuse_locked(folders: Mapping[str, Sequence[str]], texts: Mapping[str, Mapping[str, str]]) -> None:
-    """Raise OutputRefusedError if the API server would refuse files in the place of those that are there.
+    """Raise OutputRefusedError if the files would be refused in the place of those that are there.
 
     Those that are there are what a cluster may have; if they were replaced, nothing would show the mistake any more.
     """
-    found = [
-        (path, refusal)
-        for folder, names in folders.items()
-        for name in names
-        if name in texts[folder] and os.path.exists(path := os.path.join(folder, name))
-        for refusal in apiserver.refusals(_present(path), reader.load_objects(texts[folder][name], path))
-    ]
+    found = [each for folder, names in folders.items() for each in _locked(folder, names, texts[folder])]
     for path, refusal in found:
         more = f" ({len(found) - 1} more: grpo diff --left)" if len(found) > 1 else ""
-        raise OutputRefusedError(
-            f"{path}: the API server refuses to change {', '.join(map(dotted, refusal.fields))}"
-            f" of {refusal.object}, so nothing is written{more}",
-            fix=f"{refusal.fix}; if no cluster has it yet, remove this file and run the command again",
+        what = refusal.why or (
+            f"the API server refuses to change {', '.join(map(dotted, refusal.fields))} of {refusal.object}"
         )
+        raise OutputRefusedError(f"{path}: {what}, so nothing is written{more}", fix=refusal.fix)
+
+
+def _locked(folder: str, names: Sequence[str], texts: Mapping[str, str]) -> Iterator[tuple[str, Refusal]]:
+    """Yield what is refused of a folder's new files, with the file of an earlier run that it is about."""
+    there = [path for name in names if os.path.exists(path := os.path.join(folder, name))]
+    before = [(path, item) for path in there for item in _present(path)]
+    after = [item for name, text in texts.items() for item in reader.load_objects(text, name)]
+    files_of = {"/".join(apiserver.identity(item)[1::2]): path for path, item in before}
+    for refusal in apiserver.refusals([item for _, item in before], after):
+        yield files_of[refusal.object], refusal
 
 
 def _present(path: str) -> list[dict[str, Any]]:
@@ -221,12 +225,18 @@ def _write(folder: str, texts: Mapping[str, str], former: Sequence[str], owner: 
     return Written(folder, len(texts), written, removed)
 
 
+def others(directory: str, layers: Mapping[str, Rendered]) -> list[str]:
+    """Return what else a folder of --output-dir has: neither a layer that was written now nor one of an earlier run."""
+    found = ((name, os.path.join(directory, name)) for name in sorted(os.listdir(directory)) if name not in layers)
+    return [path for name, path in found if name not in paths.LAYERS or not os.path.isfile(os.path.join(path, INDEX))]
+
+
 def write(directory: str, layers: Mapping[str, Rendered], left: Sequence[str] = ()) -> list[Written]:
     """Write each layer into its folder below `directory`, and remove stale files of an earlier run.
 
     A layer in `left` keeps its folder with an empty list if an earlier run wrote it: for a missing folder, Argo CD and
     Flux would report an error and keep the objects. All folders are checked before anything is written. Raises
-    InputError, OutputRefusedError (also for what the API server would refuse), and OutputError if the system refuses to
+    InputError, OutputRefusedError (also for what a cluster would refuse), and OutputError if the system refuses to
     write.
     """
     try:

@@ -21,7 +21,8 @@ def _command(finding: Finding) -> str:
     at = finding.at
     line = f",line={at.line},col={at.col}" if at.line else ""
     place = f"file={_escape(_shown(at.in_repository()), ':,')}{line}"
-    message = _escape(_shown(f"{finding.what}\nwhy: {finding.why}\nfix: {finding.fix}"))
+    also = "".join(f"\nalso: {at._replace(file=at.in_repository())} {note}" for at, note in finding.also)
+    message = _escape(_shown(f"{finding.what}{also}\nwhy: {finding.why}\nfix: {finding.fix}"))
     level = "notice" if finding.severity == INFO else finding.severity
     return f"::{level} {place},title={_escape(finding.rule, ':,')}::{message}\n"
 

@@ -30,6 +30,10 @@ def entries(findings: Sequence[Finding]) -> list[dict[str, Any]]:
             "what": masking.text(finding.what),
             "why": finding.why,
             "fix": masking.text(finding.fix),
+            "also": [
+                {"file": masking.text(at.file), "line": at.line, "col": at.col, "note": masking.text(note)}
+                for at, note in finding.also
+            ],
         }
         for finding in findings
     ]

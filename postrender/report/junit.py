@@ -28,10 +28,11 @@ def write(findings: Sequence[Finding], fail_on: str) -> str:
 def _case(suite: ET.Element, finding: Finding, is_failure: bool) -> None:
     what, fix = masking.text(finding.what), masking.text(finding.fix)
     at, file = masking.text(str(finding.at)), masking.text(finding.at.file)
-    place = {"file": file, **({"line": str(finding.at.line)} if finding.at.line else {})}
+    where = {"file": file, **({"line": str(finding.at.line)} if finding.at.line else {})}
     # Two findings of a rule need different names: a report would count equal ones once.
-    case = ET.SubElement(suite, "testcase", {"classname": finding.rule, "name": f"{at}: {what}", "time": "0", **place})
-    text = f"{at}: {what}\nwhy: {finding.why}\nfix: {fix}\n"
+    case = ET.SubElement(suite, "testcase", {"classname": finding.rule, "name": f"{at}: {what}", "time": "0", **where})
+    also = "".join(f"also: {masking.text(f'{place} {note}')}\n" for place, note in finding.also)
+    text = f"{at}: {what}\n{also}why: {finding.why}\nfix: {fix}\n"
     if is_failure:
         ET.SubElement(case, "failure", {"type": finding.severity, "message": what}).text = text
     else:

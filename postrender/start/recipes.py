@@ -142,6 +142,21 @@ def nearest(model: str, framework: str, data: str) -> Choice:
     return Choice(recipe, model, why)
 
 
+def elsewhere(choice: Choice) -> str:
+    """Return a line about a recipe that trains this model with another framework or data set; empty without one."""
+    same = [each for each in _by_nodes(shipped()) if each.model == choice.model and each.name != _NO_TRAINING]
+    if not choice.own or not same:
+        return ""
+    # One that differs in one answer only comes first.
+    taken = choice.recipe
+    other = min(same, key=lambda each: (each.framework != taken.framework) + (each.data != taken.data))
+    words = f" on {other.data}" if other.data != taken.data else ""
+    options = f" --dataset {other.data}" if words else ""
+    if other.framework != taken.framework:
+        words, options = f" with {other.framework}{words}", f" --framework {other.framework}{options}"
+    return f"recipe {other.name} trains this model{words}:{options}"
+
+
 def _by_nodes(recipes: Sequence[Recipe]) -> list[Recipe]:
     """Return the recipes with the fewest nodes first, and shorter names before those of their variants."""
     return sorted(recipes, key=lambda each: (each.nodes, len(each.name), each.name))

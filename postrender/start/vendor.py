@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from postrender import __version__, output_file, paths
+from postrender import __version__, output_file, paths, textfile
 from postrender.counting import counted
 from postrender.errors import OutputError, OutputRefusedError
+from postrender.yaml import writer
 
 _SCHEMA = os.path.join("schemas", "values.schema.json")
 # Of a chart: what only people read, and what links to the values files beside the charts.
@@ -49,18 +50,31 @@ class Copies(NamedTuple):
         """Raise OutputRefusedError if the folder has other files than the package, with what to do about them."""
         if other := [*self.changed, *self.foreign]:
             named = ", ".join(other[:3]) + (f" and {len(other) - 3} more" if len(other) > 3 else "")
-            raise OutputRefusedError(f"{named}: not as in {_NAMED}, so nothing is written", fix=self._fix())
+            fix = f"commit what is yours, then {self._removal()}, and run this again; git diff has the changes"
+            raise OutputRefusedError(f"{named}: not as in {_NAMED}, so nothing is written", fix=fix)
 
-    def differences(self) -> Iterator[str]:
-        """Yield a line for each file that is not as in the package, and what to do about them; nothing without one."""
+    def differences(self, command: str) -> Iterator[str]:
+        """Yield a line for each file that is not as in the package, and what to do about them; nothing without one.
+
+        `command` writes what is not there.
+        """
         yield from (f"differs: {name}" for name in self.changed)
         yield from (f"not in {_NAMED}: {name}" for name in self.foreign)
-        if self.changed or self.foreign:
+        if self.new and len(self.new) == len(self.sources):
+            yield f"nothing of {_NAMED} is in {os.path.relpath(self.folder)}"
+        else:
             yield from (f"only in {_NAMED}: {name}" for name in self.new)
-            yield f"fix: {self._fix()}"
+        if self.changed or self.foreign:
+            yield f"fix: commit what is yours, then {self._removal()} && {command}; git diff has the changes"
+        elif self.new:
+            yield f"fix: {command}"
 
-    def _fix(self) -> str:
-        """Return the commands that take the files of the package: an empty values file keeps its place in the list."""
+    def same(self) -> str:
+        """Return a line that says that the copies are those of the package."""
+        return f"as in {_NAMED}: {counted(len(self.sources), 'file')} in {os.path.relpath(self.folder)}"
+
+    def _removal(self) -> str:
+        """Return the commands that make place for the package's files: an empty values file stays in the list."""
         values = [name for name in self.changed if name.startswith("values" + os.sep)]
         others = [name for name in (*self.changed, *self.foreign) if name not in values]
         # A chart as a whole, the schema by itself.
@@ -71,7 +85,7 @@ class Copies(NamedTuple):
             for word, names in commands
             if names
         ]
-        return f"commit what is yours, then {' && '.join(words)}, and run this again; git diff has the changes"
+        return " && ".join(words)
 
     def write(self) -> str:
         """Write what is new; return a line that says what was done. Raises OutputError and OutputRefusedError."""
@@ -84,7 +98,7 @@ class Copies(NamedTuple):
             output_file.write(path, _content(self.sources[name]), mark=b"")
         same, place = len(self.sources) - len(self.new), os.path.relpath(self.folder)
         if not self.new:
-            return f"as in {_NAMED}: {counted(same, 'file')} in {place}"
+            return self.same()
         return (
             f"written: {counted(len(self.new), 'file')} of {_NAMED} in {place}{f'; {same} are there' if same else ''}"
         )
@@ -111,32 +125,42 @@ def compare(folder: str, values: Sequence[str] = ()) -> Copies:
     return Copies(folder, sources, sorted(new), sorted(changed), sorted(_foreign(folder, sources)))
 
 
+def of_site(file: str) -> str:
+    """Return the folder of the copies that a site file names as the place of its schema; empty where it names none."""
+    first = textfile.read_bytes(file).decode("utf-8", "replace").partition("\n")[0]
+    named = os.path.join(os.path.dirname(file), first.removeprefix(writer.SCHEMA).strip())
+    folder = os.path.dirname(os.path.dirname(named)) if first.startswith(writer.SCHEMA) else ""
+    is_copied = named.endswith(_SCHEMA) and os.path.realpath(folder) != os.path.realpath(paths.data_root())
+    return os.path.relpath(folder or os.curdir) if is_copied and os.path.isfile(named) else ""
+
+
 def unjudged(files: Sequence[str]) -> Iterator[str]:
     """Name the charts beside values files if they are others than the package's, which are judged in their place."""
     charts = paths.charts_of(files)
-    pairs = [(source, os.path.join(charts, os.path.pardir, paths.in_package(source))) for source in _charts()]
+    folder = os.path.dirname(charts)
+    if os.path.realpath(charts) == os.path.realpath(os.path.join(paths.data_root(), "charts")):
+        return
+    sources = {paths.in_package(source): source for source in _charts()}
     with suppress(OutputError):
-        if all(os.path.isfile(copy) and _content(source) == _content(copy) for source, copy in pairs):
+        pairs = [(source, os.path.join(folder, name)) for name, source in sources.items()]
+        are_there = all(os.path.isfile(copy) and _content(source) == _content(copy) for source, copy in pairs)
+        if are_there and not any(_foreign(folder, sources)):
             return
     yield f"the charts in {charts} (not as in {_NAMED}, whose charts were: grpo init --vendor)"
 
 
 def _charts() -> Iterator[str]:
     for layer in paths.LAYERS:
+        chart = paths.chart(layer)
         # In a checkout, parts of a chart are links.
-        yield from _files(paths.chart(layer), follow=True)
+        for folder, folders, names in os.walk(chart, followlinks=True):
+            folders[:] = sorted(name for name in folders if name != "__pycache__" and not _is_left_out(folder, name))
+            yield from (os.path.join(folder, name) for name in sorted(names) if not _is_left_out(folder, name))
 
 
-def _files(chart: str, *, follow: bool) -> Iterator[str]:
-    for folder, folders, names in os.walk(chart, followlinks=follow):
-        if folder == chart:
-            folders[:] = [name for name in folders if name not in _LEFT_OUT]
-        folders[:] = sorted(name for name in folders if name != "__pycache__")
-        yield from (
-            os.path.join(folder, name)
-            for name in sorted(names)
-            if not name.startswith(output_file.DRAFT) and not (folder == chart and name in _LEFT_OUT)
-        )
+def _is_left_out(folder: str, name: str) -> bool:
+    is_top = os.path.basename(os.path.dirname(folder)) == "charts" and os.path.basename(folder) in paths.LAYERS
+    return name.startswith(output_file.DRAFT) or (is_top and name in _LEFT_OUT)
 
 
 def _there(folder: str) -> Iterator[str]:
@@ -150,9 +174,22 @@ def _there(folder: str) -> Iterator[str]:
 
 
 def _foreign(folder: str, sources: Mapping[str, str]) -> Iterator[str]:
+    known = {os.path.dirname(name) for name in sources}
     for layer in paths.LAYERS:
-        names = (os.path.relpath(path, folder) for path in _files(os.path.join(folder, "charts", layer), follow=False))
-        yield from (name for name in names if name not in sources)
+        yield from _more(folder, os.path.join("charts", layer), sources, known)
+
+
+def _more(folder: str, place: str, sources: Mapping[str, str], known: Container[str]) -> Iterator[str]:
+    """Yield what a folder of a copy has and the package has not: Helm reads any folder, and follows a link to one."""
+    with suppress(FileNotFoundError), os.scandir(os.path.join(folder, place)) as entries:
+        for entry in sorted(entries, key=lambda each: each.name):
+            name = os.path.join(place, entry.name)
+            if _is_left_out(os.path.join(folder, place), entry.name):
+                continue
+            if entry.is_dir(follow_symlinks=name in known):
+                yield from _more(folder, name, sources, known)
+            elif name not in sources:
+                yield name
 
 
 def _refuse_link(folder: str, place: str) -> None:

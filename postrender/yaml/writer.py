@@ -10,10 +10,12 @@ import re
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, Final
 
 from postrender.types import Json, Path
 
+# The first words of a values file, by which editors find its schema.
+SCHEMA: Final = "# yaml-language-server: $schema="
 _LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 _IN_KEYS = _LETTERS | frozenset("0123456789./_-")
 # Keys that YAML 1.1 reads as booleans or null.
@@ -136,7 +138,7 @@ def commented(entries: Mapping[str, Any], comment: Callable[[Path], str], path: 
 
 def schema(path: str) -> list[str]:
     """Return the first line of a file, by which editors find its schema; nothing without a path."""
-    return [f"# yaml-language-server: $schema={path}"] if path else []
+    return [f"{SCHEMA}{path}"] if path else []
 
 
 def comments(words: str, indent: str = "") -> list[str]:

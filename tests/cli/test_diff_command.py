@@ -114,7 +114,7 @@ def test_what_was_rendered_is_compared_with_its_namespace(grpo: Run) -> None:
         "RayJob/gemma3-gsm8k-1",
         "spec.entrypoint(plan).config.grpo.num_prompts_per_step",
         "spec.entrypoint(plan).digest",
-        "locked: the API server refuses right where left is applied",
+        "locked: right is refused where left is applied",
         'ConfigMap/gemma3-gsm8k-1-locked-raise-job.attempt: data["spec.yaml"], data.digest',
         "fix: raise job.attempt, or take the change back",
     ]
@@ -141,7 +141,7 @@ def test_a_change_that_the_api_server_refuses_is_a_finding_for_ci(grpo: Run, mon
         code, out, _ = grpo(*sides, f"{harmless}.yaml", "--fail-on", "locked")
         assert (code, "\ngrpo-job" in f"\n{out}", "locked:" in out) == (0, True, False)
     code, out, _ = grpo(*sides, "both.yaml", "--fail-on", "locked")
-    _, _, said = out.partition("locked: the API server refuses right where left is applied\n")
+    _, _, said = out.partition("locked: right is refused where left is applied\n")
     assert (code, said) == (
         1,
         "  PersistentVolume/data: spec.csi.volumeHandle\n"
@@ -159,6 +159,23 @@ def test_a_change_that_the_api_server_refuses_is_a_finding_for_ci(grpo: Run, mon
     )
     assert lock["fix"] == "raise job.attempt, or take the change back"
     assert lock["source"].startswith("kubernetes v1.36.0 ")
+
+
+def test_an_older_attempt_is_a_finding_for_ci(grpo: Run) -> None:
+    """A revert of the commit that raised job.attempt lowers it; another run or task counts by itself."""
+    grpo("render", *STACK, "--set", "job.attempt=2", "-n", "rl", "--output-dir", "deploy")
+    words = ("diff", *STACK, "--left", "deploy", "--fail-on", "locked")
+    fix = "raise job.attempt above 2 (a revert keeps the number of the newer attempt, plus one)"
+    why = "attempt 1 of this run is older than attempt 2, and an ended attempt never runs again"
+    code, out, _ = grpo(*words)
+    _, _, said = out.partition("locked: right is refused where left is applied\n")
+    assert (code, said) == (1, f"  RayJob/gemma3-gsm8k-2: {why}\n    fix: {fix}\n")
+    code, out, _ = grpo(*words, "--format", "json")
+    (found,) = json.loads(out)["locked"]
+    assert (code, found["object"], found["paths"]) == (1, "RayJob/gemma3-gsm8k-2", ["metadata.name"])
+    assert (found["why"], found["fix"]) == (why, fix)
+    for other in ("job.attempt=2", "job.attempt=3", "job.task=fetch"):
+        assert "locked:" not in grpo(*words, "--set", other)[1]
 
 
 def test_a_file_of_one_layer_is_compared_with_that_layer(grpo: Run) -> None:

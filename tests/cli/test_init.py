@@ -262,6 +262,43 @@ def test_the_nearest_recipe_is_chosen_by_size(model: str, framework: str, data: 
     assert choice.own == (choice.recipe.model != model)
 
 
+@pytest.mark.parametrize(
+    ("model", "framework", "data", "said"),
+    [
+        (
+            "Qwen/Qwen2.5-32B-Instruct",
+            "nemo-rl",
+            "gsm8k",
+            "recipe qwen2.5-32b-gsm8k-verl trains this model with verl: --framework verl",
+        ),
+        (
+            "google/gemma-3-1b-it",
+            "nemo-rl",
+            "gsm8k",
+            "recipe gemma3-1b-openmath trains this model on OpenMathInstruct-2: --dataset OpenMathInstruct-2",
+        ),
+        (
+            "google/gemma-3-1b-it",
+            "verl",
+            "gsm8k",
+            "recipe gemma3-1b-openmath trains this model with nemo-rl on OpenMathInstruct-2:"
+            " --framework nemo-rl --dataset OpenMathInstruct-2",
+        ),
+        ("google/gemma-3-27b-it", "nemo-rl", "gsm8k", ""),
+        ("acme/Own-7B", "nemo-rl", "gsm8k", ""),
+    ],
+)
+def test_a_recipe_that_trains_the_model_otherwise_is_named(model: str, framework: str, data: str, said: str) -> None:
+    assert recipes.elsewhere(recipes.nearest(model, framework, data)) == said
+
+
+def test_init_says_which_recipe_trains_the_model_otherwise(grpo: Run) -> None:
+    _, _, err = grpo(
+        "--yes", "--accelerator", "b200", "--model", "Qwen/Qwen2.5-32B-Instruct", "--dataset", "gsm8k", *NAMES
+    )
+    assert "\nrecipe qwen2.5-32b-gsm8k-verl trains this model with verl: --framework verl\n" in err
+
+
 def test_the_size_of_a_model_can_be_given(grpo: Run) -> None:
     Path("config.json").write_text(
         '{"architectures": ["LlamaForCausalLM"], "vocab_size": 32000, "hidden_size": 2048, "num_attention_heads": 16,'

@@ -90,8 +90,22 @@ def test_a_new_attempt_replaces_the_files_of_the_old_one(render_to: Run, out: Pa
     assert {path.name for path in (out / "grpo-job").glob("rayjob-*")} == {"rayjob-gemma3-gsm8k-2.yaml"}
     after = state(out)
     assert {name for name in after if name.startswith("storage/")} == {n for n in before if n.startswith("storage/")}
-    render_to("grpo-job")
-    assert {name: content for name, (content, _) in state(out).items()} == {n: c for n, (c, _) in before.items()}
+    code, _, err = render_to("grpo-job", "job: {attempt: 3}")
+    assert (code, err.splitlines()[0]) == (0, f"{out}/grpo-job: 3 objects, 2 written, 2 removed")
+
+
+def test_an_older_attempt_is_not_written(render_to: Run, out: Path) -> None:
+    """A revert of the commit that raised job.attempt lowers it."""
+    render_to("grpo-job", "job: {attempt: 10}")
+    before = state(out)
+    code, _, err = render_to("grpo-job", "job: {attempt: 9}")
+    assert (code, state(out) == before) == (2, True)
+    assert err.startswith(
+        f"{out}/grpo-job/rayjob-gemma3-gsm8k-10.yaml: attempt 9 of this run is older than attempt 10, and an ended "
+        "attempt never runs again, so nothing is written\n"
+        "  fix: raise job.attempt above 10 (a revert keeps the number of the newer attempt, plus one)\n"
+    )
+    assert render_to("grpo-job", "job: {attempt: 11}")[0] == 0
 
 
 CHANGED = "job: {config: {grpo: {max_num_steps: 11}}}"
@@ -110,14 +124,14 @@ def test_what_the_api_server_refuses_is_not_written(render_to: Run, out: Path) -
     assert (code, state(out) == before) == (2, True)
     assert err.startswith(
         f'{lock}: the API server refuses to change data["spec.yaml"], data.digest of ConfigMap/{LOCK}, '
-        "so nothing is written\n  fix: raise job.attempt, or take the change back; if no cluster has it yet, "
+        "so nothing is written\n  fix: raise job.attempt, or take the change back\n"
     )
     guard.write_text(guard.read_text().replace('run: "gemma3-gsm8k"', "run: other"))
     code, _, err = render_to("grpo-job", CHANGED)
     assert (code, "so nothing is written (1 more: grpo diff --left)\n" in err) == (2, True)
     lock.unlink()
     code, _, err = render_to("grpo-job", CHANGED)
-    assert (code, "  fix: keep job.name and job.task, or give the other run a release of its own; " in err) == (2, True)
+    assert (code, "  fix: keep job.name and job.task, or give the other run a release of its own\n" in err) == (2, True)
     guard.write_text("data: [damaged")
     assert render_to("grpo-job", CHANGED)[0] == 0
 
@@ -195,6 +209,21 @@ def test_a_folder_with_anything_else_is_refused_and_stays_as_it_is(render_to: Ru
     assert {n: v for n, v in after.items() if n != "over.yaml"} == {n: v for n, v in before.items() if n != "over.yaml"}
 
 
+def test_what_lies_beside_the_layers_is_named(render_to: Run, out: Path) -> None:
+    """The other layers of the stack are no strangers where one alone is rendered."""
+    assert "not written by" not in render_to()[2]
+    assert "not written by" not in render_to("storage")[2]
+    (out / "rayjob-more-1.yaml").write_text("kind: RayJob\n", encoding="utf-8")
+    (out / "more").mkdir()
+    (out / "more" / INDEX).write_text("resources: []\n", encoding="utf-8")
+    code, _, err = render_to()
+    named = [line for line in err.splitlines() if "not written by" in line]
+    assert (code, named) == (
+        0,
+        [f"{out}/{name}: not written by grpo render" for name in ("more", "rayjob-more-1.yaml")],
+    )
+
+
 def test_what_an_interrupted_run_left_is_no_foreign_file(
     render_to: Run, out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -212,10 +241,10 @@ def test_what_an_interrupted_run_left_is_no_foreign_file(
             replace(source, target)
 
         monkeypatch.setattr(os, "replace", failing)
-        code, _, err = render_to("grpo-job", "job: {attempt: 2}")
+        code, _, err = render_to("grpo-job", f"job: {{attempt: {2 * stop}}}")
         assert (code, "cannot be written: No space left on device" in err) == (3, True)
         monkeypatch.undo()
-        assert cli.main(["render", "grpo-job", *WORDS, "--output-dir", str(out)]) == 0
+        assert render_to("grpo-job", f"job: {{attempt: {2 * stop + 1}}}")[0] == 0
         assert {path.name for path in (out / "grpo-job").iterdir()} == {INDEX, *listed(out / "grpo-job")}
 
 
@@ -281,7 +310,8 @@ def test_a_layer_that_is_left_out_loses_its_files_and_keeps_its_list(render_to: 
     after = state(out)
     assert render_to("all", EPHEMERAL)[0] == 0
     assert state(out) == after
-    assert render_to()[2].splitlines()[2].startswith(f"{out}/raycluster: {before} objects, {before} written")
+    _, _, err = render_to("all", "job: {attempt: 3}")
+    assert err.splitlines()[2].startswith(f"{out}/raycluster: {before} objects, {before} written")
 
 
 def test_a_layer_of_another_stack_that_is_left_out_is_refused_too(render_to: Run, out: Path) -> None:

@@ -166,14 +166,68 @@ def test_a_newer_version_says_what_differs_and_replaces_nothing(grpo: Run, tmp_p
     assert (
         "charts/storage/templates/NOTES.txt, values/accelerators/b200.yaml, charts/grpo-job/templates/old.yaml" in err
     )
+    assert "git diff has the changes" in err
+    assert "and run this again" in err
     # What the fix says takes the files of this version.
-    fix = re.fullmatch(r"fix: commit what is yours, then (.*), and run this again; git diff has the changes", lines[-1])
+    fix = re.fullmatch(r"fix: commit what is yours, then (.*); git diff has the changes", lines[-1])
     assert fix
     assert shell(fix[1], Path.cwd()).returncode == 0
-    assert grpo("init", "--vendor")[0] == 0
     assert grpo("init", "--vendor") == (0, same, "")
     assert "; not judged: the memory of " in grpo(*words)[2]
     assert yaml.safe_load(Path("values/accelerators/b200.yaml").read_text(encoding="utf-8"))["accelerator"]
+
+
+def test_the_check_writes_nothing_and_names_what_is_missing(grpo: Run) -> None:
+    """CI runs it: a repaired copy, or copies in another folder, would pass and be thrown away."""
+    assert grpo("init", *SMOKE, "--vendor", "third party", "--output", "site.yaml")[0] == 0
+    whole = texts(Path.cwd())
+    check = ("init", "--vendor", "third party", "--output", "site.yaml")
+    Path("third party/charts/storage/Chart.yaml").unlink()
+    before = texts(Path.cwd())
+    code, out, _ = grpo(*check)
+    write = "grpo init --vendor 'third party' --output site.yaml --yes"
+    assert (code, out) == (1, f"only in {NAMED}: charts/storage/Chart.yaml\nfix: {write}\n")
+    assert texts(Path.cwd()) == before
+    for other in ((), ("lib",)):
+        code, _, err = grpo("init", "--vendor", *other, "--output", "site.yaml")
+        assert (code, texts(Path.cwd()) == before) == (2, True)
+        assert f"site.yaml names the copies in third party, not those in {''.join(other) or '.'}\n" in err
+        assert "fix: grpo init --vendor 'third party' --output site.yaml\n" in err
+    assert shell(write, Path.cwd()).returncode == 0
+    assert texts(Path.cwd()) == whole
+    assert grpo(*check)[0] == 0
+
+
+def test_a_site_file_without_copies_gets_them_when_it_is_asked_for(grpo: Run) -> None:
+    assert grpo("init", *SMOKE)[0] == 0
+    before = texts(Path.cwd())
+    code, out, _ = grpo("init", "--vendor", "lib")
+    fix = "grpo init --vendor lib --output my-site.yaml --yes"
+    assert (code, out) == (1, f"nothing of {NAMED} is in lib\nfix: {fix}\n")
+    assert texts(Path.cwd()) == before
+    assert shell(fix, Path.cwd()).returncode == 0
+    assert grpo("init", "--vendor", "lib")[0] == 0
+
+
+@pytest.mark.parametrize("added", ["templates/more.yaml", "templates/__pycache__/more.yaml", "charts/link"])
+def test_lint_sees_a_file_that_was_added_to_a_chart(grpo: Run, tmp_path: Path, added: str) -> None:
+    """Helm, Argo CD and Flux render it, and grpo does not."""
+    assert grpo("init", *SMOKE, "--vendor", "lib")[0] == 0
+    words = (
+        "lint",
+        *(f"-flib/values/{name}.yaml" for name in ("accelerators/b200", "recipes/smoke")),
+        "-fmy-site.yaml",
+    )
+    other = f"the charts in lib/charts (not as in {NAMED}, whose charts were: grpo init --vendor)"
+    assert other not in grpo(*words)[2]
+    path = Path("lib/charts/storage", added)
+    path.parent.mkdir(exist_ok=True)
+    if path.suffix:
+        path.write_text("kind: More\n", encoding="utf-8")
+    else:
+        path.symlink_to(tmp_path, target_is_directory=True)
+    assert other in grpo(*words)[2]
+    assert f"not in {NAMED}: charts/storage/{added}\n" in grpo("init", "--vendor", "lib")[1]
 
 
 def test_a_second_stack_shares_the_copies(grpo: Run) -> None:

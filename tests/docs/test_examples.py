@@ -14,6 +14,8 @@ import yaml
 
 from postrender.helm.engines import Engine
 from postrender.helm.stack import Stack
+from postrender.manifests import export
+from postrender.start import vendor
 from tests.conftest import LAYERS, ROOT, SITE, by_kind, require_tool, stack_files
 
 EXAMPLES = ROOT / "examples"
@@ -59,6 +61,38 @@ def test_argo_has_the_four_releases_in_steps(helm: Engine) -> None:
     assert label == {*ARGO["template"]["metadata"]["labels"]}
     notes = "".join(helm.render(str(ROOT / "charts" / layer), stack_files()).notes or "" for layer in LAYERS)
     assert {f"helm install {RELEASES[layer]} charts/{layer} " in notes for layer in ("storage", "raycluster")} == {True}
+
+
+def test_argo_finds_charts_and_manifests_of_a_repository(
+    tmp_path: Path, wanted: Mapping[str, Any], helm: Engine
+) -> None:
+    """As grpo init --vendor and grpo render --output-dir write them; a folder has no hooks of Helm."""
+    copies = vendor.compare(str(tmp_path / "third_party"), [str(ROOT / name) for name in PROFILE_AND_RECIPE])
+    copies.write()
+    shutil.copy(SITE, tmp_path / "site.yaml")
+    stack = Stack.load([str(file) for file in stack_files()])
+    layers = {layer: stack.render(helm, layer, namespace=NAMESPACE) for layer in LAYERS}
+    export.write(str(tmp_path / "deploy"), layers)
+    charts, folder = documents("argocd/from-git.yaml")
+    for each in (charts, folder):
+        assert each["spec"]["destination"]["namespace"] == NAMESPACE
+        assert each["spec"]["syncPolicy"]["automated"] == {"prune": True}
+        assert {*each["spec"]["syncPolicy"]["syncOptions"]} <= {*ARGO["template"]["spec"]["syncPolicy"]["syncOptions"]}
+    source = charts["spec"]["source"]
+    chart, release = tmp_path / source["path"], source["helm"]["releaseName"]
+    files = [(chart / name).resolve() for name in source["helm"]["valueFiles"]]
+    rendered = helm.render(str(chart), files, release=release, namespace=NAMESPACE)
+    assert rendered.documents == wanted["grpo-job"]
+    place = tmp_path / folder["spec"]["source"]["path"]
+    names = yaml.safe_load((place / export.INDEX).read_text(encoding="utf-8"))["resources"]
+    objects = [yaml.safe_load((place / name).read_text(encoding="utf-8")) for name in names]
+    assert objects == [item for item in wanted["grpo-job"] if not export.is_hook(item)]
+
+
+def test_argo_names_each_release_of_a_repository() -> None:
+    text = " ".join((EXAMPLES / "argocd/from-git.yaml").read_text(encoding="utf-8").replace("#", " ").split())
+    assert RELEASES["grpo-job"] == documents("argocd/from-git.yaml")[0]["spec"]["source"]["helm"]["releaseName"]
+    assert [layer for layer in LAYERS[:-1] if f"{layer} ({RELEASES[layer]}" not in text] == []
 
 
 def test_argo_prunes_and_never_replaces() -> None:

@@ -69,3 +69,27 @@ def test_a_suspended_job_may_change_where_its_pods_run() -> None:
     template = {"spec": {"template": {"spec": {"nodeSelector": {"a": "b"}}}}}
     assert refusals(job, template)
     assert refusals(overlay(job, {"spec": {"suspend": True}}), template) == []
+
+
+def run(name: str, namespace: str = "rl", chart: str = "grpo-job") -> Any:
+    metadata = {"name": name, "namespace": namespace, "labels": {"app.kubernetes.io/name": chart}}
+    return {"apiVersion": "ray.io/v1", "kind": "RayJob", "metadata": metadata}
+
+
+def test_an_older_attempt_of_the_same_run_is_refused() -> None:
+    """A number is no text: 10 is newer than 9. Other runs, tasks and RayJobs of others count by themselves."""
+    (found,) = apiserver.refusals([run("a-10"), run("a-8")], [run("a-9")])
+    assert (found.object, found.fields) == ("RayJob/a-10", (("metadata", "name"),))
+    assert found.why.startswith("attempt 9 of this run is older than attempt 10")
+    assert found.fix.startswith("raise job.attempt above 10 ")
+    for other in (
+        run("a-10"),
+        run("a-11"),
+        run("a-fetch-1"),
+        run("b-1"),
+        run("a-1", "other"),
+        run("a-1", chart="mine"),
+    ):
+        assert apiserver.refusals([run("a-10")], [other]) == []
+    assert apiserver.refusals([run("a-10")], []) == []
+    assert apiserver.refusals([], [run("a-1")]) == []

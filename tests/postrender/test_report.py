@@ -78,6 +78,7 @@ def test_json_has_every_part(file: str) -> None:
                 "what": "what ü",
                 "why": "why",
                 "fix": "fix",
+                "also": [],
             }
         ]
     }

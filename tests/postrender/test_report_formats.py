@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import xml.etree.ElementTree as ET
+from pathlib import Path
 from typing import Any
 
 import jsonschema_rs
@@ -145,6 +146,19 @@ def test_sarif_places_are_uris_with_lines_and_columns_in_characters() -> None:
     (related,) = run["results"][1]["relatedLocations"]
     assert (related["message"]["text"], related["physicalLocation"]["region"]["startLine"]) == ("job.config.b", 7)
     assert run["results"][0]["message"]["text"] == f"a is 1\nwhy: {RULE.why}\nfix: {RULE.fix}"
+
+
+def test_a_related_place_is_in_every_format(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Of a finding at a rendered object, it names the object."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GITHUB_WORKSPACE", str(tmp_path.parent))
+    one, lesser = json.loads(formats.write([ONE, LESSER], "json"))["findings"]
+    assert (one["also"], lesser["also"]) == ([], [{"file": "other.yaml", "line": 7, "col": 1, "note": "job.config.b"}])
+    place = f"{tmp_path.name}/other.yaml:7:1 job.config.b"
+    assert f"::b is 2%0Aalso: {place}%0Awhy: w%0Afix: f\n" in formats.write([LESSER], "github")
+    assert "also" not in formats.write([ONE], "github")
+    (case,) = junit(LESSER).iter("system-out")
+    assert "\nalso: other.yaml:7:1 job.config.b\nwhy: w\n" in (case.text or "")
 
 
 def test_junit_has_a_case_a_finding() -> None:

@@ -57,7 +57,7 @@ _LOCKED = "locked"
 @options.kube_version()
 @options.output_format("text", "json")
 @options.one_of(
-    "--fail-on", choices=(_LOCKED,), help="Exit with 1 if the API server refuses the right side over the left one."
+    "--fail-on", choices=(_LOCKED,), help="Exit with 1 if the right side is refused where the left one is applied."
 )
 @click.option("--full", is_flag=True, help="Show every line of programs, the lock and new objects, and no line cut.")
 def diff(
@@ -83,9 +83,10 @@ def diff(
     --full shows all lines.
 
     Some fields never change in a cluster, such as the lock of a run and the bucket of a volume. If the second side
-    differs from the first one in such a field, the API server refuses it, and the last lines say what to do.
+    differs from the first one in such a field, the API server refuses it. The charts refuse a run whose attempt is
+    older than the one that is there, as after a revert. The last lines name both, and say what to do.
 
-    Differences are not findings: the exit code is 0. With --fail-on locked it is 1 if the API server refuses something.
+    Differences are not findings: the exit code is 0. With --fail-on locked it is 1 if something is refused.
     """
     accelerators = [*map(machine_names.profile, accelerators)]
     sides = (

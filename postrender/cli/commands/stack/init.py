@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
@@ -108,13 +109,17 @@ def _completing(question: Question) -> options.Complete | None:
     flag_value="",
     metavar="[DIR]",
     help="For Git: copy charts, profile and recipe too, into DIR or the folder of the site file. Where the site file"
-    " is, compare the copies with this version.",
+    " is, only compare the copies with this version.",
 )
 @options.helm
 @click.option(
     "--list", "is_list", is_flag=True, help="Print the machines and recipes that there are, and write nothing."
 )
-@click.option("--yes", is_flag=True, help="Do not ask: take the default of what no option gives.")
+@click.option(
+    "--yes",
+    is_flag=True,
+    help="Do not ask: take the default of what no option gives. With --vendor and a site file: write missing copies.",
+)
 def init(
     recipe: str | None,
     model: str | None,
@@ -139,8 +144,8 @@ def init(
 
     No file that it writes names a folder of this machine. With --vendor the charts, the profile and the recipe are
     copied beside the site file, and the commands that it prints run in every clone of the repository. A copy that
-    differs is never replaced. Run grpo init --vendor again with a newer grpo: it asks nothing, and names what differs;
-    the exit code is then 1.
+    differs is never replaced. Run grpo init --vendor again, in CI and with a newer grpo: it asks and writes nothing,
+    and names what differs or is missing; the exit code is then 1.
     """
     if is_list:
         told = [
@@ -156,7 +161,7 @@ def init(
     folder = None if vendor is None else vendor or os.path.dirname(output) or os.curdir
     answered = (recipe, model, framework_version, model_config, recipe_output, *given.values())
     if folder is not None and os.path.isfile(output) and not any(answered):
-        return _compared(folder)
+        return _compared(folder, output, yes=yes)
     output_file.refuse(output, mark=_NONE)
     _add(model, model_config)
     interview, choice = _interview({"recipe": recipe, "model": model, **_named(given)}, yes=yes)
@@ -187,11 +192,21 @@ def init(
     return code
 
 
-def _compared(folder: str) -> int:
-    """Tell how the copies in a folder differ from this version; write what is missing if none does."""
+def _compared(folder: str, site: str, *, yes: bool) -> int:
+    """Tell how the copies in a folder differ from this version; with `yes`, write what is missing if none does."""
+
+    def command(place: str, *words: str) -> str:
+        return shlex.join(["grpo", "init", "--vendor", place, "--output", site, *words])
+
+    named = vendor_copies.of_site(site)
+    if named and os.path.realpath(named) != os.path.realpath(folder):
+        raise wrong(f"{site} names the copies in {named}, not those in {folder}", fix=command(named))
     copies = vendor_copies.compare(folder)
-    told = [*copies.differences()]
-    write_lines(told or [copies.write()])
+    if yes and not copies.changed and not copies.foreign:
+        write_lines([copies.write()])
+        return EXIT_CLEAN
+    told = [*copies.differences(command(folder, "--yes"))]
+    write_lines(told or [copies.same()])
     return EXIT_FINDINGS if told else EXIT_CLEAN
 
 
@@ -217,6 +232,8 @@ def _explain(interview: Interview, choice: Choice, trained: str) -> None:
     for line in interview.defaults():
         sys.stderr.write(f"default: {line}\n")
     sys.stderr.write(f"recipe: {choice.recipe.name} ({choice.why})\n")
+    if other := recipes.elsewhere(choice):
+        sys.stderr.write(f"{other}\n")
     if choice.own:
         sys.stderr.write(f"check what the top of {trained} lists: {own_recipe.scale(choice)}\n")
 

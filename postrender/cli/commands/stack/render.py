@@ -67,7 +67,7 @@ def _layer(ctx: click.Context, param: click.Parameter, value: str) -> str:
     type=options.OUTPUT,
     metavar="DIR",
     help="Write DIR/LAYER/KIND-NAME.yaml and a kustomization.yaml instead of printing. Of the files in it, only stale "
-    "ones of an earlier run are removed. Nothing is written if the API server would refuse it over what is there.",
+    "ones of an earlier run are removed. Nothing is written if it would be refused where the old files are applied.",
 )
 @click.option(
     "--fold/--full",
@@ -141,6 +141,8 @@ def render(
         else:
             for folder in export.write(output_dir, rendered, left_out):
                 sys.stderr.write(f"{folder}\n")
+            for path in export.others(output_dir, rendered):
+                sys.stderr.write(f"{path}: not written by grpo render\n")
         for each, result in rendered.items():
             if result.notes:
                 sys.stderr.write(f"notes of {each}:\n{result.notes}\n")
