@@ -73,6 +73,9 @@ class Wiring:
         self.is_autopilot = values["platform"]["kind"] == "gke-autopilot"
         self.labels: dict[str, str] = self._accelerator["nodeSelector"]
         self.label = ", ".join(self.labels.values())
+        # Of the machine, whether or not its nodes are selected by them.
+        self.gpu_label = str(self._accelerator.get("gpuNodeLabel") or "")
+        self.machine_type = str(self._accelerator.get("machineType") or "")
         self.uses_host_network = self.mode != "none" and bool(self._accelerator.get("hostNetwork"))
         self.annotations = self._annotations()
         self.volumes, self.mounts = self._volumes()

@@ -491,6 +491,22 @@ def test_a_file_that_is_missing_is_told_by_our_own_option() -> None:
     assert (done.returncode, b"check the path after --values, or in GRPO_VALUES" in done.stderr) == (3, True)
 
 
+def test_shared_memory_above_the_memory_limit_of_the_container_is_refused() -> None:
+    """The volume is the wiring's own: the chart's defaults for a worker are far below it."""
+    small = RAYCLUSTER.replace("nvidia.com/gpu: 8", "nvidia.com/gpu: 8\n                  memory: 1Gi")
+    done = run(small.encode(), *VALUES)
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert "RayCluster ray: /dev/shm of ray-worker has 250Gi, its memory limit is 1Gi" in done.stderr.decode()
+    assert run(small.replace("1Gi", "300Gi").encode(), *VALUES).returncode == 0
+
+
+def test_a_selector_of_another_cloud_beside_that_of_the_machine_is_refused() -> None:
+    selector = "  nodeSelector: {eks.amazonaws.com/nodegroup: gpus}\n  containers:"
+    done = run(pod().replace("  containers:", selector).encode(), *VALUES)
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert "line 6: Pod pod: the pod selects a label of EKS (eks.amazonaws.com/nodegroup)" in done.stderr.decode()
+
+
 def test_pods_of_a_cluster_with_the_other_kind_of_networks_are_refused() -> None:
     selector = "  nodeSelector: {gke.networks.io/accelerator-network-profile: auto}\n  containers:"
     done = run(pod().replace("  containers:", selector).encode(), *VALUES)
