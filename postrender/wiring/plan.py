@@ -105,6 +105,11 @@ class Wiring:
             )
         return f"{int.from_bytes(text.encode(), 'big') % _PRIME:08x}"
 
+    @property
+    def stamp(self) -> str:
+        """Return what the annotation of a wired object says."""
+        return f"{FORMAT} {self.digest}"
+
     def others(self, spec: Mapping[str, Any]) -> dict[str, set[str]]:
         """Return the labels, with their values, by which a pod selects other machines than the profile's."""
         known: Mapping[str, set[str]] = {key: set() for key in self.labels}

@@ -67,16 +67,16 @@ def check(manifests: Manifests) -> Iterator[Finding]:
 def _faults(
     spec: Mapping[str, Json], wiring: Wiring, own: frozenset[str], *, takes_node: bool
 ) -> Iterator[tuple[Path, str]]:
-    for label, value in mapping(spec.get("nodeSelector")).items():
-        if reason := _fault(str(label), [str(value)], wiring, own, takes_node=takes_node):
-            yield ("nodeSelector", label), reason
+    def wrong(asked: Iterable[Asked]) -> list[tuple[Path, str]]:
+        found = [(path, _fault(label, values, wiring, own, takes_node=takes_node)) for path, label, values in asked]
+        return [(path, reason) for path, reason in found if reason]
+
+    selector = mapping(spec.get("nodeSelector"))
+    yield from wrong((("nodeSelector", label), str(label), [str(value)]) for label, value in selector.items())
     # The terms are alternatives: one that a node can meet is enough.
-    terms = [
-        [(path, _fault(*asked, wiring, own, takes_node=takes_node)) for path, *asked in term] for term in _terms(spec)
-    ]
-    wrong = [[(path, reason) for path, reason in term if reason] for term in terms]
-    if wrong and all(wrong):
-        yield wrong[0][0]
+    terms = [wrong(term) for term in _terms(spec)]
+    if terms and all(terms):
+        yield terms[0][0]
 
 
 def _terms(spec: Mapping[str, Json]) -> Iterator[list[Asked]]:
