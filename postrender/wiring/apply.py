@@ -148,7 +148,9 @@ def _wire_object(
         _apply(target, options)
         (result.pods if target.whole else result.variables).append(target.place("spec"))
     result.conflicts = decisions.conflicts
-    result.skipped += [_stray(result.kind, path, count) for path, count in strays]
+    result.skipped += [
+        {"pod": ".".join(map(str, path)), "reason": stray(result.kind, path, count)} for path, count in strays
+    ]
     result.lacks_gpus = bool(wiring.gpus) and result.kind in pods.RAY and not (strays or _have_gpus(result.found))
     if result.lacks_gpus:
         groups = [pod for pod in result.found if pod.worker] or result.found
@@ -178,12 +180,13 @@ def _lack(pod: Pod) -> str:
     return reason
 
 
-def _stray(kind: str, path: Path, count: int) -> dict[str, str]:
+def stray(kind: str, path: Path, count: int) -> str:
+    """Return why pods with GPUs are not wired at a place where a kind is not known to have any."""
     reason = f"takes {counted(count, 'GPU')}, and {kind} is not known to have pods there"
     if path[-1:] == ("template",):
         place = ".".join(pods.EACH if isinstance(part, int) else str(part) for part in path)
         reason = f"{reason} (--pod-template-path {kind}={place})"
-    return {"pod": ".".join(map(str, path)), "reason": reason}
+    return reason
 
 
 def _annotate(result: Wired, notes: dict[str, str]) -> None:

@@ -488,6 +488,30 @@ def test_a_conflict_with_an_earlier_run_names_it(tmp_path: Path) -> None:
     assert (own.returncode, b"earlier run" in own.stderr) == (1, False)
 
 
+COREWEAVE = str(ROOT / "values/accelerators/coreweave-b200.yaml")
+
+
+@pytest.mark.parametrize(
+    ("profile", "spec", "fix"),
+    [
+        (B200, L4, "give the profile of the selected machine (values/accelerators) as a values file"),
+        (
+            COREWEAVE,
+            "spec:\n  volumes: [{name: gib, hostPath: {path: /home/kubernetes/bin/gib}}]\n",
+            "remove the volume",
+        ),
+        (
+            COREWEAVE,
+            '  annotations: {networking.gke.io/interfaces: \'[{"interfaceName":"eth0","network":"a"}]\'}\nspec:\n',
+            "remove the annotation networking.gke.io/interfaces",
+        ),
+    ],
+)
+def test_a_fix_is_about_this_program_and_this_cloud(profile: str, spec: str, fix: str) -> None:
+    done = run(pod().replace("spec:\n", spec).encode(), "--values", profile)
+    assert (done.returncode, re.findall(r"  fix: (.*)", done.stderr.decode())[0].startswith(fix)) == (1, True), done
+
+
 def test_a_selection_of_nothing_is_answered_as_it_was_written() -> None:
     done = run(pod().encode(), *VALUES, "--select", "RayCluster/nope")
     assert b"--select RayCluster/nope: the stream has no such object with pods to wire" in done.stderr
