@@ -11,6 +11,7 @@ from postrender.counting import counted
 from postrender.manifests import pods
 from postrender.manifests.pods import Path, Pod
 from postrender.types import Json
+from postrender.values import mutations
 from postrender.wiring import transforms
 from postrender.wiring.plan import Wiring
 from postrender.wiring.transforms import FAIL, Decisions, Target
@@ -154,7 +155,7 @@ def _wire_object(
     result.lacks_gpus = bool(wiring.gpus) and result.kind in pods.RAY and not (strays or _have_gpus(result.found))
     if result.lacks_gpus:
         groups = [pod for pod in result.found if pod.worker] or result.found
-        result.skipped += [{"pod": ".".join(map(str, pod.path)), "reason": _lack(pod)} for pod in groups]
+        result.skipped += [{"pod": ".".join(map(str, pod.path)), "reason": _lack(pod, result.item)} for pod in groups]
     is_wired = result.item != original or (stamp is not None and bool(targets))
     _annotate(result, {STAMP: wiring.stamp} if is_wired else {})
     result.changed = result.item != original
@@ -168,9 +169,10 @@ def _have_gpus(found: list[Pod]) -> bool:
     return any(pod.gpu_container()[1] for pod in found)
 
 
-def _lack(pod: Pod) -> str:
-    """Say that a pod asks for no GPUs, and what its containers ask for instead."""
-    reason = f"asks for no {pods.GPU}"
+def _lack(pod: Pod, item: Json) -> str:
+    """Say that the pods of a group ask for no GPUs, and what their containers ask for instead."""
+    group = pods.mapping(mutations.at(item, pod.path[:-1])).get("groupName")
+    reason = f"{f'(group {group}) ' if group else ''}asks for no {pods.GPU}"
     for container in pod.containers():
         for name, part in pods.requested(container).items():
             if name == pods.GPU:

@@ -450,8 +450,8 @@ def test_a_ray_cluster_without_gpus_is_refused(written: str, reason: str, gate: 
     assert done.stderr.decode() == (
         "grpo-post-render: refused, nothing was written\n"
         "  document 1 (from app/templates/raycluster.yaml), line 23 of the stream: RayCluster ray: no pod of this"
-        f" stream asks for nvidia.com/gpu; spec.workerGroupSpecs.0.template asks for no nvidia.com/gpu{reason}"
-        " [wiring/nothing-wired]\n"
+        f" stream asks for nvidia.com/gpu; spec.workerGroupSpecs.0.template (group gpus) asks for no"
+        f" nvidia.com/gpu{reason} [wiring/nothing-wired]\n"
         "  fix: write nvidia.com/gpu: 8 into resources.limits of a container (a chart ignores a misspelt value:"
         " grpo dead-values finds it), or allow it with --allow-unwired (helm: --post-renderer-args --allow-unwired)\n"
     )
@@ -464,7 +464,7 @@ def test_a_group_without_gpus_beside_a_debug_pod_is_named_too(selector: str) -> 
     done = run((debug + RAYCLUSTER.replace("nvidia.com/gpu: 8", "cpu: 8")).encode(), *VALUES)
     assert (done.returncode, done.stdout) == (1, b"")
     said = done.stderr.decode()
-    assert "RayCluster ray: spec.workerGroupSpecs.0.template asks for no nvidia.com/gpu [wiring/nothing-wired]" in said
+    assert "RayCluster ray: spec.workerGroupSpecs.0.template (group gpus) asks for no nvidia.com/gpu [wiring" in said
     assert "Pod debug: the pod " in said
 
 
@@ -561,13 +561,13 @@ def test_a_pod_for_another_machine_is_refused_once() -> None:
         (
             RAYCLUSTER.replace("nvidia.com/gpu: 8", "nvidia.com/gpus: 8"),
             ["--allow-unwired"],
-            "spec.workerGroupSpecs.0.template asks for no nvidia.com/gpu: container ray-worker asks for"
+            "spec.workerGroupSpecs.0.template (group gpus) asks for no nvidia.com/gpu: container ray-worker asks for"
             " nvidia.com/gpus, did you mean nvidia.com/gpu?",
         ),
         (
             f"{pod()}{RAYCLUSTER.replace('nvidia.com/gpu: 8', 'cpu: 8')}",
             [],
-            "spec.workerGroupSpecs.0.template asks for no nvidia.com/gpu",
+            "spec.workerGroupSpecs.0.template (group gpus) asks for no nvidia.com/gpu",
         ),
         ("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {a: 'nvidia.com/gpu: 8'}\n", [], ""),
     ],
@@ -576,7 +576,7 @@ def test_a_stream_that_passes_names_what_is_not_wired(stream: str, arguments: li
     done = run(stream.encode(), *VALUES, *arguments)
     assert done.returncode == 0, done.stderr
     said = [text["metadata"].get("annotations", {}).get(NOT_WIRED) for text in yaml.safe_load_all(done.stdout)]
-    assert [each.partition(" (")[0] for each in said if each] == ([told] if told else [])
+    assert [each.partition(" (--")[0] for each in said if each] == ([told] if told else [])
     assert done.stderr.decode().endswith(": not wired\n" if told else "")
     assert told in done.stderr.decode()
     assert run(done.stdout, *VALUES, *arguments).stdout == done.stdout
