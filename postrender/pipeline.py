@@ -43,6 +43,13 @@ _ENCODED = "binaryData"
 # A step of a place in a conflict, and the keys that name the items of lists there.
 _STEP = re.compile(r"\[([^][]*)\]|([^.\[\]]+)")
 _NAMES = ("name", "mountPath")
+# What to do about a stream of which nothing is wired.
+_FIT = "give the values of the pods' machine, let one container take all GPUs of a node"
+_ASK = (
+    f"write {pods.GPU}: {{count}} into resources.limits of a container (a chart ignores a misspelt value:"
+    " grpo dead-values finds it)"
+)
+_ALLOW = "--allow-unwired (helm: --post-renderer-args --allow-unwired)"
 
 
 class Result:
@@ -145,7 +152,7 @@ class Pipeline:
                 at=Location(document.name, document.line),
                 fix="pass only the manifests that Helm renders",
             )
-        wired = {each.path: each for each in done if each.pods or each.variables or each.elsewhere}
+        wired = {each.path: each for each in done if each.pods or each.variables or each.unwired()}
         for path, item in pods.objects(value):
             each = wired.get(path)
             self._items.append(Item(number, path, each.item if each else item, each.found if each else ()))
@@ -210,7 +217,9 @@ class Pipeline:
     def _refuse_missing_selection(self) -> None:
         with_pods = [each for _, each in self._result.wired if each.found]
         there = {(each.kind.lower(), each.name) for each in with_pods}
-        for kind, name in sorted(self._options.select - there):
+        for kind, name in sorted(self._options.select):
+            if (kind.lower(), name) in there:
+                continue
             what = f"--select {kind}/{name}: the stream has no such object with pods to wire"
             raise InputError(what, fix="write KIND/NAME as it is in the stream")
         for kind in self._options.templates.keys() - {each.kind for each in with_pods}:
@@ -224,36 +233,42 @@ class Pipeline:
             return
         for document, wired in self._result.wired:
             before = document.parse() if wired.conflicts else None
+            stamp = apply.stamp_of(_at(before, wired.path))
             for each in wired.conflicts:
                 what = f"{wired.kind} {wired.name}: {each['at']} is {_short(each['there'])}, the wiring wants"
+                what = f"{what} {_short(each['wanted'])}"
                 path = (*wired.path, *_path_of(each["at"], _at(before, wired.path)))
                 at = Location(document.name, document.line + _line(document, path, None) - 1)
                 why = "with this value the pod lacks an interface, a device or a setting of the machine"
                 fix = "remove it, or choose with --on-conflict keep or --on-conflict replace"
-                self._result.refusals.append(
-                    Finding(f"{what} {_short(each['wanted'])}", at, rule="wiring/conflict", why=why, fix=fix)
-                )
+                if stamp and stamp != self._wiring.stamp:
+                    what = f"{what} (as the annotation {apply.STAMP} says, an earlier run with other values wired this)"
+                    fix = "render it again from the source, and not from what an earlier run has written"
+                self._result.refusals.append(Finding(what, at, rule="wiring/conflict", why=why, fix=fix))
 
     def _refuse_unwired(self) -> None:
-        """Refuse a stream with pods with GPUs if none of them is wired."""
+        """Refuse a stream with pods with GPUs or of Ray clusters if none of them is wired."""
         if self._options.allow_unwired or (self._wiring.gpus and any(each.pods for _, each in self._result.wired)):
             return
-        # The reason is the same, and its fix is a better one.
-        if any(each.rule == another_accelerator.RULE.id for each in self._result.refusals):
-            return
-        for document, wired in self._result.wired:
-            unwired = wired.unwired()
-            item = _at(document.parse(), wired.path) if unwired else None
-            for place, reason in unwired:
+        told = any(each.rule == another_accelerator.RULE.id for each in self._result.refusals)
+        unwired = [(document, each, each.unwired()) for document, each in self._result.wired]
+        nowhere = all(each.lacks_gpus for _, each, reasons in unwired if reasons)
+        for document, wired, reasons in unwired:
+            if told and not wired.lacks_gpus:
+                # The reason is the same, and its fix is a better one.
+                continue
+            item = _at(document.parse(), wired.path) if reasons else None
+            for place, reason in reasons:
                 line = _line(document, (*wired.path, *_path_of(place, item)), None)
+                nobody = f"no pod of this stream asks for {pods.GPU}; " if wired.lacks_gpus and nowhere else ""
+                fix = f"{_ASK.format(count=self._wiring.gpus) if wired.lacks_gpus else _FIT}, or allow it with {_ALLOW}"
                 self._result.refusals.append(
                     Finding(
-                        f"{wired.kind} {wired.name}: {reason}",
+                        f"{wired.kind} {wired.name}: {nobody}{reason}",
                         Location(document.name, document.line + line - 1),
                         rule="wiring/nothing-wired",
                         why="without interfaces and NCCL settings the pod trains over TCP, many times slower",
-                        fix="give the values of the pods' machine, let one container take all GPUs of a node, or"
-                        " allow it with --allow-unwired (helm: --post-renderer-args --allow-unwired)",
+                        fix=fix,
                     )
                 )
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -34,9 +35,12 @@ from postrender.yaml import stream
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from postrender.errors import Location
     from postrender.finding import Finding
     from postrender.pipeline import Result
 
+# The name of a document that Helm has made from a template.
+_FROM_TEMPLATE = re.compile(r"document \d+ \(from ")
 # With what a report begins.
 _MARK = f'{{\n  "annotation": "{apply.STAMP}",\n'.encode()
 
@@ -99,10 +103,15 @@ def _complain(lines: Sequence[str], code: int) -> int:
     return EXIT_CLEAN
 
 
+def _place(at: Location) -> str:
+    """Return a place in words: the line is one of the stream, also where its document names a template."""
+    return f"{at} of the stream" if at.line and _FROM_TEMPLATE.match(at.file) else str(at)
+
+
 def _refuse(refusals: Sequence[Finding]) -> int:
     lines = [f"{NAME}: refused, nothing was written"]
     for each in refusals:
-        lines.append(f"  {each.at}: {each.what} [{each.rule}]")
+        lines.append(f"  {_place(each.at)}: {each.what} [{each.rule}]")
     lines += [f"  fix: {fix}" for fix in dict.fromkeys(each.fix for each in refusals)]
     return _complain(lines, EXIT_FINDINGS)
 
@@ -177,7 +186,7 @@ def _guarded(words: Sequence[str]) -> int:
         return _run(words)
     except GrpoError as error:
         # The message was written for commands with other options.
-        lines = [f"{NAME}: {f'{error.at}: ' if error.at else ''}{error.message}", f"  fix: {error.fix}"]
+        lines = [f"{NAME}: {f'{_place(error.at)}: ' if error.at else ''}{error.message}", f"  fix: {error.fix}"]
         lines = [
             line.replace("check the path", "check the path after --values, or in GRPO_VALUES")
             for line in (lines if error.fix else lines[:1])

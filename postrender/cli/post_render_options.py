@@ -22,9 +22,9 @@ _DESCRIPTION = """\
 Wire the pods of a rendered stream of any chart from the values files of a stack: network interfaces, NCCL settings,
 driver folders, shared memory, node placement, secrets by reference. A pod is wired if it takes all GPUs of a node of
 the profile; the other pods of a Ray cluster get the secrets. Every other document passes byte for byte. A stream that
-is unsafe to install is refused: nothing is written to stdout, and the reasons go to stderr. A stream with GPUs of which
-no pod is wired is refused, too. Where only some are wired, stderr and the annotation grpo-charts/not-wired of each
-object name the others and the reasons; Helm shows only the annotation.
+is unsafe to install is refused: nothing is written to stdout, and the reasons go to stderr. A stream with GPUs or with
+a Ray cluster of which no pod is wired is refused, too. Where only some are wired, stderr and the annotation
+grpo-charts/not-wired of each object name the others and the reasons; Helm shows only the annotation.
 
 An object with the annotation grpo-charts/wiring: skip is not changed."""
 _EPILOG = """\
@@ -131,7 +131,11 @@ def _parser() -> argparse.ArgumentParser:
         help="path of the pod template in another kind: MPIJob=spec.mpiReplicaSpecs.*.template",
     )
     add("--init-containers", action="store_true", help="also give the secrets to init containers")
-    add("--allow-unwired", action="store_true", help="also pass on a stream of which no pod with GPUs is wired")
+    add(
+        "--allow-unwired",
+        action="store_true",
+        help="also pass on a stream with GPUs or a Ray cluster of which no pod is wired",
+    )
     add("--no-gate", action="store_true", help="wire without judging the stream")
     add("--report", metavar="FILE", default="", help="write what was wired, skipped and refused as JSON")
     return parser
@@ -147,7 +151,7 @@ def _selected(value: str) -> tuple[str, str]:
     kind, _, name = value.partition("/")
     if not kind or not name:
         raise UsageError(f"--select is {value!r}, expected KIND/NAME", fix="--select raycluster/my-cluster")
-    return kind.lower(), name
+    return kind, name
 
 
 def _template(value: str) -> tuple[str, str]:

@@ -195,7 +195,7 @@ _WIRING: Final[dict[str, dict[str, str]]] = {
         "good": "env: []\n",
     },
     "nothing-wired": {
-        "title": "where pods have GPUs, one of them is wired",
+        "title": "a stream with GPUs or a Ray cluster has a pod that is wired",
         "why": "Helm hides what a post-renderer that succeeds says, and the pods would train over TCP",
         "fix": "let one container take all GPUs of a node, give the values of the pods' machine, or --allow-unwired",
         "bad": "limits:\n  nvidia.com/gpu: 4\n",

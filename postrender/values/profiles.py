@@ -22,14 +22,15 @@ _OF_GPU: Final = "nvidia.com/"
 class Machine(NamedTuple):
     """Facts of one profile that rules compare.
 
-    `rdma` counts the `interfaces` that NCCL uses, `net` is NCCL's name of the network. `cpu` and `memory` are the
-    quantities that a node has for pods, empty if the profile does not give them; `worker` is what a worker with all
-    GPUs of a node asks for. `refuses` lists values that do not work on the machine (spot, dranet …), `modes` the
-    network modes with RDMA that do. `labels` are those of its nodes, `resources` what a device plugin offers besides
-    GPUs.
+    `type` is the cloud's name of the machine. `rdma` counts the `interfaces` that NCCL uses, `net` is NCCL's name of
+    the network. `cpu` and `memory` are the quantities that a node has for pods, empty if the profile does not give
+    them; `worker` is what a worker with all GPUs of a node asks for. `refuses` lists values that do not work on the
+    machine (spot, dranet …), `modes` the network modes with RDMA that do. `labels` are those of its nodes, `resources`
+    what a device plugin offers besides GPUs.
     """
 
     name: str
+    type: str
     gpus: int
     net: str
     tuner: str
@@ -109,6 +110,7 @@ def _machine(accelerator: Mapping[str, Any]) -> Machine:
     nccl, worker = accelerator.get("nccl") or {}, accelerator.get("worker") or {}
     return Machine(
         name=str(accelerator["name"]),
+        type=str(accelerator.get("machineType") or ""),
         gpus=int(accelerator["gpusPerNode"]),
         net=str(nccl.get("net") or ""),
         tuner=str(nccl.get("tunerConfig") or ""),

@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
+from postrender import spelling
 from postrender.counting import counted
 from postrender.manifests import pods
 from postrender.manifests.pods import Path, Pod
 from postrender.types import Json
+from postrender.values import mutations
 from postrender.wiring import transforms
-from postrender.wiring.plan import FORMAT, Wiring
+from postrender.wiring.plan import Wiring
 from postrender.wiring.transforms import FAIL, Decisions, Target
 
 # An annotation of an object. Users write `skip`; any other value is written here.
@@ -39,20 +41,24 @@ class Options(NamedTuple):
     init_containers: bool = False
     allow_unwired: bool = False
 
+    def selects(self, kind: str, name: str) -> bool:
+        """Return whether an object is among the selected ones; the case of a kind does not matter."""
+        return any((each.lower(), own) == (kind.lower(), name) for each, own in self.select)
+
 
 class Wired:
     """Report on one object that has pod templates (`found`), or pods with GPUs at places where none are known.
 
     `pods` lists the paths of the wired templates, `variables` the templates that got only environment variables,
-    `skipped` the other templates with GPUs and the reason. `beside` lists objects to install with this one.
-    `elsewhere` is true if a pod was skipped because it selects another machine.
+    `skipped` the templates that are not wired and the reason. `beside` lists objects to install with this one.
+    `lacks_gpus` is true for a Ray cluster of which no pod asks for GPUs: its groups are among the skipped ones.
     """
 
     def __init__(self, path: Path, item: dict[str, Any], found: list[Pod]) -> None:
         self.path = path
         self.item = item
         self.found = found
-        self.elsewhere = False
+        self.lacks_gpus = False
         self.pods: list[str] = []
         self.variables: list[str] = []
         self.skipped: list[dict[str, str]] = []
@@ -72,9 +78,19 @@ class Wired:
         return str(metadata.get("name") or metadata.get("generateName") or "")
 
     def unwired(self) -> list[tuple[str, str]]:
-        """Return path and reason of each pod with GPUs that nobody left out on purpose, and that is not wired."""
+        """Return path and reason of each pod that lacks wiring or GPUs, and that nobody left out on purpose."""
         there = [(each["pod"], each["reason"]) for each in self.skipped if each["pod"] != ALL]
         return [(path, f"{path or 'the pod'} {reason}") for path, reason in there]
+
+
+def stamp_of(item: Json) -> str:
+    """Return what an earlier run wrote into the annotation of an object; an empty text if there was none."""
+    stamp = str(_note(item) or "")
+    return "" if stamp.lower() == SKIP else stamp
+
+
+def _note(item: Json) -> Json:
+    return pods.mapping(pods.mapping(pods.mapping(item).get("metadata")).get("annotations")).get(STAMP)
 
 
 def wire(document: Json, wiring: Wiring, options: Options) -> tuple[Json, list[Wired]]:
@@ -120,8 +136,8 @@ def _own_pod(template: dict[str, Any]) -> None:
 def _wire_object(
     result: Wired, original: Mapping[str, Any], wiring: Wiring, options: Options, strays: list[tuple[Path, int]]
 ) -> Wired:
-    stamp = pods.mapping(pods.mapping(result.item.get("metadata")).get("annotations")).get(STAMP)
-    if options.select and (result.kind.lower(), result.name) not in options.select:
+    stamp = _note(result.item)
+    if options.select and not options.selects(result.kind, result.name):
         result.skipped.append({"pod": ALL, "reason": "not selected"})
         return result
     if str(stamp).lower() == SKIP:
@@ -133,9 +149,15 @@ def _wire_object(
         _apply(target, options)
         (result.pods if target.whole else result.variables).append(target.place("spec"))
     result.conflicts = decisions.conflicts
-    result.skipped += [_stray(result.kind, path, count) for path, count in strays]
+    result.skipped += [
+        {"pod": ".".join(map(str, path)), "reason": stray(result.kind, path, count)} for path, count in strays
+    ]
+    result.lacks_gpus = bool(wiring.gpus) and result.kind in pods.RAY and not (strays or _have_gpus(result.found))
+    if result.lacks_gpus:
+        groups = [pod for pod in result.found if pod.worker] or result.found
+        result.skipped += [{"pod": ".".join(map(str, pod.path)), "reason": _lack(pod, result.item)} for pod in groups]
     is_wired = result.item != original or (stamp is not None and bool(targets))
-    _annotate(result, {STAMP: f"{FORMAT} {wiring.digest}"} if is_wired else {})
+    _annotate(result, {STAMP: wiring.stamp} if is_wired else {})
     result.changed = result.item != original
     whole = [target for target in targets if target.whole]
     if whole:
@@ -143,12 +165,30 @@ def _wire_object(
     return result
 
 
-def _stray(kind: str, path: Path, count: int) -> dict[str, str]:
+def _have_gpus(found: list[Pod]) -> bool:
+    return any(pod.gpu_container()[1] for pod in found)
+
+
+def _lack(pod: Pod, item: Json) -> str:
+    """Say that the pods of a group ask for no GPUs, and what their containers ask for instead."""
+    group = pods.mapping(mutations.at(item, pod.path[:-1])).get("groupName")
+    reason = f"{f'(group {group}) ' if group else ''}asks for no {pods.GPU}"
+    for container in pod.containers():
+        for name, part in pods.requested(container).items():
+            if name == pods.GPU:
+                return f"{reason}: container {container.get('name')} has {container['resources'][part][name]} in {part}"
+            if spelling.meant(str(name), [pods.GPU], is_value=True):
+                return f"{reason}: container {container.get('name')} asks for {name}, did you mean {pods.GPU}?"
+    return reason
+
+
+def stray(kind: str, path: Path, count: int) -> str:
+    """Return why pods with GPUs are not wired at a place where a kind is not known to have any."""
     reason = f"takes {counted(count, 'GPU')}, and {kind} is not known to have pods there"
     if path[-1:] == ("template",):
         place = ".".join(pods.EACH if isinstance(part, int) else str(part) for part in path)
         reason = f"{reason} (--pod-template-path {kind}={place})"
-    return {"pod": ".".join(map(str, path)), "reason": reason}
+    return reason
 
 
 def _annotate(result: Wired, notes: dict[str, str]) -> None:
@@ -169,7 +209,9 @@ def _targets(result: Wired, wiring: Wiring, decisions: Decisions) -> list[Target
         count, reason = pod.gpu_container()[1], wiring.unfit(pod)
         if reason:
             result.skipped.append({"pod": ".".join(map(str, pod.path)), "reason": reason})
-            result.elsewhere |= count == wiring.gpus
+            if not pod.ray:
+                # No secret for a pod that nobody named.
+                continue
         for position in pod.gpu_containers():
             target = Target(pod, position, wiring, decisions)
             # A machine without GPUs is that of the workers: no GPUs tell which pods it is for.

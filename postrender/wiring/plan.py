@@ -73,6 +73,9 @@ class Wiring:
         self.is_autopilot = values["platform"]["kind"] == "gke-autopilot"
         self.labels: dict[str, str] = self._accelerator["nodeSelector"]
         self.label = ", ".join(self.labels.values())
+        # Of the machine, whether or not its nodes are selected by them.
+        self.gpu_label = str(self._accelerator.get("gpuNodeLabel") or "")
+        self.machine_type = str(self._accelerator.get("machineType") or "")
         self.uses_host_network = self.mode != "none" and bool(self._accelerator.get("hostNetwork"))
         self.annotations = self._annotations()
         self.volumes, self.mounts = self._volumes()
@@ -101,6 +104,11 @@ class Wiring:
                 fix="revoke it, put the new one into a Kubernetes Secret, and give the name of that Secret",
             )
         return f"{int.from_bytes(text.encode(), 'big') % _PRIME:08x}"
+
+    @property
+    def stamp(self) -> str:
+        """Return what the annotation of a wired object says."""
+        return f"{FORMAT} {self.digest}"
 
     def others(self, spec: Mapping[str, Any]) -> dict[str, set[str]]:
         """Return the labels, with their values, by which a pod selects other machines than the profile's."""

@@ -50,7 +50,7 @@ class Document:
     @property
     def name(self) -> str:
         """Return the document's name in messages."""
-        return f"document {self.number}{f' ({self.source})' if self.source else ''}"
+        return f"document {self.number}{f' (from {self.source})' if self.source else ''}"
 
     def text(self) -> str:
         """Return the document as text; raise InputError with the line of the first byte that is not UTF-8."""

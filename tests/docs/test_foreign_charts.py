@@ -21,7 +21,10 @@ NETWORKS = ("b200-gvnic-1", "b200-rdma-0", "b200-rdma-7")
 # The values of KubeRay's ray-cluster that the page sets, at the same places of a RayCluster.
 CHART = {
     "Chart.yaml": "apiVersion: v2\nname: ray-cluster\nversion: 1.0.0\n",
-    "values.yaml": "worker: {replicas: 1, resources: {limits: {cpu: 1}}}\n",
+    "values.yaml": """\
+image: {repository: rayproject/ray, tag: 2.52.0}
+worker: {replicas: 1, resources: {limits: {cpu: 1, memory: 1Gi}, requests: {cpu: 1, memory: 1Gi}}}
+""",
     "templates/cluster.yaml": """\
 apiVersion: ray.io/v1
 kind: RayCluster
@@ -33,7 +36,7 @@ spec:
       spec:
         containers:
         - name: ray-head
-          image: rayproject/ray:2.52.0
+          image: {{ .Values.image.repository }}:{{ .Values.image.tag }}
   workerGroupSpecs:
   - groupName: workergroup
     replicas: {{ .Values.worker.replicas }}
@@ -41,7 +44,7 @@ spec:
       spec:
         containers:
         - name: ray-worker
-          image: rayproject/ray:2.52.0
+          image: {{ .Values.image.repository }}:{{ .Values.image.tag }}
           resources: {{- toYaml .Values.worker.resources | nindent 12 }}
 """,
 }

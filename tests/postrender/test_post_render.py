@@ -132,8 +132,8 @@ def test_a_secret_is_refused_by_place_and_shape_and_not_shown() -> None:
     assert (done.returncode, done.stdout) == (1, b"")
     assert done.stderr.decode() == (
         "grpo-post-render: refused, nothing was written\n"
-        "  document 2 (app/templates/b.yaml), line 9: this looks like a secret of the kind huggingface"
-        " [secrets/literal-token]\n"
+        "  document 2 (from app/templates/b.yaml), line 9 of the stream: this looks like a secret of the kind"
+        " huggingface [secrets/literal-token]\n"
         "  fix: revoke it, put the new one into a Kubernetes Secret, and read it from there as HF_TOKEN with"
         " valueFrom.secretKeyRef (in values: huggingface.secret.name and huggingface.secret.key)\n"
     )
@@ -396,7 +396,10 @@ def test_each_conflict_is_told_at_its_own_line() -> None:
 """
     text = PLAIN.decode() + RAYCLUSTER.replace("              resources:\n", own)
     done = run(text.encode(), *VALUES)
-    told = re.findall(r"document 2 \(app/templates/raycluster.yaml\), line (\d+): \S+ \S+ spec", done.stderr.decode())
+    told = re.findall(
+        r"document 2 \(from app/templates/raycluster.yaml\), line (\d+) of the stream: \S+ \S+ spec",
+        done.stderr.decode(),
+    )
     marked = [number for number, line in enumerate(text.splitlines(), 1) if line.endswith("# <- conflict")]
     assert sorted(map(int, told)) == marked, done.stderr
 
@@ -419,6 +422,100 @@ kind: Own
 metadata: {name: own}
 spec: {template: {spec: {containers: [{name: a, resources: {limits: {nvidia.com/gpu: 8}}}]}}}
 """
+
+
+# It runs on a cluster that is there.
+RAY_JOB = """\
+apiVersion: ray.io/v1
+kind: RayJob
+metadata: {name: job}
+spec: {entrypoint: "true", clusterSelector: {ray.io/cluster: ray}}
+"""
+
+
+@pytest.mark.parametrize("gate", [(), ("--no-gate",)])
+@pytest.mark.parametrize(
+    ("written", "reason"),
+    [
+        ("cpu: 8", ""),
+        ("nvidia.com/gpus: 8", ": container ray-worker asks for nvidia.com/gpus, did you mean nvidia.com/gpu?"),
+        ("nvidia.com/gpu: 0", ": container ray-worker has 0 in limits"),
+        ("amd.com/gpu: 8", ""),
+    ],
+)
+def test_a_ray_cluster_without_gpus_is_refused(written: str, reason: str, gate: tuple[str, ...]) -> None:
+    """A chart ignores a misspelt value in silence."""
+    done = run(RAYCLUSTER.replace("nvidia.com/gpu: 8", written).encode(), *VALUES, *gate)
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert done.stderr.decode() == (
+        "grpo-post-render: refused, nothing was written\n"
+        "  document 1 (from app/templates/raycluster.yaml), line 23 of the stream: RayCluster ray: no pod of this"
+        f" stream asks for nvidia.com/gpu; spec.workerGroupSpecs.0.template (group gpus) asks for no"
+        f" nvidia.com/gpu{reason} [wiring/nothing-wired]\n"
+        "  fix: write nvidia.com/gpu: 8 into resources.limits of a container (a chart ignores a misspelt value:"
+        " grpo dead-values finds it), or allow it with --allow-unwired (helm: --post-renderer-args --allow-unwired)\n"
+    )
+
+
+@pytest.mark.parametrize("selector", ["", L4])
+def test_a_group_without_gpus_beside_a_debug_pod_is_named_too(selector: str) -> None:
+    """Also where the pod is for another machine, which is another reason."""
+    debug = pod("debug", gpus=8 if selector else 1).replace("spec:\n", selector or "spec:\n")
+    done = run((debug + RAYCLUSTER.replace("nvidia.com/gpu: 8", "cpu: 8")).encode(), *VALUES)
+    assert (done.returncode, done.stdout) == (1, b"")
+    said = done.stderr.decode()
+    assert "RayCluster ray: spec.workerGroupSpecs.0.template (group gpus) asks for no nvidia.com/gpu [wiring" in said
+    assert "Pod debug: the pod " in said
+
+
+def test_the_gate_judges_pods_that_are_not_wired() -> None:
+    twice = "      env: [{name: A, value: a}, {name: A, value: b}]\n      resources:\n"
+    done = run(pod(gpus=4).replace("      resources:\n", twice).encode(), *VALUES, "--allow-unwired")
+    assert (done.returncode, b"[pods/duplicate-merge-key]" in done.stderr) == (1, True)
+
+
+def test_a_conflict_with_an_earlier_run_names_it(tmp_path: Path) -> None:
+    """Whoever wires a file again wires its own output."""
+    (tmp_path / "site.yaml").write_text("network: {names: {prefix: own-}}\n")
+    once = run(pod().encode(), *VALUES)
+    again = run(once.stdout, *VALUES, "--values", str(tmp_path / "site.yaml"))
+    assert again.returncode == 1
+    assert b"an earlier run with other values wired this" in again.stderr
+    assert b"fix: render it again from the source" in again.stderr
+    own = run(
+        pod().replace("      resources", "      env: [{name: NCCL_NET, value: a}]\n      resources").encode(), *VALUES
+    )
+    assert (own.returncode, b"earlier run" in own.stderr) == (1, False)
+
+
+COREWEAVE = str(ROOT / "values/accelerators/coreweave-b200.yaml")
+
+
+@pytest.mark.parametrize(
+    ("profile", "spec", "fix"),
+    [
+        (B200, L4, "give the profile of the selected machine (values/accelerators) as a values file"),
+        (
+            COREWEAVE,
+            "spec:\n  volumes: [{name: gib, hostPath: {path: /home/kubernetes/bin/gib}}]\n",
+            "remove the volume",
+        ),
+        (
+            COREWEAVE,
+            '  annotations: {networking.gke.io/interfaces: \'[{"interfaceName":"eth0","network":"a"}]\'}\nspec:\n',
+            "remove the annotation networking.gke.io/interfaces",
+        ),
+    ],
+)
+def test_a_fix_is_about_this_program_and_this_cloud(profile: str, spec: str, fix: str) -> None:
+    done = run(pod().replace("spec:\n", spec).encode(), "--values", profile)
+    assert (done.returncode, re.findall(r"  fix: (.*)", done.stderr.decode())[0].startswith(fix)) == (1, True), done
+
+
+def test_a_selection_of_nothing_is_answered_as_it_was_written() -> None:
+    done = run(pod().encode(), *VALUES, "--select", "RayCluster/nope")
+    assert b"--select RayCluster/nope: the stream has no such object with pods to wire" in done.stderr
+    assert run(pod().encode(), *VALUES, "--select", "pod/pod").returncode == 0
 
 
 @pytest.mark.parametrize("gate", [(), ("--no-gate",)])
@@ -454,10 +551,24 @@ def test_a_pod_for_another_machine_is_refused_once() -> None:
         (f"{pod()}---\n{FOREIGN}", [], "spec.template takes 8 GPUs, and Own is not known to have pods there"),
         # What somebody leaves out on purpose is no surprise.
         (pod(gpus=4).replace("  name: pod\n", SKIPPED), [], ""),
-        (f"{pod(gpus=4)}{RAYCLUSTER.replace('nvidia.com/gpu: 8', 'cpu: 8')}", ["--select", "RayCluster/ray"], ""),
+        (f"{pod(gpus=4)}{RAYCLUSTER}", ["--select", "RayCluster/ray"], ""),
         (FOREIGN, ["--pod-template-path", "Own=spec.template"], ""),
-        # These have no pods with GPUs.
-        (RAYCLUSTER.replace("nvidia.com/gpu: 8", "nvidia.com/gpu: 0"), ["--no-gate"], ""),
+        # Neither have these GPUs, nor are they of Ray.
+        (pod().replace("nvidia.com/gpu: 8", "nvidia.com/gpu: 0"), ["--no-gate"], ""),
+        (pod().replace("nvidia.com/gpu: 8", "nvidia.com/gpus: 8"), [], ""),
+        (RAY_JOB, [], ""),
+        # By choice, or beside pods that are wired.
+        (
+            RAYCLUSTER.replace("nvidia.com/gpu: 8", "nvidia.com/gpus: 8"),
+            ["--allow-unwired"],
+            "spec.workerGroupSpecs.0.template (group gpus) asks for no nvidia.com/gpu: container ray-worker asks for"
+            " nvidia.com/gpus, did you mean nvidia.com/gpu?",
+        ),
+        (
+            f"{pod()}{RAYCLUSTER.replace('nvidia.com/gpu: 8', 'cpu: 8')}",
+            [],
+            "spec.workerGroupSpecs.0.template (group gpus) asks for no nvidia.com/gpu",
+        ),
         ("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {a: 'nvidia.com/gpu: 8'}\n", [], ""),
     ],
 )
@@ -465,7 +576,7 @@ def test_a_stream_that_passes_names_what_is_not_wired(stream: str, arguments: li
     done = run(stream.encode(), *VALUES, *arguments)
     assert done.returncode == 0, done.stderr
     said = [text["metadata"].get("annotations", {}).get(NOT_WIRED) for text in yaml.safe_load_all(done.stdout)]
-    assert [each.partition(" (")[0] for each in said if each] == ([told] if told else [])
+    assert [each.partition(" (--")[0] for each in said if each] == ([told] if told else [])
     assert done.stderr.decode().endswith(": not wired\n" if told else "")
     assert told in done.stderr.decode()
     assert run(done.stdout, *VALUES, *arguments).stdout == done.stdout
@@ -486,9 +597,30 @@ def test_a_pod_with_gpus_and_a_profile_without_is_refused() -> None:
     assert (done.returncode, b"takes 8 GPUs, and cpu has none [wiring/nothing-wired]" in done.stderr) == (1, True)
 
 
+def test_a_ray_cluster_without_gpus_is_for_a_profile_without() -> None:
+    done = run(RAYCLUSTER.replace("nvidia.com/gpu: 8", "cpu: 8").encode(), "--values", CPU)
+    assert (done.returncode, NOT_WIRED.encode() in done.stdout) == (0, False), done.stderr
+
+
 def test_a_file_that_is_missing_is_told_by_our_own_option() -> None:
     done = run(PLAIN, "--values", "none.yaml")
     assert (done.returncode, b"check the path after --values, or in GRPO_VALUES" in done.stderr) == (3, True)
+
+
+def test_shared_memory_above_the_memory_limit_of_the_container_is_refused() -> None:
+    """The volume is the wiring's own: the chart's defaults for a worker are far below it."""
+    small = RAYCLUSTER.replace("nvidia.com/gpu: 8", "nvidia.com/gpu: 8\n                  memory: 1Gi")
+    done = run(small.encode(), *VALUES)
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert "RayCluster ray: /dev/shm of ray-worker has 250Gi, its memory limit is 1Gi" in done.stderr.decode()
+    assert run(small.replace("1Gi", "300Gi").encode(), *VALUES).returncode == 0
+
+
+def test_a_selector_of_another_cloud_beside_that_of_the_machine_is_refused() -> None:
+    selector = "  nodeSelector: {eks.amazonaws.com/nodegroup: gpus}\n  containers:"
+    done = run(pod().replace("  containers:", selector).encode(), *VALUES)
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert "line 6: Pod pod: the pod selects a label of EKS (eks.amazonaws.com/nodegroup)" in done.stderr.decode()
 
 
 def test_pods_of_a_cluster_with_the_other_kind_of_networks_are_refused() -> None:

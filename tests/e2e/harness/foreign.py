@@ -13,7 +13,8 @@ from harness.stack import Stack
 from harness.waiting import until
 
 RELEASE = "ray"
-GPUS = {"limits": {"nvidia.com/gpu": 8}}
+# The chart gives a worker 1Gi, which the shared memory of the wiring does not fit.
+GPUS = {"limits": {"nvidia.com/gpu": 8, "memory": "300Gi"}}
 
 
 @dataclass(frozen=True)

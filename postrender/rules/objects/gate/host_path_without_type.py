@@ -10,13 +10,14 @@ from postrender.rules.objects.manifests import Manifests
 from postrender.rules.rule import OBJECTS, Rule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from postrender.manifests.pods import Pod
     from postrender.wiring.plan import Wiring
 
-# Where GKE's nodes keep the driver and the RDMA plugin.
+# Where GKE's nodes keep the driver and the RDMA plugin. No other nodes have the folder, so that a type would not help.
 _DRIVER = "/home/kubernetes/bin"
+_REMOVE = "remove the volume and its mounts: only nodes of GKE have the folder, and the values are for another cloud"
 # Where device plugins have their sockets.
 _DEVICE_PLUGINS = "/var/lib/kubelet/device-plugins/"
 # With these types the kubelet creates a missing folder, or does not check.
@@ -25,7 +26,8 @@ _NO_TEST = {"": "without a type", "DirectoryOrCreate": "with the type DirectoryO
 
 def check(manifests: Manifests) -> Iterator[Finding]:
     """Check the hostPath volumes of every pod, except pods with GPUs for another machine than the values'."""
-    folders = (_DRIVER, *_of_profile(manifests.wiring))
+    own = _of_profile(manifests.wiring)
+    is_elsewhere = manifests.wiring is not None and not manifests.wiring.is_google
     whole = {id(pod) for _, pod, _ in manifests.whole_pods()}
     for item, pod in manifests.pods():
         if manifests.wiring and pod.gpu_container()[1] and id(pod) not in whole:
@@ -36,9 +38,17 @@ def check(manifests: Manifests) -> Iterator[Finding]:
             path, reason = str(host_path.get("path", "")), _NO_TEST.get(str(host_path.get("type") or ""))
             if item.object.get("kind") == "DaemonSet" and (_installs(pod, volume) or _is_device_plugin(pod)):
                 continue
-            if reason and any(f"{path}/".startswith(f"{folder}/") for folder in folders):
+            place = (*pod.path, "spec", "volumes", number)
+            if is_elsewhere and _is_below(path, [_DRIVER]) and not _is_below(path, own):
+                what = f"volume {volume.get('name')} mounts {path}, a folder of GKE's nodes"
+                yield item.finding(place, what)._replace(fix=_REMOVE)
+            elif reason and _is_below(path, [_DRIVER, *own]):
                 what = f"volume {volume.get('name')} mounts {path} of the node {reason}"
-                yield item.finding((*pod.path, "spec", "volumes", number), what)
+                yield item.finding(place, what)
+
+
+def _is_below(path: str, folders: Iterable[str]) -> bool:
+    return any(f"{path}/".startswith(f"{folder}/") for folder in folders)
 
 
 def _installs(pod: Pod, volume: dict[str, object]) -> bool:

@@ -31,7 +31,9 @@ def check(manifests: Manifests) -> Iterator[Finding]:
     for item, pod in manifests.pods():
         wiring = ours.get(id(pod))
         found = _missing(pod, wiring) if INTERFACES not in _annotations(pod) else _wrong(pod, wiring)
-        yield from (item.finding(path, what) for path, what in found)
+        # With values that attach no interfaces there is nothing to write in its place.
+        fix = "" if wiring is None or INTERFACES in wiring.annotations else f"remove the annotation {INTERFACES}"
+        yield from (item.finding(path, what)._replace(fix=fix) for path, what in found)
         if wiring and wiring.mode != "dranet" and mapping(pod.spec.get("nodeSelector")).get(_MANAGED):
             what = f"the pod selects nodes with claimed interfaces, and network.mode is {wiring.mode}"
             yield item.finding((*pod.path, "spec", "nodeSelector", _MANAGED), what)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from postrender.finding import ERROR, WARNING
 from postrender.manifests.pods import mapping
 from postrender.rules.objects.pods.podspec import Container, Judged, each_container, each_pod
 from postrender.rules.rule import OBJECTS, Rule
-from postrender.values.quantity import quantity
 
 if TYPE_CHECKING:
     from postrender.rules.objects.pods.podspec import Found
@@ -18,12 +17,6 @@ _SEVERAL: Final = 2
 _EMPTY_DIR: Final = "https://kubernetes.io/docs/concepts/storage/volumes/#emptydir"
 
 
-def _volume(pod: Judged, container: Container) -> dict[str, Any] | None:
-    mount = container.mounts().get(_FOLDER)
-    name = mount.get("name") if mount else None
-    return next((each for _, known, each in pod.volumes() if known == name), None) if mount else None
-
-
 def _missing(pod: Judged, container: Container) -> Found:
     # KubeRay mounts one in Ray's container; a pod in the node's IPC namespace needs none.
     if container.gpus < _SEVERAL or pod.pod.ray or pod.spec.get("hostIPC") is True:
@@ -31,16 +24,6 @@ def _missing(pod: Judged, container: Container) -> Found:
     if _FOLDER not in container.mounts():
         what = f"container {container.name} has {container.gpus} GPUs, and nothing is mounted at {_FOLDER}"
         yield container.path, what
-
-
-def _above(pod: Judged, container: Container) -> Found:
-    directory = mapping((_volume(pod, container) or {}).get("emptyDir"))
-    limit = mapping(mapping(container.spec.get("resources")).get("limits")).get("memory")
-    size, most = directory.get("sizeLimit"), quantity(limit) if limit is not None else None
-    large = quantity(size) if size is not None else None
-    if directory.get("medium") == "Memory" and large is not None and most is not None and large > most:
-        path = next(path for path, _, each in pod.volumes() if each.get("emptyDir") is directory)
-        yield (*path, "emptyDir", "sizeLimit"), f"{_FOLDER} of {container.name} has {size}, its memory limit is {limit}"
 
 
 def _unlimited(pod: Judged) -> Found:
@@ -61,17 +44,6 @@ RULES = (
         source=_EMPTY_DIR,
         fact="gke/R9",
         check=each_container(_missing, trains=True),
-    ),
-    Rule(
-        "pods/shared-memory-above-limit",
-        target=OBJECTS,
-        severity=ERROR,
-        title="the shared memory may exceed the container's memory limit",
-        why="its content counts against the memory limit: the container is killed before the volume is full",
-        fix="make sizeLimit smaller than resources.limits.memory, with room for the processes themselves",
-        source=_EMPTY_DIR,
-        fact="gke/R9",
-        check=each_container(_above, trains=True),
     ),
     Rule(
         "pods/memory-volume-without-limit",
