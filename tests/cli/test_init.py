@@ -19,9 +19,9 @@ from postrender import textfile
 from postrender.cli import main as cli
 from postrender.helm.engines import Engine
 from postrender.lint import linter, placeholders
+from postrender.lint.linter import lint
 from postrender.manifests.needs import commands, needed
 from postrender.report import text as report_text
-from postrender.lint.linter import lint
 from postrender.start import own_recipe, questions, recipes, site_file
 from postrender.start.interview import Interview
 from postrender.start.recipes import Choice
