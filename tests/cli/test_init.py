@@ -325,6 +325,7 @@ WRONG = {
     "model": (("--model", "/data/mine"), "--model: '/data/mine' is not OWNER/NAME"),
     "model or recipe": (("--model", "smoke"), "--model: 'smoke' is not OWNER/NAME of a model"),
     "data": (("--model", "a/b-7B", "--dataset", "mine"), "--dataset: 'mine' is not one of DeepScaler, OpenMath"),
+    "own data": (("--model", "a/b-7B", "--dataset", "mine"), "name your file in the values: docs/howto/own-data.md"),
     "placeholder": (("--recipe", "smoke", "--project", "my-project"), "--project: my-project is the placeholder"),
     "pattern": (("--recipe", "smoke", "--stack", "My_Stack"), "'My_Stack' does not fit: write for instance my-run. "),
     "quantity": (("--recipe", "smoke", *PROJECT[:2], "--storage-class", "a", "--storage-size", "9"), "instance 900Gi"),

@@ -27,7 +27,7 @@ class Row(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """The first rows of a file, the lines that are none, and whether the file has more; `total` counts all, if it can."""
+    """The first rows of a file, the lines that are none, and whether there are more; `total` counts all, if known."""
 
     role: str
     file: str

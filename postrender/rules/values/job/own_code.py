@@ -106,7 +106,8 @@ def _source(run: Effective) -> Iterator[Finding]:
             what = (
                 f"job.rewards.{name}: {'both builtin and file are' if given else 'neither builtin nor file is'} given"
             )
-            yield Finding(what, keys=[f"=job.rewards.{name}"])
+            fix = "" if given else f"write builtin: exact_answer, or give --set-file job.rewards.{name}.file=FILE"
+            yield Finding(what, keys=[f"=job.rewards.{name}"], fix=fix)
 
 
 @TOPIC.rule(
