@@ -145,7 +145,7 @@ MODEL = (
     ),
     Question(
         "dataset",
-        "Data set of the recipe",
+        "Data set",
         choices=lambda answers: recipes.data_sets(answers["framework"]),
         default=lambda _: "gsm8k",
         is_shipped=True,
