@@ -196,7 +196,10 @@ def test_a_name_that_differs_in_a_letter_is_found(judge: Judge) -> None:
     found, told, _ = judge(nemo_rl().replace("/data/own/train", "/data/own/trian"), train=rows)
     assert found == [("data/another-name", "warning", 0)]
     assert "this file is called train.jsonl, and the run reads /data/own/trian.jsonl: did you mean the same" in told
-    found, told, _ = judge(nemo_rl().replace("/data/own/train", "/data/own/tickets"), train=rows)
+    values = nemo_rl().replace("config: {", "config: {grpo: {num_prompts_per_step: 2}, ")
+    found, told, _ = judge(values.replace("/data/own/train", "/data/own/trian"), train=rows)
+    assert [rule for rule, *_ in found] == ["data/another-name", "data/too-few-rows"]
+    found, told, _ = judge(values.replace("/data/own/train", "/data/own/tickets"), train=rows)
     assert found == []
     assert "not judged: whether train.jsonl is tickets.jsonl of the run" in told
 

@@ -19,7 +19,8 @@ _NEMO_RL: Final = (
     "silent: NeMo RL leaves out an incomplete step, so the run ends {}, with exit code 0"
     " (nemo_rl/algorithms/grpo.py:363 at v0.7.0)"
 )
-_OF_NEMO_RL: Final = "lower job.config.grpo.num_prompts_per_step or max_num_steps, raise max_num_epochs, or add rows"
+_NO_STEP: Final = "lower job.config.grpo.num_prompts_per_step, or add rows"
+_FEW: Final = "lower job.config.grpo.max_num_steps or num_prompts_per_step, raise max_num_epochs, or add rows"
 _NO_BATCH: Final = (
     "the run ends at set-up, because verl leaves out an incomplete batch: the cluster is up, and its GPUs are paid for"
     " (verl/trainer/ppo/ray_trainer.py:368 at 0.7.1)"
@@ -44,8 +45,8 @@ def problems(run: Effective, sample: Sample) -> Iterator[Problem]:
 
 def _of_nemo_rl(run: Effective, rows: int) -> Iterator[Problem]:
     sections = [section for path, section in data_sections(run) if path != "data.validation"]
-    # Of a list, the rows of the other data sets are not known.
-    if len(sections) != 1:
+    # Of a list, the rows of the other data sets are not known; several loaders have batches of their own.
+    if len(sections) != 1 or run.on("data.use_multiple_dataloader"):
         return
     held = sections[0].get("split_validation_size") if run.since("v0.6.0") else None
     kept = rows - _held_out(rows, held)
@@ -53,7 +54,7 @@ def _of_nemo_rl(run: Effective, rows: int) -> Iterator[Problem]:
         is_none = "grpo.num_prompts_per_step" in finding.keys
         less = f", once data.train.split_validation_size has {rows - kept} of {rows}" if kept < rows else ""
         why = _NEMO_RL.format("at once" if is_none else "early")
-        yield _problem(finding, f"{finding.what}{less}", why, _OF_NEMO_RL, ends=is_none)
+        yield _problem(finding, f"{finding.what}{less}", why, _NO_STEP if is_none else _FEW, ends=is_none)
 
 
 def _held_out(rows: int, size: object) -> int:

@@ -55,8 +55,8 @@ def judge(values: Values, given: Sequence[tuple[str, str]]) -> Verdict:
             )
         else:
             found += _findings(sample, reader, locator)
-            if _stem(file) != _stem(reader.file):
-                found += _another_name(sample, reader)
+            found += (misspelt := [*_another_name(sample, reader)])
+            if _stem(file) != _stem(reader.file) and not misspelt:
                 partly.append(f"whether {file} is {os.path.basename(reader.file)} of the run")
             elif role == TRAIN:
                 of_rows, unknown = _of_rows(run, sample, locator)
@@ -79,7 +79,7 @@ def _stem(file: str) -> str:
 def _another_name(sample: Sample, reader: Reader) -> Iterator[Finding]:
     """Find a name that is like that of the file which the run reads."""
     given, read = os.path.basename(sample.file), os.path.basename(reader.file)
-    if spelling.meant(_stem(given), [_stem(read)], is_value=True):
+    if _stem(given) != _stem(read) and spelling.meant(_stem(given), [_stem(read)], is_value=True):
         yield Finding(
             f"this file is called {given}, and the run reads {reader.file}: did you mean the same file?",
             Location(sample.file),
