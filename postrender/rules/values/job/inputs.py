@@ -34,7 +34,7 @@ _DATA: Final = ("data_path", "train_data_path", "val_data_path", "train_files", 
 _FORMATS: Final = (".json", ".jsonl", ".arrow", ".csv", ".parquet", ".txt")
 _HUB: Final = re.compile(r"[\w.-]+/[\w.-]+")
 # Where NeMo RL's data sets lie: nemo_rl/data/datasets/response_datasets/ at v0.4.0 to v0.7.0.
-_REPOSITORIES: Final = {
+REPOSITORIES: Final = {
     "AIME2024": "HuggingFaceH4/aime_2024",
     "AIME2025": "opencompass/AIME2025",
     "AIME2026": "MathArena/aime_2026",
@@ -50,7 +50,7 @@ _REPOSITORIES: Final = {
     "tulu3_sft_mixture": "allenai/tulu-3-sft-mixture",
 }
 # The repositories that a data set class of a framework loads by its name.
-KNOWN: Final = frozenset(_REPOSITORIES.values())
+KNOWN: Final = frozenset(REPOSITORIES.values())
 
 
 def _texts(value: Json, path: str) -> Iterator[tuple[str, str]]:
@@ -244,4 +244,4 @@ def _repository(section: dict[str, object]) -> str | None:
     file = section.get("data_path")
     if name == "ResponseDataset" and isinstance(file, str) and _HUB.fullmatch(file):
         return None if file.endswith(_FORMATS) else file
-    return _REPOSITORIES.get(name)
+    return REPOSITORIES.get(name)

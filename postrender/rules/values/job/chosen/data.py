@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from postrender.finding import WARNING, Finding
 from postrender.rules.values.checks import quoted
 from postrender.rules.values.define import Topic
+from postrender.rules.values.job import inputs
 from postrender.values.derived import mapping
 from postrender.values.frameworks.nemo_rl import data_sections
 
@@ -28,6 +29,8 @@ _MATHEMATICS: Final = frozenset(
         *("NuminaMath-1.5", "OpenMathInstruct-2", "OpenR1-Math-220k", "openmathinstruct2"),
     )
 )
+# Where they lie on the hub.
+_REPOSITORIES: Final = frozenset(inputs.REPOSITORIES[name] for name in _MATHEMATICS & inputs.REPOSITORIES.keys())
 
 
 @TOPIC.rule(
@@ -81,7 +84,8 @@ def _own_data(run: Effective) -> Iterator[tuple[str, Mapping[str, object]]]:
         files = [str(section.get(key)) for key in ("data_path", "train_data_path")]
         # Task prepare-data writes numbers as answers.
         prepared = any(file.startswith(_PREPARED) for file in files)
-        if path != "data.validation" and section.get("dataset_name") not in _MATHEMATICS and not prepared:
+        known = section.get("dataset_name") in _MATHEMATICS or not _REPOSITORIES.isdisjoint(files)
+        if path != "data.validation" and not known and not prepared:
             yield path, section
 
 
