@@ -5,7 +5,9 @@ usage: try_rewards.py FOLDER
 FOLDER has rewards.py and its modules, rewards.json and rewards/ as in the folder of a run, and samples.json: a list of
 {"ground_truth": …, "response": …, "data_source": …, "extra_info": …}. results.jsonl gets a line for each thing that is
 known: {"rewards": […], "bounds": […]}, then {"score": …, "correct": …, "parts": {…}, "failures": […]} for each sample,
-or one {"error": …}. It is written line by line, so that it shows which sample was scored when a reward does not return.
+then {"exchanged": {NAME: […]}}: what the user's rewards give to the first samples if the response stands in the place
+of the ground truth. Or one {"error": …}. It is written line by line, so that it shows which sample was scored when a
+reward does not return.
 Exit codes: 0 scored, 1 a reward cannot be loaded.
 """
 
@@ -16,6 +18,9 @@ import sys
 import traceback
 from pathlib import Path
 from typing import Any
+
+# Samples that are scored once more, with the texts exchanged.
+FIRST = 4
 
 
 def frames(error: BaseException, folder: Path) -> list[tuple[str, int]]:
@@ -30,6 +35,12 @@ def failure(name: str, error: BaseException, folder: Path) -> dict[str, Any]:
     own = frames(error, folder)
     file, line = own[-1] if own else ("", 0)
     return {"reward": name, "type": type(error).__name__, "message": str(error)[:500], "file": file, "line": line}
+
+
+def exchanged(score: Any, reward: Any, sample: dict[str, Any]) -> float:
+    """Return what a reward gives if its two texts are exchanged."""
+    truth, response = sample["ground_truth"], sample["response"]
+    return float(score.judge(reward, response, truth if isinstance(truth, str) else str(truth))[0])
 
 
 def main(words: list[str]) -> int:
@@ -57,10 +68,22 @@ def main(words: list[str]) -> int:
             return 1
         listed = [{"name": each.name, "weight": each.weight, "bounds": each.bounds} for each in score.rewards]
         tell({"rewards": listed, "bounds": score.bounds()})
-        for sample in json.loads((folder / "samples.json").read_text(encoding="utf-8")):
+        asked, parts = json.loads((folder / "samples.json").read_text(encoding="utf-8")), list[dict[str, float]]()
+        for sample in asked:
             result = score(*(sample[key] for key in ("ground_truth", "response", "data_source", "extra_info")))
             tell({**result._asdict(), "failures": failures[:]})
             failures.clear()
+            parts.append(result.parts)
+        entries = json.loads((folder / "rewards.json").read_text(encoding="utf-8"))
+        # Only where a sample has no score: a reward may ask a server.
+        doubted = [
+            each
+            for each in score.rewards
+            if entries[each.name].get("file")
+            and not each.of_verl
+            and any(part[each.name] <= 0 for part in parts[:FIRST])
+        ]
+        tell({"exchanged": {each.name: [exchanged(score, each, one) for one in asked[:FIRST]] for each in doubted}})
     return 0
 
 

@@ -230,7 +230,10 @@ def _no_site(merged: Values, missing: Sequence[str]) -> Finding:
 def described_run(merged: Values) -> Effective | None:
     """Return the run that values describe; None without an accelerator profile or a known version of the framework."""
     tree = merge.over_defaults(merged)
-    return Effective(tree) if _has_accelerator(merged) and _has_catalogue(tree) else None
+    if not (_has_accelerator(merged) and _has_catalogue(tree)):
+        return None
+    locator = ValueLocator.of(merged)
+    return Effective(tree, inherits=lambda key, other: locator.inherits(whole(key), whole(other)))
 
 
 def _run(merged: Values) -> Iterator[Finding]:

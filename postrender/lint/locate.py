@@ -56,6 +56,21 @@ class ValueLocator:
                 return True
         return False
 
+    def inherits(self, key: str, other: str) -> bool:
+        """Say whether a key is that of a recipe, packaged or the user's, and a later file sets another key."""
+        path, after = self.path(key), self.path(other)
+        if path is None or after is None:
+            return False
+        place, later = self._rank(path), self._rank(after)
+        documents = self._values.documents
+        # What names the version is a whole recipe, and not a choice of its own.
+        return place < later and place < len(documents) and Values(documents[place], []).get("job.version") is not None
+
+    def _rank(self, path: Path) -> int:
+        """Return which of the files sets a value, counted from 0."""
+        node, files = self._values.node(path), self._values.files
+        return files.index(node.at.file) if node and node.at.file in files else len(files)
+
     def place(self, keys: Sequence[str]) -> tuple[Location, list[tuple[Location, str]]]:
         """Return where to edit, and the other keys' places.
 

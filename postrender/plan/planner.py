@@ -62,7 +62,8 @@ def plan(run: Effective) -> Plan:
     except NotModelledError as error:
         return Plan(None, (), None, str(error))
     except UnknownError as error:
-        return Plan(None, (), None, f"{error} is not known")
+        fix = ": give its config.json with --model-config" if str(error).startswith("the model ") else ""
+        return Plan(None, (), None, f"{error} is not known{fix}")
 
 
 def _refuse_sizes(setup: Setup) -> None:

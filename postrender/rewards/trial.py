@@ -9,7 +9,8 @@ import os
 import re
 import stat
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from postrender import json_text, output_file
@@ -40,7 +41,7 @@ class Trial(NamedTuple):
     """What was found: the rewards with weight and bounds, the bounds of the sum, the samples, and what went wrong.
 
     `own` names the rewards that are files of the user's. `error` says why the rewards could not be loaded, or did not
-    end.
+    end. `exchanged` has what the user's rewards give to the first samples with the two texts exchanged.
     """
 
     rewards: list[Record]
@@ -48,6 +49,7 @@ class Trial(NamedTuple):
     scored: list[Scored]
     own: Sequence[str] = ()
     error: str = ""
+    exchanged: Mapping[str, Sequence[float]] = MappingProxyType({})
 
     def problems(self) -> Iterator[str]:
         """Yield what must be corrected: an error, and each exception of a reward."""
@@ -80,6 +82,24 @@ class Trial(NamedTuple):
             scores = {each.parts[name] for each in self.scored}
             if len(self.scored) > 1 and len(self.rewards) > 1 and len(scores) == 1:
                 yield f"reward {name} gives {scores.pop():g} to every sample"
+        for name, found in self.exchanged.items():
+            if (at := self._swapped(name, found)) is not None:
+                sample, own = self.scored[at].sample.name, self.scored[at].parts[name]
+                what = f"reward {name} gives {own:g} to sample {sample}, and {found[at]:g} with the two texts exchanged"
+                yield f"{what}: the arguments look swapped: the function is called as reward(ground_truth, response)"
+
+    def _swapped(self, name: str, exchanged: Sequence[float]) -> int | None:
+        """Return the sample that shows that a reward tells answers apart only with its arguments exchanged."""
+        first = self.scored[: len(exchanged)]
+        names, given = [each.sample.name for each in first], [each.parts[name] for each in first]
+        # A reward of the length or the form of a response gives the exchanged right and wrong answers the same score.
+        if RIGHT in names and WRONG in names:
+            right, wrong = names.index(RIGHT), names.index(WRONG)
+            tells = given[right] > given[wrong] or exchanged[right] <= exchanged[wrong]
+            return None if tells or exchanged[right] <= given[right] else right
+        best = max(range(len(first)), key=lambda at: exchanged[at], default=0)
+        tells = len({*given}) != 1 or len({*exchanged}) == 1
+        return None if tells or exchanged[best] <= given[best] else best
 
 
 def score(files: RewardFiles, samples: Sequence[Sample], seconds: float, given: Sequence[str] = ()) -> Trial:
@@ -97,6 +117,7 @@ def score(files: RewardFiles, samples: Sequence[Sample], seconds: float, given: 
     head, rows = (lines[0], lines[1:]) if lines else ({}, [])
     try:
         scored = [_scored(sample, row, files) for sample, row in zip(samples, rows, strict=False)]
+        exchanged = rows[len(samples)]["exchanged"] if len(rows) > len(samples) else {}
     except (LookupError, TypeError, AttributeError):
         return Trial([], None, [], error="a reward has written over the results, so no score is known")
     if "error" in head:
@@ -107,6 +128,7 @@ def score(files: RewardFiles, samples: Sequence[Sample], seconds: float, given: 
     error = ""
     if code is None:
         at = f"scoring sample {samples[len(scored)].name}" if head and len(scored) < len(samples) else "loading"
+        at = "scoring once more, with the texts exchanged" if len(scored) == len(samples) else at
         error = f"the rewards did not end within {seconds:g} s: {at}"
     elif code or len(scored) < len(samples):
         at = (
@@ -115,7 +137,7 @@ def score(files: RewardFiles, samples: Sequence[Sample], seconds: float, given: 
             else "before the first sample"
         )
         error = f"the process of the rewards ended with {code} {at}: see its output above"
-    return Trial(head.get("rewards", []), head.get("bounds"), scored, files.own, error)
+    return Trial(head.get("rewards", []), head.get("bounds"), scored, files.own, error, exchanged)
 
 
 def _scored(sample: Sample, row: Record, files: RewardFiles) -> Scored:

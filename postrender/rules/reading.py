@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from postrender.finding import ERROR
+from postrender.finding import ERROR, WARNING
 from postrender.rules.rule import STREAM, VALUES, Rule
 
 if TYPE_CHECKING:
@@ -166,10 +166,22 @@ _DATA: Final[dict[str, dict[str, str]]] = {
         "why": "the run ends at its first reward: every pod has started, and a batch has been generated",
         "fix": "set job.rewards, or write the name of a data source that verl knows",
     },
+    "too-few-rows": {
+        "title": "the data has enough rows for the steps of the run",
+        "why": "both frameworks leave out an incomplete batch, so the run ends early, or at once",
+        "fix": "lower the batch or the steps, raise the epochs, or add rows",
+    },
+    "another-name": {
+        "title": "the data has the name of the file that the run reads",
+        "why": "the run ends at set-up if no such file is on the volume: every pod has started",
+        "fix": "correct the name in the values, or on the volume",
+        "severity": WARNING,
+    },
     "validation-in-training": {
         "title": "no row of the validation is one of the training",
         "why": "the accuracy of the validation rises with what the model has memorized",
         "fix": "remove these rows from one of the files",
+        "severity": WARNING,
     },
 }
 _CHECKS: Final[dict[str, dict[str, str]]] = {
@@ -216,7 +228,7 @@ def _rules() -> Iterator[Rule]:
             yield Rule(
                 f"{domain}/{slug}",
                 target=target,
-                severity=ERROR,
+                severity=text.get("severity", ERROR),
                 title=text["title"],
                 why=text["why"],
                 fix=text["fix"],

@@ -56,7 +56,7 @@ class Interview:
             answer = self._given.pop(question.name)
             if refusal := question.refusal(answer, self.answers):
                 flag = self._flags.get(question.name, question.flag)
-                raise UsageError(f"{flag}: {refusal}", fix="see grpo init --help")
+                raise UsageError(f"{flag}: {refusal}", fix=question.fix)
         elif self._ask and question.asked:
             known = question.choices(self.answers) if question.choices else ()
             answer = self._ask(question, default, known, lambda text: question.refusal(text, self.answers))

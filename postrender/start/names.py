@@ -65,6 +65,7 @@ def flags(tree: Tree, shown: Shown) -> dict[str, bool]:
         "prepares": training.needs_data(tree, shown.prerequisites.files),
         "own_files": bool(training.own_files(shown.prerequisites.files)),
         "own_data": training.reads_own_data(tree, shown.prerequisites.files),
+        "uploads": bool(training.uploads(tree, shown.prerequisites.files, shown.namespace)),
         "nemo_rl": tree["job"]["framework"] != "verl",
         "evaluates": bool(tree["job"]["evaluate"]["benchmarks"]),
         "sized": "disk" in training.header(shown.header, tree),
@@ -83,6 +84,7 @@ def names(tree: Tree, shown: Shown) -> Names:
     found |= training.header(shown.header, tree)
     recipe = shown.recipe.rpartition("/")[2].removesuffix(".yaml")
     return found | {
+        "uploads": training.uploads(tree, shown.prerequisites.files, shown.namespace),
         "operator": OPERATOR,
         "recipe": recipe,
         "site": shown.example,

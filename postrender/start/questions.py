@@ -32,7 +32,7 @@ class Question:
     An empty default means that it cannot be guessed. `asked` is false for a value whose default is almost always right:
     it is told, not asked. `needed` says whether the answers so far leave the value open. `is_shipped` means that the
     choices are the profiles and recipes that are shipped, which have to be read first. `meant` returns the answer for
-    a word, and raises UsageError if there is none.
+    a word, and raises UsageError if there is none. `fix` says what to do where the choices are not enough.
     """
 
     name: str
@@ -44,6 +44,7 @@ class Question:
     asked: bool = True
     is_shipped: bool = False
     meant: Callable[[str], str] = str
+    fix: str = "see grpo init --help"
 
     @property
     def flag(self) -> str:
@@ -148,6 +149,7 @@ MODEL = (
         choices=lambda answers: recipes.data_sets(answers["framework"]),
         default=lambda _: "gsm8k",
         is_shipped=True,
+        fix="for data of your own take one of these, and name your file in the values: docs/howto/own-data.md",
     ),
 )  # fmt: skip
 SITE = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import shlex
 from collections.abc import Mapping
 
 from postrender.counting import counted
@@ -115,6 +116,21 @@ def needs_data(tree: Tree, files: Mapping[str, str]) -> bool:
 def own_files(files: Mapping[str, str]) -> list[str]:
     """Return the files that the training reads and no task makes."""
     return sorted(file for file, task in files.items() if not task)
+
+
+def uploads(tree: Tree, files: Mapping[str, str], namespace: str) -> str:
+    """Return the commands that put the user's files on the volume; a job with a cluster of its own has no pod yet."""
+    folders: dict[str, list[str]] = {}
+    datasets = f"{volume(tree)['mountPath']}/datasets/"
+    for file in own_files(files) if tree["job"]["cluster"]["mode"] != "ephemeral" else ():
+        if file.startswith(datasets):
+            folder, _, name = file.removeprefix(datasets).rpartition("/")
+            folders.setdefault(folder, []).append(shlex.quote(name))
+    return "\n".join(
+        f'grpo upload {" ".join(names)} "${{F[@]}}" --namespace {namespace}'
+        + (f" --to {shlex.quote(folder)}" if folder else "")
+        for folder, names in folders.items()
+    )
 
 
 def reads_own_data(tree: Tree, files: Mapping[str, str]) -> bool:

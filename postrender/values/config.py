@@ -7,7 +7,7 @@ rendered chart and with the frameworks' own loaders.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from postrender.types import Json
@@ -54,9 +54,18 @@ class Effective:
     cluster has `have` GPU nodes, the job asks for `wanted`, and rules calculate with `nodes`.
     """
 
-    def __init__(self, tree: Mapping[str, Any], default: Mapping[str, Any] | None = None) -> None:
-        """Compose the configuration of the values; `default` replaces the framework's own default configuration."""
+    def __init__(
+        self,
+        tree: Mapping[str, Any],
+        default: Mapping[str, Any] | None = None,
+        inherits: Callable[[str, str], bool] = lambda key, other: False,
+    ) -> None:
+        """Compose the configuration of the values; `default` replaces the framework's own default configuration.
+
+        `inherits` says whether a key is that of the recipe, and a later file sets another key.
+        """
         self.values = tree
+        self.inherits = inherits
         self._default = default
         job, accelerator, ray = mapping(tree.get("job")), mapping(tree.get("accelerator")), mapping(tree.get("ray"))
         self.framework = str(job.get("framework"))
@@ -110,7 +119,7 @@ class Effective:
             of_values = key.startswith(OF_VALUES)
             path = key[1:].split(".") if of_values else ["job", "configFor", self.accelerator, *key.split(".")]
             tree = merge.overlay(tree, merge.nested(path, value))
-        return Effective(tree, self._default)
+        return Effective(tree, self._default, self.inherits)
 
     def _with_sections(self, base: Mapping[str, Any]) -> dict[str, Any]:
         """Return `given`, with sections resolved that are a single reference: `policy: ${other}`."""

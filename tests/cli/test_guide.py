@@ -359,6 +359,22 @@ def test_data_of_ones_own_is_not_fetched_and_not_prepared(grpo: Run) -> None:
     assert "job.task=prepare-data" not in page
     assert "the training reads files of your own" in prose
     assert "No task makes `/data/mine/a.jsonl` and `/data/mine/b.jsonl`, which the training reads." in prose
+    assert "grpo upload a.jsonl" not in page
+
+
+@pytest.mark.parametrize("folder", ["", "answers"])
+def test_data_of_ones_own_is_uploaded_once_the_cluster_runs(folder: str, grpo: Run) -> None:
+    own = OWN_DATA.replace("/data/mine/", f"/data/datasets/{folder}/" if folder else "/data/datasets/")
+    _, page, _ = grpo("guide", *stack("b200", "smoke", own), "-n", "team")
+    lines = list(pages.commands(page))
+    (at,) = [number for number, line in enumerate(lines) if line.startswith("grpo upload")]
+    to = f" --to {folder}" if folder else ""
+    assert f'\ngrpo upload a.jsonl b.jsonl "${{F[@]}}" --namespace team{to}\n' in page
+    test = next(number for number, line in enumerate(lines) if line.startswith("helm test"))
+    train = next(number for number, line in enumerate(lines) if "get rayjob" in line and "--watch" in line)
+    assert test < at < train
+    _, page, _ = grpo("guide", *stack("b200", "smoke", f"{own}  cluster: {{mode: ephemeral}}\n"))
+    assert not any(line.startswith("grpo upload") for line in pages.commands(page))
 
 
 @pytest.mark.parametrize(

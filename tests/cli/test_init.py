@@ -19,6 +19,7 @@ from postrender import textfile
 from postrender.cli import main as cli
 from postrender.helm.engines import Engine
 from postrender.lint import linter, placeholders
+from postrender.lint.linter import lint
 from postrender.manifests.needs import commands, needed
 from postrender.report import text as report_text
 from postrender.start import own_recipe, questions, recipes, site_file
@@ -225,6 +226,41 @@ def test_a_model_that_is_not_shipped_gets_the_nearest_recipe(grpo: Run) -> None:
     assert "job" not in written()
 
 
+OWN_DATA = "job: {config: {data: {train: {dataset_name: ResponseDataset, data_path: /data/mine/train.jsonl}%s}}%s}\n"
+
+
+@pytest.mark.parametrize(
+    ("more", "rewards", "expected"),
+    [
+        ("", "", {"job/prompt-not-chosen", "job/reward-not-chosen"}),
+        (", default: {prompt_file: null}", ", rewards: {right: {builtin: exact_answer}}", set()),
+        (", default: {prompt_file: examples/prompts/cot.txt, env_name: math}", "", set()),
+    ],
+)
+def test_what_a_derived_recipe_brings_is_no_choice_for_data_of_the_users(
+    more: str, rewards: str, expected: set[str], grpo: Run
+) -> None:
+    grpo("--yes", "--accelerator", "b200", "--model", "Qwen/Qwen2.5-7B-Instruct", "--dataset", "gsm8k", *NAMES)
+    Path("my-data.yaml").write_text(OWN_DATA % (more, rewards))
+    files = (ROOT / "values/accelerators/b200.yaml", "qwen2-5-7b-instruct-gsm8k-recipe.yaml", "my-site.yaml")
+    found = lint([*map(str, files), "my-data.yaml"])
+    assert {each.rule for each in found if each.rule.endswith("-not-chosen")} == expected
+
+
+def test_a_reward_of_the_recipe_is_no_choice_for_data_of_the_users(grpo: Run) -> None:
+    grpo("--yes", "--accelerator", "b200", "--model", "Qwen/Qwen2.5-7B-Instruct", "--dataset", "gsm8k", *NAMES)
+    recipe = Path("qwen2-5-7b-instruct-gsm8k-recipe.yaml")
+    recipe.write_text(
+        recipe.read_text().replace("\njob:\n", "\njob:\n  rewards: {right: {builtin: exact_answer}}\n", 1)
+    )
+    Path("my-data.yaml").write_text(OWN_DATA % (", default: {prompt_file: null}", ""))
+    files = [str(ROOT / "values/accelerators/b200.yaml"), str(recipe), "my-site.yaml", "my-data.yaml"]
+    (found,) = [each for each in lint(files) if each.rule == "job/reward-not-chosen"]
+    assert "job.rewards.right is that of the recipe, and it scores the answers to" in found.what
+    Path("my-data.yaml").write_text(OWN_DATA % (", default: {prompt_file: null}", ", rewards: {right: {weight: 1}}"))
+    assert [each for each in lint(files) if each.rule == "job/reward-not-chosen"] == []
+
+
 @pytest.mark.parametrize(
     ("model", "name"),
     [
@@ -326,6 +362,7 @@ WRONG = {
     "model": (("--model", "/data/mine"), "--model: '/data/mine' is not OWNER/NAME"),
     "model or recipe": (("--model", "smoke"), "--model: 'smoke' is not OWNER/NAME of a model"),
     "data": (("--model", "a/b-7B", "--dataset", "mine"), "--dataset: 'mine' is not one of DeepScaler, OpenMath"),
+    "own data": (("--model", "a/b-7B", "--dataset", "mine"), "name your file in the values: docs/howto/own-data.md"),
     "placeholder": (("--recipe", "smoke", "--project", "my-project"), "--project: my-project is the placeholder"),
     "pattern": (("--recipe", "smoke", "--stack", "My_Stack"), "'My_Stack' does not fit: write for instance my-run. "),
     "quantity": (("--recipe", "smoke", *PROJECT[:2], "--storage-class", "a", "--storage-size", "9"), "instance 900Gi"),

@@ -20,6 +20,7 @@ from postrender.errors import InputError
 from postrender.lint.data import samples
 from postrender.lint.data.readers import Chats, Reader, Responses, Source
 from postrender.lint.linter import described_run
+from postrender.rules.reading import READING
 from postrender.values import merge
 from tests.conftest import ROOT, SITE, stack_files
 
@@ -36,6 +37,10 @@ VERL: Row = {
     "reward_model": {"style": "rule", "ground_truth": "2"},
     "extra_info": {"index": 0},
 }
+SMALL = {
+    "nemo-rl": "job: {config: {grpo: {num_prompts_per_step: 1, max_num_steps: 1}}}\n",
+    "verl": "job: {config: {data: {train_batch_size: 1}}}\n",
+}
 
 
 @pytest.fixture
@@ -47,8 +52,10 @@ def judge(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, t
         values: str, recipe: str = "gemma3-27b-gsm8k", more: Sequence[str] = (), **files: Sequence[Row] | str
     ) -> Judged:
         Path("mine.yaml").write_text(values)
+        # Most of these files have one row.
+        Path("small.yaml").write_text(SMALL["verl" if "verl" in recipe else "nemo-rl"])
         words = ["lint", "--no-render", "--format", "json"]
-        for path in (*stack_files("b200", recipe)[:2], SITE, Path("mine.yaml")):
+        for path in (*stack_files("b200", recipe)[:2], SITE, Path("small.yaml"), Path("mine.yaml")):
             words += ["-f", str(path)]
         for role, rows in files.items():
             name = rows if isinstance(rows, str) else f"{role}.jsonl"
@@ -129,7 +136,7 @@ def test_a_solution_in_the_place_of_the_answer_is_found(judge: Judge) -> None:
 
 
 @pytest.mark.parametrize(
-    "answer", ["72", "1,000", "$18", r"\frac{1}{2}", "Paris is the capital of France", r"We see that $2+2=4$."]
+    "answer", ["72", "1,000", "$18", r"\frac{1}{2}", "Paris", "Queen Elizabeth II", r"We see that $2+2=4$."]
 )
 def test_answers_that_the_environment_reads_are_none(judge: Judge, answer: str) -> None:
     assert judge(nemo_rl(), train=[{"input": "1 + 1?", "output": answer}])[0] == []
@@ -139,6 +146,62 @@ def test_answers_that_the_environment_reads_are_none(judge: Judge, answer: str) 
 def test_answers_that_the_environment_cannot_read_are_found(judge: Judge, answer: object) -> None:
     found, _, _ = judge(nemo_rl(), train=[{"input": "1 + 1?", "output": answer}])
     assert found == [("data/answer-unreadable", "error", 1)]
+
+
+# Run with math-verify 0.9.0: it compares such words as texts, in a box alone.
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ("Paris is the capital of France", "is a sentence"),
+        ("Reset your password and try again.", "is a sentence"),
+        ("Hello,\n\nthank you.\nBest", "has several lines of words"),
+    ],
+)
+def test_answers_in_words_are_right_word_for_word_alone(judge: Judge, answer: str, said: str) -> None:
+    found, told, _ = judge(nemo_rl(), train=[{"input": "Where?", "output": answer}])
+    assert found == [("data/answer-unreadable", "warning", 1)]
+    assert f"{said}, and environment math compares mathematics" in told
+    assert "docs/howto/own-reward.md" in told
+
+
+TONE = "def reward(ground_truth, response, **kwargs):\n    return 1.0, True\n"
+SCORE = "def compute_score(data_source, solution_str, ground_truth, extra_info=None):\n    return 1.0\n"
+
+
+@pytest.mark.parametrize("builtin", [False, True])
+def test_every_reward_takes_a_text(judge: Judge, builtin: bool) -> None:
+    entry = "{builtin: length, kwargs: {limit: 100}}" if builtin else f"{{file: {json.dumps(TONE)}}}"
+    answers: list[object] = [["72"], None, {"a": 1}, True, 72, "72", "72"]
+    rows = [{"input": f"{number}?", "output": answer} for number, answer in enumerate(answers)]
+    found, told, _ = judge(nemo_rl(rewards=f"tone: {entry}"), train=rows)
+    assert [(rule, line) for rule, _, line in found] == [("data/answer-unreadable", line) for line in (1, 2, 3, 4)]
+    assert "is a list, and reward tone takes a text: 1 of 7 rows" in told
+    assert "is null, and reward tone takes a text" in told
+
+
+def test_a_file_may_compare_an_empty_answer(judge: Judge) -> None:
+    values = nemo_rl(rewards=f"tone: {{file: {json.dumps(TONE)}}}")
+    found, told, _ = judge(values, train=[{"input": "a", "output": ""}])
+    assert found == [("data/answer-unreadable", "warning", 1)]
+    assert "is empty, and reward tone gets it" in told
+
+
+def test_a_function_of_verl_gets_the_answer_as_it_is(judge: Judge) -> None:
+    values = nemo_rl(rewards=f"score: {{file: {json.dumps(SCORE)}}}")
+    assert judge(values, train=[{"input": "a", "output": ["72"]}])[0] == []
+
+
+def test_a_name_that_differs_in_a_letter_is_found(judge: Judge) -> None:
+    rows = [{"input": "1 + 1?", "output": "2"}]
+    found, told, _ = judge(nemo_rl().replace("/data/own/train", "/data/own/trian"), train=rows)
+    assert found == [("data/another-name", "warning", 0)]
+    assert "this file is called train.jsonl, and the run reads /data/own/trian.jsonl: did you mean the same" in told
+    values = nemo_rl().replace("config: {", "config: {grpo: {num_prompts_per_step: 2}, ")
+    found, told, _ = judge(values.replace("/data/own/train", "/data/own/trian"), train=rows)
+    assert [rule for rule, *_ in found] == ["data/another-name", "data/too-few-rows"]
+    found, told, _ = judge(values.replace("/data/own/train", "/data/own/tickets"), train=rows)
+    assert found == []
+    assert "not judged: whether train.jsonl is tickets.jsonl of the run" in told
 
 
 def test_the_built_in_reward_finds_the_answer_by_its_mark(judge: Judge) -> None:
@@ -152,6 +215,49 @@ def test_the_built_in_reward_finds_the_answer_by_its_mark(judge: Judge) -> None:
 def test_rewards_that_read_no_answer_have_none_to_judge(judge: Judge) -> None:
     rewards = "short: {builtin: length, kwargs: {limit: 100}}"
     assert judge(nemo_rl(rewards=rewards), train=[{"input": "a", "output": SOLUTION}])[0] == []
+
+
+def test_a_file_with_fewer_rows_than_a_step_takes_is_found(judge: Judge) -> None:
+    rows = [{"input": f"{number} + 1?", "output": "2"} for number in range(30)]
+    values = nemo_rl().replace("config: {", "config: {grpo: {%s}, ")
+    found, told, code = judge(values % "num_prompts_per_step: 64", train=rows)
+    assert (found, code) == ([("data/too-few-rows", "error", 0)], 1)
+    assert "a step takes 64 prompts, and the data set has 30 rows" in told
+    found, told, _ = judge(values % "num_prompts_per_step: 7, max_num_steps: 10", train=rows)
+    assert found == [("data/too-few-rows", "warning", 0)]
+    assert "max_num_steps is 10, and 30 rows give 4 steps of 7 prompts in 1 epoch" in told
+    assert judge(values % "num_prompts_per_step: 7, max_num_steps: 10, max_num_epochs: 3", train=rows)[0] == []
+
+
+def test_rows_that_the_run_validates_with_are_not_trained_on(judge: Judge) -> None:
+    rows = [{"input": f"{number} + 1?", "output": "2"} for number in range(30)]
+    values = nemo_rl("split_validation_size: 0.05").replace(
+        "config: {", "config: {grpo: {num_prompts_per_step: 29, max_num_steps: 1}, "
+    )
+    found, told, _ = judge(values, train=rows)
+    assert found == [("data/too-few-rows", "error", 0)]
+    assert "the data set has 28 rows, once data.train.split_validation_size has 2 of 30" in told
+    assert judge(values, validation=rows)[0] == []
+
+
+def test_of_a_file_that_is_not_read_whole_the_rows_are_not_known(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(samples, "MOST_ROWS", 3)
+    rows = [{"input": f"{number} + 1?", "output": "2"} for number in range(4)]
+    assert judge(nemo_rl(), train=rows)[0] == []
+
+
+def test_a_batch_of_verl_is_full(judge: Judge) -> None:
+    values = VERL_VALUES.replace("{train_files", "{%s, train_files")
+    found, told, code = verl(judge, *[VERL] * 30, values=values % "train_batch_size: 64")
+    assert (found, code) == ([("data/too-few-rows", "error", 0)], 1)
+    assert "data.train_batch_size is 64, and the training data have 30 rows" in told
+    found, told, _ = verl(judge, *[VERL] * 30, values=values % "train_batch_size: 8, train_max_samples: 7")
+    assert "the training data have 7 rows" in told
+    more = (values % "train_batch_size: 7").replace("config: {", "config: {trainer: {total_training_steps: 10, %s}, ")
+    found, told, _ = verl(judge, *[VERL] * 30, values=more % "total_epochs: 2")
+    assert found == [("data/too-few-rows", "warning", 0)]
+    assert "total_training_steps is 10, and 30 rows give 8 steps of 7 prompts in 2 epochs" in told
+    assert verl(judge, *[VERL] * 30, values=more % "total_epochs: 3")[0] == []
 
 
 def test_a_conversation_is_read_in_the_place_of_two_columns(judge: Judge) -> None:
@@ -172,6 +278,7 @@ def test_rows_of_the_validation_are_not_trained_on(judge: Judge) -> None:
     rows = [{"input": "1 + 1?", "output": "2"}, {"input": "1 + 2?", "output": "3"}]
     found, told, _ = judge(nemo_rl(), train=rows, validation=[{"input": "new", "output": "1"}, rows[1]])
     assert found == [("data/validation-in-training", "warning", 2)]
+    assert [rule.severity for rule in READING if rule.id == "data/validation-in-training"] == ["warning"]
     assert "1 of 2 rows" in told
     assert "train.jsonl" in told
 
@@ -383,9 +490,9 @@ def _readers() -> list[Callable[[], Reader]]:
     assert nemo_rl_run
     assert verl_run
     return [
-        lambda: Responses(nemo_rl_run, "data.train", {"dataset_name": "ResponseDataset"}),
-        lambda: Source("mine", {}),
-        lambda: Chats(verl_run, "data.train_files"),
+        lambda: Responses(nemo_rl_run, "data.train", {"dataset_name": "ResponseDataset"}, "/data/train.jsonl"),
+        lambda: Source("mine", {}, "/data/train.jsonl"),
+        lambda: Chats(verl_run, "data.train_files", "/data/train.parquet"),
     ]
 
 

@@ -106,6 +106,43 @@ def _values(tree: dict[str, Any]) -> Any:
     return Given()
 
 
+SWAPPED = "def reward(response, truth, **kwargs):\n    return float({}), None\n"
+
+
+@pytest.mark.parametrize("judges", ["truth in response", "response.endswith(truth) or 'r>' + truth in response"])
+def test_swapped_arguments_are_told(judges: str, grpo: Run, tmp_path: Path) -> None:
+    code, out, _ = grpo(*of_file(SWAPPED.format(judges), tmp_path))
+    assert code == 0
+    assert "warning: reward mine gives 0 to sample right, and 1 with the two texts exchanged: the arguments look" in out
+    assert "swapped: the function is called as reward(ground_truth, response)" in out
+
+
+def test_swapped_arguments_are_told_of_the_samples_of_a_file(grpo: Run, tmp_path: Path) -> None:
+    rows = [
+        {"prompt": "a", "ground_truth": 72, "response": "It is 72."},
+        {"prompt": "b", "ground_truth": "yes", "response": "It is no."},
+    ]
+    (tmp_path / "own.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    _, out, _ = grpo(*of_file(SWAPPED.format("truth in response"), tmp_path), "--sample", tmp_path / "own.jsonl")
+    assert "gives 0 to sample line 1, and 1 with the two texts exchanged" in out
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        GOOD,
+        "def reward(ground_truth, response, **kwargs):\n    return float(len(response) < 9), None\n",
+        "def reward(ground_truth, response, **kwargs):\n    return 0.0, None\n",
+        "def reward(ground_truth, response, **kwargs):\n    return float(response == ground_truth), None\n",
+        "def reward(ground_truth, response, **kwargs):\n    return 1 / 0\n",
+    ],
+)
+def test_arguments_that_are_not_swapped_are_not_called_so(text: str, grpo: Run, tmp_path: Path) -> None:
+    _, out, _ = grpo(*of_file(text, tmp_path))
+    assert "swapped" not in out
+    assert out.count("ZeroDivisionError") in (0, 4)
+
+
 @pytest.mark.parametrize("recipe", thin(RECIPES, 4))
 def test_a_recipe_without_rewards_is_told_its_own_one(recipe: str, grpo: Run) -> None:
     words = [word for path in stack_files(recipe=recipe) for word in ("-f", str(path))]

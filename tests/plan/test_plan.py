@@ -84,7 +84,7 @@ def test_a_large_model_on_a_small_topology_does_not_fit() -> None:
 @pytest.mark.parametrize(
     ("policy", "reason"),
     [
-        ({"model_name": "ours/other"}, "the model ours/other is not known"),
+        ({"model_name": "ours/other"}, "the model ours/other is not known: give its config.json with --model-config"),
         ({"generation": {"backend": "sglang"}}, "generation with sglang"),
         ({"optimizer": {"name": "torch.optim.SGD"}}, "the optimizer torch.optim.SGD"),
         ({"max_total_sequence_length": 0}, "a size that no run has: 0, below 0 or too large"),

@@ -71,6 +71,7 @@ def test_a_rule_finds_the_marked_lines_and_its_values_mend_them(file: Path, tmp_
 @pytest.mark.parametrize(
     ("file", "words"),
     [
+        ("job/reward-source/bad-neither.yaml", "give --set-file job.rewards.polite.file=FILE"),
         ("nemo-rl/prompt-file/bad-near.yaml", "did you mean examples/prompts/cot.txt?"),
         ("nemo-rl/generation-gpus-on-one-node/bad-sizes.yaml", "give ray.workers.replicas 2 or more"),
         ("nemo-rl/nothing-to-learn/bad-clipping.yaml", "write 1.0, or null to switch clipping off"),

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple
 
+from postrender.rules.values.job import own_code
 from postrender.types import Json
 from postrender.values.config import Effective
 from postrender.values.derived import mapping
@@ -13,7 +14,10 @@ from reward_answers import find_answer
 
 # Words, and not the names of LaTeX or of a variable.
 _WORD: Final = re.compile(r"(?<![\\\w])[^\W\d_]{2,}")
-_MANY_WORDS, _SOME_WORDS = 25, 10
+_MANY_WORDS, _SOME_WORDS, _FEW_WORDS = 25, 10, 4
+# What has one of these may be mathematics.
+_SIGNS: Final = re.compile(r"[\d\\$=^]")
+_ZERO: Final = "such a row has reward 0 for every response"
 # What verl's judge of GSM8K finds in a response, once it has removed the commas.
 _DIGITS: Final = re.compile(r"-?[0-9.]+")
 _HF_VERIFY: Final = "hf_math_verify"
@@ -32,21 +36,39 @@ SOURCES: Final = frozenset(
 
 
 class Judge(NamedTuple):
-    """One that compares answers: its name, what happens to an answer that it cannot read, and why it cannot."""
+    """One that gets answers: what it does with them, what happens to one that it cannot read, and why it cannot."""
 
-    name: str
+    does: str
     why: str
     wrong: Callable[[Json], str]
     keys: tuple[str, ...] = ()
+    # What to write, if it is not the final answer alone.
+    fix: str = ""
+    is_doubtful: bool = False
 
 
 def of_rewards(run: Effective) -> list[Judge]:
-    """Return the rewards of job.rewards that read the expected answer, but for those that are files."""
-    found = []
+    """Return the rewards of job.rewards, with what they get as the expected answer."""
+    found, others = [], []
+    own = {name: own_code.takes_any(text) for name, text, _ in own_code.files(run)}
     for name, entry in mapping(run.value("job.rewards")).items():
         if mapping(entry).get("builtin") == "exact_answer":
-            why = "such a row has reward 0 for every response (jobs/rewards/reward_builtins.py:60 at 0.1.0)"
-            found.append(Judge(f"reward {name} (exact_answer)", why, _exact, (f"=job.rewards.{name}",)))
+            does = f"reward {name} (exact_answer) compares it"
+            why = f"{_ZERO} (jobs/rewards/reward_builtins.py:60 at 0.1.0)"
+            found.append(Judge(does, why, _exact, (f"=job.rewards.{name}",)))
+        elif entry is not None and not own.get(name):
+            others.append(name)
+    # The first one is as strict as all others.
+    for name in () if found else others[:1]:
+        does, keys = f"reward {name} takes a text", (f"=job.rewards.{name}",)
+        why = f"{_ZERO}: the reward is not called (jobs/rewards/rewards.py:130 at 0.1.0)"
+        found.append(Judge(does, why, _typed, keys, "write a text"))
+    for name in [name for name in own if not own[name]][: not found or found[0].wrong is _typed]:
+        does, keys = f"reward {name} gets it", (f"=job.rewards.{name}",)
+        why = "silent: a reward that compares it scores every response alike, so the model learns nothing from the row"
+        found.append(
+            Judge(does, why, _blank, keys, "write the expected answer, or remove these rows", is_doubtful=True)
+        )
     return found
 
 
@@ -59,8 +81,13 @@ def of_environment(run: Effective, section: Mapping[str, Json]) -> list[Judge]:
     """Return the environment of NeMo RL that compares the answers of a data set; none for one that is not known."""
     if section.get("env_name", "math") != "math" or not _is_plain(run):
         return []
-    why = "such a row has reward 0 for every response (nemo_rl/environments/math_environment.py:107 at v0.7.0)"
-    return [Judge("environment math", why, _math)]
+    source = "(nemo_rl/environments/math_environment.py:107 at v0.7.0)"
+    only = rf"silent: a response has reward 1 only with the same words inside \boxed{{}}, else 0 {source}"
+    fix = "set job.rewards with a reward that reads such answers: docs/howto/own-reward.md"
+    return [
+        Judge("environment math compares it", f"{_ZERO} {source}", _math),
+        Judge("environment math compares mathematics", only, _prose, fix=fix, is_doubtful=True),
+    ]
 
 
 def _is_plain(run: Effective) -> bool:
@@ -72,8 +99,8 @@ def _is_plain(run: Effective) -> bool:
 def of_source(source: Json) -> Iterator[Judge]:
     """Yield verl's own judge of a data source, if it is known what it reads."""
     if source == GSM8K:
-        why = "such a row has reward 0 for every response (verl/utils/reward_score/gsm8k.py:69 at 0.7.1)"
-        yield Judge(f"verl's reward for {GSM8K}", why, _digits)
+        why = f"{_ZERO} (verl/utils/reward_score/gsm8k.py:69 at 0.7.1)"
+        yield Judge(f"verl's reward for {GSM8K} compares it", why, _digits)
 
 
 def has_own_judge(source: str) -> bool:
@@ -117,6 +144,25 @@ def _math(value: Json) -> str:
         return "has the tags <answer>, and the final answer alone is compared"
     # It looks for mathematics between dollars, and for a box.
     return "is a whole solution" if is_solution(value) and "$" not in value and r"\boxed" not in value else ""
+
+
+def _prose(value: Json) -> str:
+    """Say why math-verify, which can read an answer, finds no mathematics in it."""
+    if not isinstance(value, str) or _math(value) or _SIGNS.search(value):
+        return ""
+    words = len(_WORD.findall(value))
+    if words and "\n" in value.strip():
+        return "has several lines of words"
+    return "is a sentence" if words >= _FEW_WORDS else ""
+
+
+def _typed(value: Json) -> str:
+    """Say why no reward of job.rewards but verl's gets an answer; numbers are texts for them."""
+    return "" if isinstance(value, (str, int, float)) and not isinstance(value, bool) else f"is {_kind(value)}"
+
+
+def _blank(value: Json) -> str:
+    return "is empty" if isinstance(value, str) and not value.strip() else ""
 
 
 def _digits(value: Json) -> str:

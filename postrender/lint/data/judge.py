@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from postrender import spelling
 from postrender.counting import counted
 from postrender.errors import Location
-from postrender.finding import WARNING, Finding
-from postrender.lint.data import readers, samples
-from postrender.lint.data.readers import TRAIN, VALIDATION, Problem, Reader
+from postrender.finding import ERROR, WARNING, Finding
+from postrender.lint.data import amounts, readers, samples
+from postrender.lint.data.problem import Problem
+from postrender.lint.data.readers import TRAIN, VALIDATION, Reader
 from postrender.lint.data.samples import Row, Sample, UnjudgedError
 from postrender.lint.linter import described_run
 from postrender.lint.locate import ValueLocator
 from postrender.rules.values.define import whole
+from postrender.values.config import Effective
 from postrender.values.merge import Values
 from postrender.values.reference_errors import UnknownError
 
@@ -51,6 +55,12 @@ def judge(values: Values, given: Sequence[tuple[str, str]]) -> Verdict:
             )
         else:
             found += _findings(sample, reader, locator)
+            found += (misspelt := [*_another_name(sample, reader)])
+            if _stem(file) != _stem(reader.file) and not misspelt:
+                partly.append(f"whether {file} is {os.path.basename(reader.file)} of the run")
+            elif role == TRAIN:
+                of_rows, unknown = _of_rows(run, sample, locator)
+                found, partly = [*found, *of_rows], [*partly, *unknown]
             partly += reader.unread
             if sample.is_cut:
                 partly.append(f"the rows of {file} after the first {len(sample.rows) + len(sample.faulty):,}")
@@ -59,6 +69,25 @@ def judge(values: Values, given: Sequence[tuple[str, str]]) -> Verdict:
         found += _duplicates(*judged[TRAIN], *judged[VALIDATION])
     rows = sum(len(sample.rows) + len(sample.faulty) for sample, _ in judged.values())
     return Verdict(found, rows, [*dict.fromkeys(partly)], unjudged)
+
+
+def _stem(file: str) -> str:
+    """Return the name of a file without its ending: what is JSON lines for one task is Parquet for another."""
+    return os.path.splitext(os.path.basename(file))[0]
+
+
+def _another_name(sample: Sample, reader: Reader) -> Iterator[Finding]:
+    """Find a name that is like that of the file which the run reads."""
+    given, read = os.path.basename(sample.file), os.path.basename(reader.file)
+    if _stem(given) != _stem(read) and spelling.meant(_stem(given), [_stem(read)], is_value=True):
+        yield Finding(
+            f"this file is called {given}, and the run reads {reader.file}: did you mean the same file?",
+            Location(sample.file),
+            rule="data/another-name",
+            severity=WARNING,
+            why="the run ends at set-up if no such file is on the volume: every pod has started",
+            fix=f"correct the name in the values, or call the file {read} on the volume",
+        )
 
 
 def _not_judged(file: str, error: UnjudgedError) -> Finding:
@@ -89,9 +118,18 @@ def _findings(sample: Sample, reader: Reader, locator: ValueLocator) -> Iterator
     for each in same.values():
         problem, row = each[0]
         share = f": {len(each):,} of {counted(len(sample.rows), 'row')}"
-        few = not problem.ends and 2 * len(each) < len(sample.rows)
         found = _finding(problem, row.at, f"{share}, {row.label} first" if row.label else share, locator)
+        few = not problem.ends and 2 * len(each) < len(sample.rows)
         yield found._replace(severity=WARNING) if few else found
+
+
+def _of_rows(run: Effective, sample: Sample, locator: ValueLocator) -> tuple[list[Finding], list[str]]:
+    """Return what is wrong with the number of rows, and what of it is not judged."""
+    try:
+        problems = [*amounts.problems(run, sample)]
+    except UnknownError as error:
+        return [], [f"whether {sample.file} has enough rows (only the running job knows {error})"]
+    return [_finding(each, Location(sample.file), "", locator) for each in problems], []
 
 
 def _finding(problem: Problem, at: Location, share: str, locator: ValueLocator) -> Finding:
@@ -102,6 +140,7 @@ def _finding(problem: Problem, at: Location, share: str, locator: ValueLocator) 
         f"{problem.what}{share}",
         at,
         rule=problem.rule,
+        severity=WARNING if problem.is_doubtful else ERROR,
         why=problem.why,
         fix=problem.fix,
         also=[(place, ".".join(map(str, key)) if key else whole(problem.keys[0]))],

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, Protocol
 
 from postrender.errors import InputError, Location
 from postrender.lint.data import answers
 from postrender.lint.data.answers import Judge
+from postrender.lint.data.problem import Problem
 from postrender.lint.data.samples import Sample, UnjudgedError
 from postrender.rules.values.checks import quoted
 from postrender.types import Json
@@ -36,22 +37,11 @@ _MODELS: Final = ("reward_model.enable", "reward.reward_model.enable")
 _CHAT: Final = 'write [{"role": "user", "content": "…"}]'
 
 
-class Problem(NamedTuple):
-    """What is wrong with a row, in words that are the same for each row that has it."""
-
-    rule: str
-    what: str
-    keys: tuple[str, ...]
-    why: str
-    fix: str
-    # Whether one such row ends the run or its task; else a few of them do little harm.
-    ends: bool = True
-
-
 class Reader(Protocol):
-    """One that knows what is read of a row; `unread` says what it does not judge."""
+    """One that knows what is read of a row; `unread` says what it does not judge, and `file` what the run reads."""
 
     unread: list[str]
+    file: str
 
     def of_columns(self, columns: Sequence[str]) -> list[Problem]:
         """Return what is wrong with all rows: a column that none has."""
@@ -83,7 +73,7 @@ def _prepared(run: Effective, file: Json, sample: Sample) -> Reader | None:
     found = _PREPARED.fullmatch(file) if isinstance(file, str) else None
     entry = mapping(mapping(run.value("job.prepareData")).get(found[1])) if found else {}
     is_written = any(each <= {*sample.columns} for each in _WRITTEN)
-    return Source(str(found[1]), entry) if found and entry and not is_written else None
+    return Source(str(found[1]), entry, found[0]) if found and entry and not is_written else None
 
 
 def _one(sample: Sample, files: Mapping[Json, Any], where: str) -> Json:
@@ -112,7 +102,7 @@ def _of_nemo_rl(run: Effective, sample: Sample) -> Reader:
     if name != "ResponseDataset":
         what = f"{place} is the data set {name}, and only what ResponseDataset reads of a file is known"
         raise UnjudgedError(what, "leave it out, or name ResponseDataset and the file in the values")
-    return _prepared(run, section.get(key), sample) or Responses(run, place, section)
+    return _prepared(run, section.get(key), sample) or Responses(run, place, section, str(section.get(key)))
 
 
 def _of_verl(run: Effective, sample: Sample) -> Reader:
@@ -131,7 +121,7 @@ def _of_verl(run: Effective, sample: Sample) -> Reader:
     written = [file for file in files if _prepared(run, file, sample)]
     # All files have the same columns, unless a task writes some of them.
     file = _one(sample, dict.fromkeys(files), f"data.{key}") if written else files[0]
-    return _prepared(run, file, sample) or Chats(run, f"data.{key}")
+    return _prepared(run, file, sample) or Chats(run, f"data.{key}", file)
 
 
 def _guess(columns: Sequence[str], names: Sequence[str]) -> str:
@@ -152,16 +142,18 @@ def _is_missing(value: Json) -> bool:
 def _unreadable(judges: Sequence[Judge], value: Json, place: str, keys: tuple[str, ...], fix: str) -> Iterator[Problem]:
     for judge in judges:
         if reason := judge.wrong(value):
-            what = f"the answer in {place} {reason}, and {judge.name} compares it"
-            yield Problem("data/answer-unreadable", what, (*keys, *judge.keys), judge.why, fix, ends=False)
+            what = f"the answer in {place} {reason}, and {judge.does}"
+            keys, fix, is_doubtful = (*keys, *judge.keys), judge.fix or fix, judge.is_doubtful
+            yield Problem("data/answer-unreadable", what, keys, judge.why, fix, ends=False, is_doubtful=is_doubtful)
 
 
 class Responses:
     """Rows for NeMo RL's ResponseDataset: two columns with a text each, or a column `messages`."""
 
-    def __init__(self, run: Effective, place: str, section: Mapping[str, Json]) -> None:
+    def __init__(self, run: Effective, place: str, section: Mapping[str, Json], file: str) -> None:
         self._place = place
         self._run = run
+        self.file = file
         self._names = {
             "input_key": str(section.get("input_key") or "input"),
             "output_key": str(section.get("output_key") or "output"),
@@ -261,8 +253,9 @@ class Responses:
 class Source:
     """Rows that task prepare-data converts: a question, and a solution that ends in #### and a number."""
 
-    def __init__(self, name: str, entry: Mapping[str, Json]) -> None:
+    def __init__(self, name: str, entry: Mapping[str, Json], file: str) -> None:
         self._place = f"=job.prepareData.{name}"
+        self.file = file
         self._names = {key: str(entry.get(key) or key) for key in ("question", "answer")}
         self._given = [key for key in self._names if entry.get(key)]
         self._absent = set[str]()
@@ -305,8 +298,9 @@ class Source:
 class Chats:
     """Rows for verl: a prompt of chat messages, a data source, and the expected answer in a map."""
 
-    def __init__(self, run: Effective, key: str) -> None:
+    def __init__(self, run: Effective, key: str, file: str) -> None:
         self._data = (key, "data")
+        self.file = file
         self._prompt = str(run.at("data.prompt_key") or "prompt")
         # Later versions read data_source, whatever the key says.
         is_named = not run.since("0.7.1")

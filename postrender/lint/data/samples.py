@@ -27,13 +27,14 @@ class Row(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """The first rows of a file, the lines that are none, and whether the file has more."""
+    """The first rows of a file, the lines that are none, and whether there are more; `total` counts all, if known."""
 
     role: str
     file: str
     rows: list[Row]
     faulty: list[tuple[Location, str]]
     is_cut: bool
+    total: int | None
 
     @property
     def columns(self) -> list[str]:
@@ -89,7 +90,7 @@ def _lines(role: str, path: str, data: bytes, *, is_cut: bool) -> Sample:
                 rows.append(Row(at, row))
     if not rows:
         _refuse(path, lines, faulty)
-    return Sample(role, path, rows, faulty, is_cut)
+    return Sample(role, path, rows, faulty, is_cut, None if is_cut else len(rows) + len(faulty))
 
 
 def _row(line: bytes) -> tuple[dict[str, Json] | None, str]:
@@ -133,4 +134,5 @@ def _parquet(role: str, path: str) -> Sample:
     if not found:
         raise InputError("this file has no rows", at=Location(path), fix="give a file with rows")
     rows = [Row(Location(path), row, f"row {number}") for number, row in enumerate(found, 1)]
-    return Sample(role, path, rows, [], file.metadata.num_rows > len(rows))
+    total = file.metadata.num_rows
+    return Sample(role, path, rows, [], total > len(rows), total)

@@ -58,7 +58,8 @@ def _options(function: Callable[..., int]) -> Callable[..., int]:
 
 def _help(question: Question) -> str:
     known = question.choices(_USUAL) if question.choices and not question.is_shipped else ()
-    return f"{question.what}{': ' if known else ''}{', '.join(known)}."
+    fix = "" if question.fix == Question.fix else f" {question.fix[:1].upper()}{question.fix[1:]}."
+    return f"{question.what}{': ' if known else ''}{', '.join(known)}.{fix}"
 
 
 def _completing(question: Question) -> options.Complete | None:

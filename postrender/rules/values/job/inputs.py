@@ -29,9 +29,12 @@ _OF_IMAGE: Final = ("/opt", "/usr", "/etc", "/tmp", "/proc", "/dev")  # noqa: S1
 # Those of every image, and those of NeMo RL's.
 _OF_EVERY: Final = re.compile(r"/(bin|dev|etc|lib|lib64|opt|proc|run|sbin|sys|usr|usr/(bin|lib|local)(/bin|/lib)?|var)")
 _OF_NEMO_RL: Final = re.compile(r"/root|/opt/(nemo-rl|ray_venvs|nemo_rl_venv(/.*)?)")
+# Keys that name files of data, and their endings.
+_DATA: Final = ("data_path", "train_data_path", "val_data_path", "train_files", "val_files")
+_FORMATS: Final = (".json", ".jsonl", ".arrow", ".csv", ".parquet", ".txt")
 _HUB: Final = re.compile(r"[\w.-]+/[\w.-]+")
 # Where NeMo RL's data sets lie: nemo_rl/data/datasets/response_datasets/ at v0.4.0 to v0.7.0.
-_REPOSITORIES: Final = {
+REPOSITORIES: Final = {
     "AIME2024": "HuggingFaceH4/aime_2024",
     "AIME2025": "opencompass/AIME2025",
     "AIME2026": "MathArena/aime_2026",
@@ -47,7 +50,7 @@ _REPOSITORIES: Final = {
     "tulu3_sft_mixture": "allenai/tulu-3-sft-mixture",
 }
 # The repositories that a data set class of a framework loads by its name.
-KNOWN: Final = frozenset(_REPOSITORIES.values())
+KNOWN: Final = frozenset(REPOSITORIES.values())
 
 
 def _texts(value: Json, path: str) -> Iterator[tuple[str, str]]:
@@ -87,6 +90,22 @@ def _unmounted(run: Effective) -> Iterator[tuple[str, str]]:
             yield path, file
 
 
+def _relative(run: Effective) -> Iterator[Finding]:
+    """Yield a finding for each file of data with a relative path: below the framework's own folder in the image."""
+    for path, file in _files(run):
+        key = path.removeprefix("data.").split(".")
+        is_data = key[-1] in _DATA or key[0] in _DATA
+        is_below = not file.startswith("/") and "${" not in file and "://" not in file
+        if is_data and is_below and file.endswith(_FORMATS):
+            what = f"{path} is {file}, a relative path, which begins in the framework's folder of the image"
+            fix = f"write the absolute path on the volume, as grpo upload prints it: {_folder(run)}/{_base(file)}"
+            yield Finding(what, keys=[path], fix=fix)
+
+
+def _base(file: str) -> str:
+    return file.rpartition("/")[2]
+
+
 def _mounts(run: Effective) -> Iterator[str]:
     """Yield the folders at which the pods mount something."""
     sections = ("storage", "accelerator.hostPaths", "ray.head", "ray.workers")
@@ -115,7 +134,10 @@ def _is_official(run: Effective) -> bool:
     source="charts/grpo-job/templates/_needed.tpl at 0.1.0",
 )
 def _paths(run: Effective) -> Iterator[Finding]:
-    for path, file in _unmounted(run) if _is_official(run) else ():
+    if not _is_official(run):
+        return
+    yield from _relative(run)
+    for path, file in _unmounted(run):
         yield Finding(f"{path} is {file}, and storage mounts {_mount_names(run)}", keys=[path])
 
 
@@ -148,7 +170,10 @@ def _hidden(run: Effective) -> Iterator[Finding]:
     severity=WARNING,
 )
 def _paths_of_image(run: Effective) -> Iterator[Finding]:
-    for path, file in () if _is_official(run) else _unmounted(run):
+    if _is_official(run):
+        return
+    yield from _relative(run)
+    for path, file in _unmounted(run):
         what = f"{path} is {file}, storage mounts {_mount_names(run)}, and the image may not have it"
         yield Finding(what, keys=[path])
 
@@ -218,6 +243,5 @@ def _repository(section: dict[str, object]) -> str | None:
     name = str(section.get("dataset_name"))
     file = section.get("data_path")
     if name == "ResponseDataset" and isinstance(file, str) and _HUB.fullmatch(file):
-        is_file = file.endswith((".json", ".jsonl", ".arrow", ".csv", ".parquet", ".txt"))
-        return None if is_file else file
-    return _REPOSITORIES.get(name)
+        return None if file.endswith(_FORMATS) else file
+    return REPOSITORIES.get(name)

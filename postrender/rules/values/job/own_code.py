@@ -58,6 +58,15 @@ def parsed(text: str) -> ast.Module | None:
         return None
 
 
+def takes_any(text: str) -> bool:
+    """Return whether a reward's file is one of verl's, which gets the expected answer as it is, or may be one."""
+    tree = parsed(text)
+    if tree is None or _may_define(tree, _FUNCTION):
+        return True
+    function = reward_of(tree)
+    return function is None or function.name == OF_VERL
+
+
 def is_name(text: str) -> bool:
     """Return whether the text of a reward's file is only the name of a file, as after --set for --set-file."""
     return _PYTHON.fullmatch(text.strip()) is not None
@@ -97,7 +106,8 @@ def _source(run: Effective) -> Iterator[Finding]:
             what = (
                 f"job.rewards.{name}: {'both builtin and file are' if given else 'neither builtin nor file is'} given"
             )
-            yield Finding(what, keys=[f"=job.rewards.{name}"])
+            fix = "" if given else f"write builtin: exact_answer, or give --set-file job.rewards.{name}.file=FILE"
+            yield Finding(what, keys=[f"=job.rewards.{name}"], fix=fix)
 
 
 @TOPIC.rule(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from postrender import spelling
+from postrender.counting import counted
 from postrender.finding import WARNING, Finding
 from postrender.rules.values.checks import quoted
 from postrender.rules.values.nemo_rl.run import SETUP, TOPIC, WORKER
@@ -203,15 +204,19 @@ def _rows(run: Effective) -> Iterator[Finding]:
         rows = _ROWS.get(str(section.get("dataset_name")).lower())
         if rows is None or path == "data.validation" or isinstance(run.at("data.train"), list):
             continue
-        prompts, epochs = run.integer("grpo.num_prompts_per_step"), run.integer("grpo.max_num_epochs")
-        steps = epochs * (rows // prompts) if prompts > 0 else 0
-        if prompts > rows:
-            yield Finding(f"a step takes {prompts} prompts, and the data set has {rows} rows")
-        elif run.given_has("grpo.max_num_steps") and run.integer("grpo.max_num_steps") > steps:
-            what = (
-                f"max_num_steps is {run.integer('grpo.max_num_steps')}, and {rows} rows give {steps} steps of {prompts}"
-            )
-            yield Finding(f"{what} prompts in {epochs} epoch{'s' if epochs > 1 else ''}", keys=["grpo.max_num_steps"])
+        yield from too_few(run, rows)
+
+
+def too_few(run: Effective, rows: int) -> Iterator[Finding]:
+    """Yield a finding where rows of training data give no step, or fewer steps than the run asks for."""
+    prompts, epochs = run.integer("grpo.num_prompts_per_step"), run.integer("grpo.max_num_epochs")
+    steps = epochs * (rows // prompts) if prompts > 0 else 0
+    if prompts > rows:
+        what = f"a step takes {prompts} prompts, and the data set has {counted(rows, 'row')}"
+        yield Finding(what, keys=["grpo.num_prompts_per_step"])
+    elif run.given_has("grpo.max_num_steps") and run.integer("grpo.max_num_steps") > steps:
+        what = f"max_num_steps is {run.integer('grpo.max_num_steps')}, and {rows} rows give {counted(steps, 'step')}"
+        yield Finding(f"{what} of {prompts} prompts in {counted(epochs, 'epoch')}", keys=["grpo.max_num_steps"])
 
 
 @TOPIC.rule(

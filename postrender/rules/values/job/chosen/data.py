@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from postrender.finding import WARNING, Finding
 from postrender.rules.values.checks import quoted
 from postrender.rules.values.define import Topic
+from postrender.rules.values.job import inputs
 from postrender.values.derived import mapping
 from postrender.values.frameworks.nemo_rl import data_sections
 
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 TOPIC: Final = Topic("job", framework="", source="")
 _FILES: Final = ("data.train_files", "data.val_files")
 _PREPARED: Final = "${oc.env:GRPO_DATASETS}/"
+_SECTIONS: Final = ("data.train", "data.default", "data")
+_OF_IMAGE: Final = "examples/"
+_OWN_PROMPT: Final = "${oc.env:GRPO_PROMPTS}/NAME.txt of job.prompts"
 # Data sets of questions with one answer, which NeMo RL's base configuration is written for.
 _MATHEMATICS: Final = frozenset(
     (
@@ -25,6 +29,8 @@ _MATHEMATICS: Final = frozenset(
         *("NuminaMath-1.5", "OpenMathInstruct-2", "OpenR1-Math-220k", "openmathinstruct2"),
     )
 )
+# Where they lie on the hub.
+_REPOSITORIES: Final = frozenset(inputs.REPOSITORIES[name] for name in _MATHEMATICS & inputs.REPOSITORIES.keys())
 
 
 @TOPIC.rule(
@@ -78,19 +84,30 @@ def _own_data(run: Effective) -> Iterator[tuple[str, Mapping[str, object]]]:
         files = [str(section.get(key)) for key in ("data_path", "train_data_path")]
         # Task prepare-data writes numbers as answers.
         prepared = any(file.startswith(_PREPARED) for file in files)
-        if path != "data.validation" and section.get("dataset_name") not in _MATHEMATICS and not prepared:
+        known = section.get("dataset_name") in _MATHEMATICS or not _REPOSITORIES.isdisjoint(files)
+        if path != "data.validation" and not known and not prepared:
             yield path, section
 
 
-def _given(run: Effective, name: str) -> bool:
-    """Say whether the files set a key of NeMo RL's data, in a section or for all of them."""
-    given = mapping(run.given.get("data"))
-    sections = [given, *(mapping(given.get(key)) for key in ("default", "train"))]
-    return any(name in section for section in (*sections, *_entries(given.get("train"))))
+def _given(run: Effective, name: str) -> list[str]:
+    """Return where the files set a key of NeMo RL's data: in a section, or for all of them."""
+    found = [key for key in (f"{section}.{name}" for section in _SECTIONS) if run.given_has(key)]
+    train = mapping(run.given.get("data")).get("train")
+    is_entry = isinstance(train, list) and any(name in mapping(each) for each in train)
+    return ["data.train", *found] if is_entry else found
 
 
-def _entries(train: object) -> list[Mapping[str, object]]:
-    return [mapping(each) for each in train] if isinstance(train, list) else []
+def _chosen_key(path: str, section: Mapping[str, object], run: Effective) -> str:
+    """Return the key that names the data of a section."""
+    names = ("data_path", "train_data_path", "dataset_name")
+    return next((key for key in (f"{path}.{name}" for name in names if section.get(name)) if run.given_has(key)), path)
+
+
+def _inherited(run: Effective, keys: list[str]) -> str:
+    """Return the key of the recipe that holds for data which a later file names; an empty text if none does."""
+    own = [_chosen_key(path, section, run) for path, section in _own_data(run)][:1]
+    all_are = bool(own and keys) and all(run.inherits(key, own[0]) for key in keys)
+    return keys[0] if all_are else ""
 
 
 def _named(section: Mapping[str, object]) -> str:
@@ -112,12 +129,27 @@ def _rewards(run: Effective) -> list[str]:
     severity=WARNING,
 )
 def _reward(run: Effective) -> Iterator[Finding]:
-    if not _judges(run) or _rewards(run) or _given(run, "env_name"):
+    if not _judges(run):
+        return
+    rewards = [f"=job.rewards.{name}" for name in _rewards(run)]
+    given = rewards or _given(run, "env_name")
+    inherited = _inherited(run, given)
+    if given and not inherited:
         return
     key = "data.default.env_name" if run.since("v0.6.0") else "data.env_name"
     for path, section in list(_own_data(run))[:1]:
-        what = f"{key} is not set, so {quoted(run.at(key))} scores the answers to {_named(section)}"
-        yield Finding(what, keys=[key, path], fix=f"write job.config.{key}: math if you mean it, or set job.rewards")
+        named, place = _named(section), _chosen_key(path, section, run)
+        if rewards:
+            what = f"{inherited[1:]} is that of the recipe, and it scores the answers to {named}"
+            fix = (
+                f"write {inherited[1:]} into your own file if you mean it, or another reward and {inherited[1:]}: null"
+            )
+            yield Finding(what, keys=[place, inherited], fix=fix)
+        else:
+            how = f"{inherited} is that of the recipe" if inherited else f"{key} is not set"
+            what = f"{how}, so {quoted(run.at(inherited or key))} scores the answers to {named}"
+            fix = f"write job.config.{inherited or key}: {run.at(inherited or key)} if you mean it, or set job.rewards"
+            yield Finding(what, keys=[place, inherited] if inherited else [key, path], fix=fix)
 
 
 @TOPIC.rule(
@@ -131,7 +163,13 @@ def _reward(run: Effective) -> Iterator[Finding]:
     severity=WARNING,
 )
 def _prompt(run: Effective) -> Iterator[Finding]:
-    if not _judges(run) or _given(run, "prompt_file"):
+    if not _judges(run):
+        return
+    given = _given(run, "prompt_file")
+    inherited = _inherited(run, given)
+    if inherited and str(run.at(inherited)).startswith(_OF_IMAGE):
+        yield _inherited_prompt(run, inherited)
+    if given:
         return
     key = "data.default.prompt_file" if run.since("v0.6.0") else "data.prompt_file"
     own = [(path, _named(section)) for path, section in _own_data(run)]
@@ -140,9 +178,16 @@ def _prompt(run: Effective) -> Iterator[Finding]:
     if own and default is not None:
         path, name = own[0]
         what = f"{key} is not set, so the model gets {default}, and {name} may need another prompt"
-        own_file = "${oc.env:GRPO_PROMPTS}/NAME.txt of job.prompts"
-        fix = f"write job.config.{key}: {default} if you mean it, {own_file}, or null"
+        fix = f"write job.config.{key}: {default} if you mean it, {_OWN_PROMPT}, or null"
         yield Finding(what, keys=[key, path], fix=fix)
+
+
+def _inherited_prompt(run: Effective, key: str) -> Finding:
+    path, section = next(_own_data(run))
+    prompt = run.at(key)
+    what = f"{key} is that of the recipe, so the model gets {prompt}, and {_named(section)} may need another prompt"
+    fix = f"write job.config.{key} into your own file: {prompt} if you mean it, {_OWN_PROMPT}, or null"
+    return Finding(what, keys=[_chosen_key(path, section, run), key], fix=fix)
 
 
 def _judges(run: Effective) -> bool:

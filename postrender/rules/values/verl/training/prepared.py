@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
+from postrender.counting import counted
 from postrender.finding import WARNING, Finding
 from postrender.rules.values.checks import quoted
 from postrender.rules.values.verl.run import TOPIC
@@ -65,10 +66,15 @@ def _columns(run: Effective) -> Iterator[Finding]:
     source="trainer/ppo/ray_trainer.py:368 at 0.7.1",
 )
 def _one_batch(run: Effective) -> Iterator[Finding]:
-    rows, batch = _rows(run), _batch(run)
+    yield from no_batch(run, _rows(run))
+
+
+def no_batch(run: Effective, rows: int) -> Iterator[Finding]:
+    """Yield a finding where rows of training data fill no batch."""
+    batch = _batch(run)
     if batch > rows:
         key = "data.gen_batch_size" if run.at("data.gen_batch_size") else BATCH
-        yield Finding(f"{key} is {batch}, and the training data have {rows} rows", keys=[key])
+        yield Finding(f"{key} is {batch}, and the training data have {counted(rows, 'row')}", keys=[key])
 
 
 @TOPIC.rule(
@@ -81,26 +87,31 @@ def _one_batch(run: Effective) -> Iterator[Finding]:
     source="trainer/ppo/ray_trainer.py:1286 at 0.7.1",
     severity=WARNING,
 )
-def _steps(run: Effective) -> str | None:
-    steps = run.at(_STEPS)
-    if steps is None:
-        return None
-    rows, batch, epochs = _rows(run), _batch(run), run.integer(_EPOCHS)
-    found = _steps_of_data(run)
-    if not 0 < found < run.integer(_STEPS):
-        return None
-    what = f"total_training_steps is {run.integer(_STEPS)}, and {rows} rows give {found} steps of {batch} prompts"
-    return f"{what} in {epochs} epoch{'s' if epochs > 1 else ''}"
+def _steps(run: Effective) -> Iterator[Finding]:
+    if run.at(_STEPS) is not None:
+        yield from too_few(run, _rows(run))
+
+
+def too_few(run: Effective, rows: int) -> Iterator[Finding]:
+    """Yield a finding where rows of training data give fewer steps than the run asks for."""
+    if run.at(_STEPS) is None:
+        return
+    steps, found = run.integer(_STEPS), _steps_of_data(run, rows)
+    if 0 < found < steps:
+        what = (
+            f"total_training_steps is {steps}, and {rows} rows give {counted(found, 'step')} of {_batch(run)} prompts"
+        )
+        yield Finding(f"{what} in {counted(run.integer(_EPOCHS), 'epoch')}", keys=[_STEPS])
 
 
 def steps_of_run(run: Effective) -> int:
     """Return the steps of the run; raise UnknownError if the data, which give them, are not known."""
-    return run.integer(_STEPS) if run.at(_STEPS) is not None else _steps_of_data(run)
+    return run.integer(_STEPS) if run.at(_STEPS) is not None else _steps_of_data(run, _rows(run))
 
 
-def _steps_of_data(run: Effective) -> int:
+def _steps_of_data(run: Effective, rows: int) -> int:
     batch = _batch(run)
-    return run.integer(_EPOCHS) * (_rows(run) // batch) if batch > 0 else 0
+    return run.integer(_EPOCHS) * (rows // batch) if batch > 0 else 0
 
 
 def _rows(run: Effective) -> int:

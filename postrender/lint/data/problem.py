@@ -1,0 +1,19 @@
+"""What is wrong with a row of data, or with all of them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Problem(NamedTuple):
+    """What is wrong with a row, in words that are the same for each row that has it."""
+
+    rule: str
+    what: str
+    keys: tuple[str, ...]
+    why: str
+    fix: str
+    # Whether one such row ends the run or its task; else a few of them do little harm.
+    ends: bool = True
+    # Whether it may be what the user wants: then it is a warning in any number of rows.
+    is_doubtful: bool = False
