@@ -2,37 +2,22 @@
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from postrender.finding import WARNING, Finding
 from postrender.rules.values.checks import quoted
 from postrender.rules.values.verl.run import TOPIC
 from postrender.values.derived import mapping
+from postrender.values.frameworks import verl_data
 from postrender.values.frameworks.verl import BATCH, ROLLOUT, validates
-from postrender.values.merge import value_at
-from postrender.values.reference_errors import UnknownError
+from postrender.values.frameworks.verl_data import EPOCHS, STEPS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from postrender.values.config import Effective
 
-_PREPARED: Final = re.compile(r"\$\{oc\.env:GRPO_DATASETS\}/([^/$]+)/train\.parquet")
 _COLUMNS: Final = ("data_source", "prompt", "ability", "reward_model", "extra_info")
-# Rows of the training split. Source: the data set's page.
-_ROWS: Final = {"openai/gsm8k": 7473}
-_STEPS: Final = "trainer.total_training_steps"
-_EPOCHS: Final = "trainer.total_epochs"
-
-
-def _entries(run: Effective) -> list[dict[str, Any]]:
-    """Return the entries of job.prepareData that the run trains on; none if it trains on other files too."""
-    files = _files(run, "train_files")
-    names = [found[1] for file in files if (found := _PREPARED.fullmatch(file))]
-    entries = mapping(run.value("job.prepareData"))
-    known = [mapping(entries.get(name)) for name in names]
-    return known if len(known) == len(files) and all(known) else []
 
 
 @TOPIC.rule(
@@ -48,7 +33,7 @@ def _columns(run: Effective) -> Iterator[Finding]:
     # Later versions read data_source, whatever the second key says.
     keys = ("prompt_key",) if run.since("0.7.1") else ("prompt_key", "reward_fn_key")
     own_class = run.at("data.custom_cls.path") is not None
-    for key in keys if _entries(run) and not own_class else ():
+    for key in keys if verl_data.prepared(run) and not own_class else ():
         column = run.at(f"data.{key}")
         if column not in _COLUMNS:
             what = f"data.{key} is {quoted(column)}, and the prepared files have {', '.join(_COLUMNS)}"
@@ -65,7 +50,7 @@ def _columns(run: Effective) -> Iterator[Finding]:
     source="trainer/ppo/ray_trainer.py:368 at 0.7.1",
 )
 def _one_batch(run: Effective) -> Iterator[Finding]:
-    rows, batch = _rows(run), _batch(run)
+    rows, batch = verl_data.rows(run), verl_data.batch(run)
     if batch > rows:
         key = "data.gen_batch_size" if run.at("data.gen_batch_size") else BATCH
         yield Finding(f"{key} is {batch}, and the training data have {rows} rows", keys=[key])
@@ -74,7 +59,7 @@ def _one_batch(run: Effective) -> Iterator[Finding]:
 @TOPIC.rule(
     "more-steps-than-data",
     "D1",
-    f"{_STEPS} {_EPOCHS}",
+    f"{STEPS} {EPOCHS}",
     title="the epochs give the steps",
     why="silent: the run ends early, without the checkpoint and the validation of its last step",
     fix="lower total_training_steps, or raise total_epochs",
@@ -82,37 +67,15 @@ def _one_batch(run: Effective) -> Iterator[Finding]:
     severity=WARNING,
 )
 def _steps(run: Effective) -> str | None:
-    steps = run.at(_STEPS)
+    steps = run.at(STEPS)
     if steps is None:
         return None
-    rows, batch, epochs = _rows(run), _batch(run), run.integer(_EPOCHS)
-    found = _steps_of_data(run)
-    if not 0 < found < run.integer(_STEPS):
+    rows, batch, epochs = verl_data.rows(run), verl_data.batch(run), run.integer(EPOCHS)
+    found = verl_data.steps_of_data(run)
+    if not 0 < found < run.integer(STEPS):
         return None
-    what = f"total_training_steps is {run.integer(_STEPS)}, and {rows} rows give {found} steps of {batch} prompts"
+    what = f"total_training_steps is {run.integer(STEPS)}, and {rows} rows give {found} steps of {batch} prompts"
     return f"{what} in {epochs} epoch{'s' if epochs > 1 else ''}"
-
-
-def steps_of_run(run: Effective) -> int:
-    """Return the steps of the run; raise UnknownError if the data, which give them, are not known."""
-    return run.integer(_STEPS) if run.at(_STEPS) is not None else _steps_of_data(run)
-
-
-def _steps_of_data(run: Effective) -> int:
-    batch = _batch(run)
-    return run.integer(_EPOCHS) * (_rows(run) // batch) if batch > 0 else 0
-
-
-def _rows(run: Effective) -> int:
-    """Return the rows of the training data."""
-    rows = [_ROWS.get(str(entry.get("repository"))) for entry in _entries(run)]
-    if not rows or None in rows:
-        raise UnknownError("data.train_files")
-    return sum(each or 0 for each in rows)
-
-
-def _batch(run: Effective) -> int:
-    return run.integer("data.gen_batch_size") if run.at("data.gen_batch_size") else run.integer(BATCH)
 
 
 def reward_fields(run: Effective) -> list[str]:
@@ -127,7 +90,11 @@ def reward_fields(run: Effective) -> list[str]:
     if rewards:
         return ["reward", "score", "acc", *(f"reward_{name}" for name in rewards), *more]
     # The score of the prepared data is a number.
-    is_known = _entries(run) and not run.on("reward.custom_reward_function.path") and not run.on("data.custom_cls.path")
+    is_known = (
+        verl_data.prepared(run)
+        and not run.on("reward.custom_reward_function.path")
+        and not run.on("data.custom_cls.path")
+    )
     return ["reward", "acc", *more] if is_known else []
 
 
@@ -144,12 +111,6 @@ def reward_fields(run: Effective) -> list[str]:
 def _same(run: Effective) -> Iterator[Finding]:
     if not validates(run):
         return
-    both = [file for file in _files(run, "val_files") if file in _files(run, "train_files")]
+    both = [file for file in verl_data.files(run, "val_files") if file in verl_data.files(run, "train_files")]
     if both:
         yield Finding(f"data.train_files and data.val_files both have {', '.join(both)}")
-
-
-def _files(run: Effective, key: str) -> list[str]:
-    """Return file names as they are written: only the running job knows the folder in front of them."""
-    given = value_at(run.config, ("data", key))
-    return [file for file in (given if isinstance(given, list) else [given]) if isinstance(file, str)]
