@@ -11,7 +11,7 @@ from typing import Any
 from postrender import paths, secrets, textfile
 from postrender.errors import Location
 from postrender.finding import Finding
-from postrender.lint import file_order, ignores, overlay_conflicts, placeholders, refined, removals
+from postrender.lint import file_order, ignores, image_digest, overlay_conflicts, placeholders, refined, removals
 from postrender.lint.locate import ValueLocator
 from postrender.lint.messages import Explainer
 from postrender.rules import registry
@@ -44,6 +44,7 @@ _HARMLESS = frozenset(
         "file-order",
         "placeholder",
         "removes-nothing",
+        "digest-of-another-image",
     )
 )
 
@@ -63,6 +64,7 @@ def judge_values(merged: Values) -> list[Finding]:
         *file_order.findings(merged),
         *placeholders.findings(merged),
         *removals.findings(merged),
+        *image_digest.findings(merged),
         *_schema(merged),
     ]
     if can_render(found):

@@ -57,12 +57,12 @@ def batch(run: Effective) -> int:
     return run.integer("data.gen_batch_size") if run.at("data.gen_batch_size") else run.integer(BATCH)
 
 
-def steps_of_data(run: Effective) -> int:
-    """Return the steps that the epochs give, without the last rows that fill no batch."""
+def steps_of_data(run: Effective, count: int) -> int:
+    """Return the steps that the epochs over a number of rows give; the last rows, which fill no batch, are left out."""
     size = batch(run)
-    return run.integer(EPOCHS) * (rows(run) // size) if size > 0 else 0
+    return run.integer(EPOCHS) * (count // size) if size > 0 else 0
 
 
 def steps_of_run(run: Effective) -> int:
     """Return the steps of the run; raise UnknownError if the data, which give them, are not known."""
-    return run.integer(STEPS) if run.at(STEPS) is not None else steps_of_data(run)
+    return run.integer(STEPS) if run.at(STEPS) is not None else steps_of_data(run, rows(run))

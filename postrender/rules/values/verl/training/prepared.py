@@ -71,7 +71,7 @@ def _steps(run: Effective) -> str | None:
     if steps is None:
         return None
     rows, batch, epochs = verl_data.rows(run), verl_data.batch(run), run.integer(EPOCHS)
-    found = verl_data.steps_of_data(run)
+    found = verl_data.steps_of_data(run, rows)
     if not 0 < found < run.integer(STEPS):
         return None
     what = f"total_training_steps is {run.integer(STEPS)}, and {rows} rows give {found} steps of {batch} prompts"
