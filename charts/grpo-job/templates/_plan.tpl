@@ -94,7 +94,8 @@ include "grpo.check" $                          nothing; fails where the job can
 {{- $config := include "grpo.config" . | fromJson -}}
 {{- $model := include "grpo.framework" (list . "model") -}}
 {{- $needed := include "grpo.neededInputs" (list . (get $config "data")) | fromJson -}}
-{{- $needed = merge $needed (include "grpo.neededInputs" (list . $model) | fromJson) -}}
+{{- $inputs := append (include "grpo.framework" (list . "inputs") | fromJsonArray) $model -}}
+{{- $needed = merge $needed (include "grpo.neededInputs" (list . $inputs) | fromJson) -}}
 {{- $checks := include "grpo.framework" (list . "checks") | fromJsonArray -}}
 {{- if ne (include "grpo.rewards" .) "{}" -}}
 {{- $checks = append $checks (list "python3" (printf "%s/rewards.py" (include "grpo.codeDirectory" .))) -}}

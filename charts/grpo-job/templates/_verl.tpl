@@ -10,6 +10,7 @@ modelKey                    the configuration's key for it
 command                     the command of the driver, as JSON list
 checks                      commands that run before GPUs are waited for, as JSON list
 requiredFiles               files that the image must hold, as JSON list
+inputs                      paths that the run reads besides data and model, as JSON list
 environment                 variables that the framework reads, as JSON map
 check                       nothing; fails where this version cannot run (_verl_check.tpl)
 derived                     configuration that follows from the other values, as JSON
@@ -44,6 +45,21 @@ include "grpo.verl.tracking" $ | fromJson       loggers, and the one pair of nam
 
 {{/* grpo.verl.requiredFiles $: none. */}}
 {{- define "grpo.verl.requiredFiles" }}[]{{ end }}
+
+{{/* grpo.verl.inputs $: the reward function, unless job.rewards replace it, and the checkpoint to begin with. */}}
+{{- define "grpo.verl.inputs" -}}
+{{- $config := include "grpo.mergedConfig" . | fromJson -}}{{- $inputs := list -}}
+{{- if eq (include "grpo.rewards" .) "{}" -}}
+{{- range $section := list $config (get $config "reward" | default dict) -}}
+{{- with dig "custom_reward_function" "path" "" $section }}{{ $inputs = append $inputs . }}{{ end -}}
+{{- end -}}
+{{- end -}}
+{{- $trainer := get $config "trainer" | default dict -}}
+{{- if eq (get $trainer "resume_mode" | toString) "resume_path" -}}
+{{- with get $trainer "resume_from_path" }}{{ $inputs = append $inputs . }}{{ end -}}
+{{- end -}}
+{{- toJson $inputs -}}
+{{- end }}
 
 {{/* grpo.verl.checks $: verl's images do not hold verl itself. */}}
 {{- define "grpo.verl.checks" -}}

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from postrender.values.derived import mapping
-from postrender.values.frameworks.verl import BATCH
+from postrender.values.frameworks.verl import BATCH, has_new_trainer
 from postrender.values.merge import value_at
 from postrender.values.reference_errors import UnknownError
 
@@ -55,6 +55,12 @@ def most_rows(run: Effective) -> int:
 def batch(run: Effective) -> int:
     """Return the prompts that the run takes of its data for a step."""
     return run.integer("data.gen_batch_size") if run.at("data.gen_batch_size") else run.integer(BATCH)
+
+
+def takes_prompts_singly(run: Effective) -> bool:
+    """Say whether the trainer of 0.9 reads prompt by prompt (trainer/ppo/v1/trainer_base.py:733 at 0.9.1)."""
+    refills = run.on("algorithm.filter_groups.enable") or run.on("trainer.v1.sampler.sync_refill_failed_groups")
+    return has_new_trainer(run) and (refills or run.at("trainer.v1.trainer_mode") != "sync")
 
 
 def steps_of_data(run: Effective, count: int) -> int:

@@ -10,7 +10,7 @@ from postrender.rules.values.verl.run import TOPIC
 from postrender.values.derived import mapping
 from postrender.values.frameworks import verl_data
 from postrender.values.frameworks.verl import BATCH, ROLLOUT, validates
-from postrender.values.frameworks.verl_data import EPOCHS, STEPS
+from postrender.values.frameworks.verl_data import EPOCHS, STEPS, TRAIN_SAMPLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,16 +43,21 @@ def _columns(run: Effective) -> Iterator[Finding]:
 @TOPIC.rule(
     "batch-larger-than-data",
     "D1",
-    f"{BATCH} data.gen_batch_size",
+    f"{BATCH} data.gen_batch_size {TRAIN_SAMPLES}",
     title="the data set fills at least one batch",
     why="the run ends at set-up with Train dataloader is empty: the cluster is up, and its GPUs are paid for",
     fix="lower the batch to the rows of the data set or less",
     source="trainer/ppo/ray_trainer.py:368 at 0.7.1",
 )
 def _one_batch(run: Effective) -> Iterator[Finding]:
-    rows, batch = verl_data.rows(run), verl_data.batch(run)
-    if batch > rows:
-        key = "data.gen_batch_size" if run.at("data.gen_batch_size") else BATCH
+    if verl_data.takes_prompts_singly(run):
+        return
+    batch, most = verl_data.batch(run), verl_data.most_rows(run)
+    key = "data.gen_batch_size" if run.at("data.gen_batch_size") else BATCH
+    if 0 < most < batch:
+        # However many rows the files have.
+        yield Finding(f"{key} is {batch}, and {TRAIN_SAMPLES} takes {most} rows", keys=[TRAIN_SAMPLES])
+    elif batch > (rows := verl_data.rows(run)):
         yield Finding(f"{key} is {batch}, and the training data have {rows} rows", keys=[key])
 
 
