@@ -46,21 +46,6 @@ include "grpo.verl.tracking" $ | fromJson       loggers, and the one pair of nam
 {{/* grpo.verl.requiredFiles $: none. */}}
 {{- define "grpo.verl.requiredFiles" }}[]{{ end }}
 
-{{/* grpo.verl.inputs $: the reward function, unless job.rewards replace it, and the checkpoint to begin with. */}}
-{{- define "grpo.verl.inputs" -}}
-{{- $config := include "grpo.mergedConfig" . | fromJson -}}{{- $inputs := list -}}
-{{- if eq (include "grpo.rewards" .) "{}" -}}
-{{- range $section := list $config (get $config "reward" | default dict) -}}
-{{- with dig "custom_reward_function" "path" "" $section }}{{ $inputs = append $inputs . }}{{ end -}}
-{{- end -}}
-{{- end -}}
-{{- $trainer := get $config "trainer" | default dict -}}
-{{- if eq (get $trainer "resume_mode" | toString) "resume_path" -}}
-{{- with get $trainer "resume_from_path" }}{{ $inputs = append $inputs . }}{{ end -}}
-{{- end -}}
-{{- toJson $inputs -}}
-{{- end }}
-
 {{/* grpo.verl.checks $: verl's images do not hold verl itself. */}}
 {{- define "grpo.verl.checks" -}}
 {{- $code := print "import importlib.util as u, sys; sys.exit(None if u.find_spec('verl') else "

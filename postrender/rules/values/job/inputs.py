@@ -178,7 +178,7 @@ def _relative(run: Effective) -> Iterator[Finding]:
     for path in _MODELS.get(run.framework, ()) if run.trains else ():
         name = value_at(run.given, tuple(path.split("."))) if run.given_has(path) else None
         if isinstance(name, str) and _RELATIVE.match(name):
-            yield Finding(f"{path} is {name}, which is neither", keys=[path])
+            yield Finding(f"{path} is {name}, neither a name of the hub nor an absolute path", keys=[path])
 
 
 @TOPIC.rule(

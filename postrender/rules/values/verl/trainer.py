@@ -52,7 +52,11 @@ def _files(run: Effective) -> Iterator[Finding]:
     for path in ("data.train_files", "data.val_files"):
         if run.given_has(path) and (given := value_at(run.given, tuple(path.split(".")))) in ([], None):
             # Also without a validation verl reads both.
-            yield Finding(f"{path} is {quoted(given)}, and verl reads at least one file", keys=[path])
+            what = f"{path} is {quoted(given)}, and verl reads at least one file"
+            fix = (
+                f"name a file, such as ${{oc.env:GRPO_DATASETS}}/gsm8k/{'train' if 'train' in path else 'test'}.parquet"
+            )
+            yield Finding(what, keys=[path], fix=fix)
         for file in _texts(run, path):
             json = file.endswith((".json", ".jsonl"))
             # 0.6.1 takes every file for Parquet, whatever its name.

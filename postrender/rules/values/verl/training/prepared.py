@@ -56,7 +56,8 @@ def _one_batch(run: Effective) -> Iterator[Finding]:
     key = "data.gen_batch_size" if run.at("data.gen_batch_size") else BATCH
     if 0 < most < batch:
         # However many rows the files have.
-        yield Finding(f"{key} is {batch}, and {TRAIN_SAMPLES} takes {most} rows", keys=[TRAIN_SAMPLES])
+        what = f"{key} is {batch}, and {TRAIN_SAMPLES} takes {most} rows"
+        yield Finding(what, keys=[TRAIN_SAMPLES], fix="raise it to the batch or more, or write -1 for all rows")
     elif batch > (rows := verl_data.rows(run)):
         yield Finding(f"{key} is {batch}, and the training data have {rows} rows", keys=[key])
 
