@@ -15,6 +15,7 @@ from postrender.finding import WARNING, Finding
 from postrender.lint.messages import format_value
 from postrender.types import Path
 from postrender.values import mutations
+from postrender.values.derived import mapping
 from postrender.values.merge import Values, profile_name
 from postrender.yaml.reader import Node
 
@@ -52,10 +53,12 @@ def _second_recipes(merged: Values) -> Iterator[Finding]:
 def _rank(root: Node) -> int:
     """Return which kind of file a document is, by what it sets."""
     tree = root.plain()
-    job = tree.get("job")
-    if profile_name(tree) or (isinstance(job, dict) and job.get("config") and tree.get("images")):
+    job = mapping(tree.get("job"))
+    # A file of one's own may name an image and change the configuration; it says nothing of what is in the image.
+    has_image = tree.get("images") and (job.get("version") or mapping(tree["images"].get("training")).get("rayVersion"))
+    if profile_name(tree) or (job.get("config") and has_image):
         return _GENERAL
-    return _FRAMEWORK if tree.get("images") and isinstance(job, dict) and job.get("version") else _SITE
+    return _FRAMEWORK if tree.get("images") and job.get("version") else _SITE
 
 
 def _overridden(document: Node, later: Node, merged: Values) -> Iterator[tuple[Path, Node, Node]]:

@@ -11,7 +11,16 @@ from typing import Any
 from postrender import paths, secrets, textfile
 from postrender.errors import Location
 from postrender.finding import Finding
-from postrender.lint import file_order, ignores, overlay_conflicts, placeholders, refined, removals
+from postrender.lint import (
+    file_order,
+    ignores,
+    image_digest,
+    overlay_conflicts,
+    placeholders,
+    refined,
+    removals,
+    volume_sources,
+)
 from postrender.lint.locate import ValueLocator
 from postrender.lint.messages import Explainer
 from postrender.rules import registry
@@ -44,6 +53,7 @@ _HARMLESS = frozenset(
         "file-order",
         "placeholder",
         "removes-nothing",
+        "digest-of-another-image",
     )
 )
 
@@ -63,6 +73,8 @@ def judge_values(merged: Values) -> list[Finding]:
         *file_order.findings(merged),
         *placeholders.findings(merged),
         *removals.findings(merged),
+        *image_digest.findings(merged),
+        *volume_sources.findings(merged),
         *_schema(merged),
     ]
     if can_render(found):
@@ -264,6 +276,8 @@ def _is_covered_by_another(problem: Problem, merged: Values) -> bool:
     """Say whether another finding describes the problem better than the schema."""
     if problem.keyword == "required":
         section, *rest = (*problem.path, problem.expected)
+        if volume_sources.is_of_several(problem.path, merged):
+            return True
         of_recipe = section == "images" or (section, *rest) in (("job", "version"), ("job", "name"))
         return (section == "accelerator" and not _has_accelerator(merged)) or (of_recipe and not has_recipe(merged))
     if problem.keyword == "additionalProperties":

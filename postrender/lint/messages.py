@@ -33,6 +33,9 @@ _BOUNDS = {
     "maxProperties": "at most {} entries",
     "const": "{}",
 }
+_NUMBER = re.compile(r"\d+")
+_PART = 10**6
+_VERSION = re.compile(r"v?(\d{1,6})\.(\d{1,6})(?:\.(\d{1,6}))?")
 # A pattern that lists names: ^(a|b)$.
 _LISTED = re.compile(r"\^\(([-\w.|]+)\)\$")
 _KINDS: Mapping[str, Callable[[str], bool]] = {
@@ -250,7 +253,8 @@ class Explainer:
             if problem.path == ("job", "version") and (framework := self._framework()):
                 expected = catalogue.versions(framework)
             options = [str(option) for option in expected if option is not None]
-            close = spelling.near(str(value), options)
+            is_version = problem.path == ("job", "version")
+            close = _near_version(str(value), options) if is_version else spelling.near(str(value), options)
             listed = " or ".join(format_value(option) for option in expected if option is not None)
             return listed, f"did you mean {close[0]}?" if close else f"write one of {listed}"
         if keyword == "pattern":
@@ -339,6 +343,19 @@ def _nested(path: Path, value: str) -> str:
     for depth, part in enumerate(reversed(path)):
         text = f"{part}: {{{text}}}" if depth else f"{part}: {text}"
     return text
+
+
+def _near_version(text: str, known: Sequence[str]) -> list[str]:
+    """Return the known version that is nearest by its numbers; of two as near the later one."""
+    if not _VERSION.fullmatch(text):
+        return spelling.near(text, known)
+
+    def place(version: str) -> int:
+        # The first number counts most; a third one may be missing.
+        major, minor, patch = [*map(int, _NUMBER.findall(version)), 0][:3]
+        return (major * _PART + minor) * _PART + patch
+
+    return sorted(known, key=lambda each: (abs(place(each) - place(text)), -place(each)))[:1]
 
 
 def _type(types: list[str], value: Json, part: dict[str, Any]) -> tuple[str, str]:

@@ -8,7 +8,7 @@ from postrender.errors import InputError
 from postrender.lint.linter import described_run
 from postrender.plan import planner
 from postrender.types import Json
-from postrender.values import models, profiles
+from postrender.values import images, models, profiles
 from postrender.values.config import Effective
 from postrender.values.derived import mapping
 from postrender.values.merge import Values
@@ -26,6 +26,8 @@ def of(values: Values) -> Iterator[str]:
     else:
         if models.load(name) is None:
             yield f"model {name} (its sizes are not known; give its config.json with --model-config)"
+    yield from _image(values)
+    yield from _engine(values)
     cluster = values.get("stack.names.cluster")
     if cluster and values.get("job.cluster.mode") != "ephemeral":
         yield f"cluster {cluster} (made by somebody else; grpo check compares its manifest)"
@@ -38,6 +40,28 @@ def of(values: Values) -> Iterator[str]:
     if values.get("accelerator.worker") and not (known and all(each.cpu and each.memory for each in known)):
         yield "whether a worker fits on its node (no profile says what such a node offers: grpo doctor)"
     yield from _memory(values)
+
+
+def _image(values: Values) -> Iterator[str]:
+    """Yield what is not known about an image that is none of the public ones, nor a copy of one."""
+    repository, tag = (values.get(f"images.training.{key}") for key in ("repository", "tag"))
+    if not repository or images.is_copy(repository, tag):
+        return
+    run = described_run(values)
+    if run is None or not run.trains or images.is_without_framework(repository, has_code=False):
+        return
+    code = mapping(run.value("job.code"))
+    framework = f"{'verl' if run.framework == 'verl' else 'NeMo RL'} {run.version}"
+    has_code = run.framework == "verl" and (code.get("repository") or mapping(code.get("packages")).get("verl"))
+    has = f"what {framework} needs" if has_code else framework
+    yield f"whether {repository}:{tag} has {has} (it is not one of the public images)"
+
+
+def _engine(values: Values) -> Iterator[str]:
+    """Yield that another engine than vLLM generates with NeMo RL; for verl a rule warns of it."""
+    run = described_run(values)
+    if run and run.trains and run.framework == "nemo-rl" and run.at("policy.generation.backend") == "sglang":
+        yield "generation with sglang (not supported: nothing of it was tried)"
 
 
 def _memory(values: Values) -> Iterator[str]:

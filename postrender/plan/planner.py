@@ -72,7 +72,7 @@ def _refuse_sizes(setup: Setup) -> None:
     positive = [generator.tensor, generator.pipeline, generator.gpus, generator.length, generator.sequences]
     positive += [generator.batched_tokens, trainer.train.length, trainer.logprob.length, trainer.train.shares]
     others = [trainer.lora, *(number for micro in (trainer.train, trainer.logprob) for number in micro[:4])]
-    others += [*setup.batch, setup.checkpoint.kept]
+    others += [*setup.batch, setup.checkpoint.kept or 0]
     sizes = all(0 < each < _LARGEST for each in positive) and all(0 <= each < _LARGEST for each in others)
     if not sizes or not 0 < generator.utilization <= 1 or not 0 < machine.gpu.gib < _LARGEST:
         raise NotModelledError("a size that no run has: 0, below 0 or too large")
@@ -195,8 +195,10 @@ def checkpoint(setup: Setup) -> Bytes:
 def volume(setup: Setup) -> str:
     """Return whether the volume holds all checkpoints that lie there at the same time."""
     saved = setup.checkpoint
-    if saved.volume is None or not saved.kept:
+    if saved.volume is None or saved.kept == 0:
         return NOT_MODELLED
     if checkpoint(setup) > saved.volume:
         return DOES_NOT_FIT
+    if saved.kept is None:
+        return NOT_MODELLED
     return FITS if checkpoint(setup) * saved.kept <= saved.volume else TIGHT

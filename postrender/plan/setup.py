@@ -165,10 +165,13 @@ class Machine(NamedTuple):
 
 
 class Checkpoint(NamedTuple):
-    """What a checkpoint holds, in bytes per parameter, and how many lie on the volume at the same time; 0: none."""
+    """What a checkpoint holds, in bytes per parameter, and how many lie on the volume at the same time.
+
+    `kept` is 0 if none is written, and None if the configuration does not say how many there are.
+    """
 
     per_parameter: float
-    kept: int
+    kept: int | None
     volume: Bytes | None
     key: str
 

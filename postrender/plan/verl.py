@@ -30,6 +30,8 @@ from postrender.values.frameworks.verl import (
     sequences,
     uses_reference,
 )
+from postrender.values.frameworks.verl_data import steps_of_run
+from postrender.values.reference_errors import UnknownError
 
 if TYPE_CHECKING:
     from postrender.plan.units import Bytes
@@ -190,7 +192,6 @@ def batch(run: Effective) -> Batch:
     """Return the arithmetic of a step; verl counts a mini batch in prompts."""
     size, fills = run.integer(MINI) * run.integer(SAMPLES), run.on(DYNAMIC)
     micro = 0 if fills else _each(run, _MICRO)
-    steps = run.at("trainer.total_training_steps")
     return Batch(
         prompts=run.integer(BATCH),
         generations=run.integer(SAMPLES),
@@ -198,7 +199,7 @@ def batch(run: Effective) -> Batch:
         micro_batch=micro,
         updates=max(sequences(run) // max(size, 1), 1),
         micro_batches=0 if micro < 1 else -(-size // (data_parallel(run) * micro)),
-        steps=steps if isinstance(steps, int) else 0,
+        steps=_steps(run),
     )
 
 
@@ -215,8 +216,23 @@ def checkpoint(run: Effective, volume: Bytes | None, key: str) -> Checkpoint:
     if run.number("trainer.save_freq") <= 0:
         return Checkpoint(0, 0, volume, key)
     weight = 4 if run.at(f"{_FSDP}.model_dtype") in _SINGLE else 2
-    steps, keep = run.at("trainer.total_training_steps"), run.at(_KEEP)
-    # Without a number of steps, the data decides how many checkpoints there are.
-    saves = -(-steps // run.integer("trainer.save_freq")) if isinstance(steps, int) else 1
-    count = min(saves, keep) if isinstance(keep, int) and keep > 0 else saves
-    return Checkpoint(weight * ("model" in names) + 2 * weight * ("optimizer" in names), count, volume, key)
+    return Checkpoint(weight * ("model" in names) + 2 * weight * ("optimizer" in names), _kept(run), volume, key)
+
+
+def _kept(run: Effective) -> int | None:
+    """Return how many checkpoints lie on the volume at the same time; None if the data decide and are not known."""
+    keep, steps = run.at(_KEEP), _steps(run)
+    saves = -(-steps // run.integer("trainer.save_freq")) if steps else None
+    if not isinstance(keep, int) or keep < 1:
+        return saves
+    # Since 0.9.1 a single one is deleted only after the next is written (checkpoint_manager.py).
+    most = 2 if keep == 1 and run.since("0.9.1") else keep
+    return most if saves is None else min(saves, most)
+
+
+def _steps(run: Effective) -> int:
+    """Return the steps of the run; 0 if they are not known."""
+    try:
+        return steps_of_run(run)
+    except UnknownError:
+        return 0

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from postrender.types import Json
 
 FORMATS: Final = ("text", "json", "markdown")
+_NOT_COUNTED: Final = "how many there are is not known, because the rows of the data are not"
 _HEAD: Final = ("phase", "verdict", "worst case", "of a GPU", "micro batch")
 ASSUMPTIONS: Final = (
     "computed, not measured: a sum of formulas, within 10 % of PyTorch's own count for dense models with FSDP2",
@@ -218,10 +219,12 @@ def _below(plan: Plan, setup: Setup) -> Iterator[str]:
         yield f"node memory  {host.peak(setup)}; the memory of a node is not known"
     if store := host.store(setup):
         yield f"Ray objects  {host.objects_verdict(setup)}: {host.objects(setup)} a step, {store} of a node's /dev/shm"
-    if setup.checkpoint.kept:
-        size, kept = planner.checkpoint(setup), setup.checkpoint.kept
+    size, kept = planner.checkpoint(setup), setup.checkpoint.kept
+    if kept != 0:
         room = f"; {setup.checkpoint.key} is {setup.checkpoint.volume}" if setup.checkpoint.volume else ""
-        yield f"checkpoints  {kept} of {size} at the same time, {size * kept}{room}"
+        # Without the rows of the data, nothing says how many steps the run has.
+        many = f"{kept} of {size} at the same time, {size * kept}" if kept else f"each takes {size}; {_NOT_COUNTED}"
+        yield f"checkpoints  {many}{room}"
 
 
 def tree(answer: Answer) -> dict[str, Any]:

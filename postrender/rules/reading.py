@@ -122,6 +122,18 @@ _VALUES: Final[dict[str, dict[str, str]]] = {
         "bad": "platform:\n  projectId: my-project\n",
         "good": "platform:\n  projectId: team-a-research\n",
     },
+    "several-sources": {
+        "title": "a volume has one source",
+        "why": "values files are merged, so the source of an earlier file stays; the charts refuse such a volume",
+        "fix": "keep one source, and set those of earlier files to null",
+        "bad": "storage:\n  data:\n    gcsfuse: {bucket: acme}\n    existingClaim: {name: shared}\n",
+        "good": "storage:\n  data:\n    gcsfuse: null\n    existingClaim: {name: shared}\n",
+    },
+    "digest-of-another-image": {
+        "title": "the digest is one of the image that the last file names",
+        "why": "the pods ask for that digest and ignore the tag: they wait in ImagePullBackOff, or run another image",
+        "fix": "set images.training.digest to '' or to the digest of your image, beside its repository and tag",
+    },
     "removes-nothing": {
         "title": "a reward or a prompt that is null removes one of an earlier file",
         "why": "null deletes an entry, so the run goes on without it, in silence; its content was forgotten",

@@ -82,6 +82,10 @@ class Interview:
                 raise UsageError(f"{flag}: {refusal}", fix="see grpo init --help")
         if recipe:
             named = next(each for each in recipes.shipped() if each.name == recipe)
+            framework = self._given.pop("framework", named.framework)
+            if framework != named.framework:
+                what = f"--framework is {framework}, and the recipe {recipe} is one of {named.framework}"
+                raise UsageError(what, fix="remove --framework, or choose another recipe: grpo init --list")
             return Choice(named, model or named.model, "you named it")
         for question in questions.MODEL:
             self._put(question)

@@ -90,6 +90,7 @@ class Effective:
         self.given = self._with_sections(base)
         derived = Derived(tree, self.release, self.nodes, self.gpus)
         self.derived = derived.verl(self.given) if self.framework == "verl" else derived.nemo_rl(self.given)
+        self.source_of = derived.source
         self.given = derived.decided(self.framework, self.given)
         self.config = overlaid(base, merge.overlay(self.given, self.derived))
 

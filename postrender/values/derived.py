@@ -6,6 +6,7 @@ the values do not determine it. tests/postrender/test_config.py compares the two
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -21,6 +22,24 @@ _SECTIONS: Final = (0, 6, 0)
 _REWARD: Final = (0, 7, 0)
 # From this version on, verl has TransferQueue.
 _QUEUE: Final = (0, 9, 0)
+
+# Derived keys, and the keys of the values that give them; those of verl's loggers depend on what is on.
+_FROM: Final = {
+    r"trainer\.nnodes|cluster\.num_nodes": "job.nodes or ray.workers.replicas",
+    r"trainer\.n_gpus_per_node|cluster\.gpus_per_node": "accelerator.gpusPerNode",
+    r"trainer\.logger": "tracking.NAME.enabled",
+    r"logger\.(tensorboard|wandb|mlflow)_enabled": "tracking.{0}.enabled",
+    r"logger\.wandb\.project": "tracking.wandb.project",
+    r"logger\.mlflow\.experiment_name": "tracking.mlflow.experiment",
+    r"logger\.mlflow\.tracking_uri": "tracking.mlflow.trackingUri",
+    r"trainer\.default_local_dir|checkpointing\.checkpoint_dir|logger\.log_dir": (
+        "job.name and the mountPath of job.volume"
+    ),
+    r"hydra\.run\.dir": "job.name, job.attempt and the mountPath of job.volume",
+    r"ray_kwargs\.ray_init\.runtime_env\.env_vars\.GRPO_DATASETS": "the mountPath of job.volume",
+    r"ray_kwargs\.ray_init\.runtime_env\.env_vars\.(\w+)": "job.env.{0}",
+    r"env\.rewards\..*|data(?:\.default)?\.env_name": "job.rewards",
+}
 
 # As the template grpo.guardVariables has them.
 _GUARD: Final = {
@@ -95,6 +114,23 @@ class Derived:
                 }
                 derived |= function if self._release < _REWARD else {"reward": function}
         return derived
+
+    def source(self, path: str) -> str:
+        """Return the keys of the values from which the chart derives a key; an empty text for a fixed one."""
+        for pattern, keys in _FROM.items():
+            if found := re.fullmatch(pattern, path):
+                return keys.format(*found.groups())
+        if path in ("trainer.project_name", "trainer.experiment_name"):
+            # As in verl(): the later of the two gives the names.
+            logger = "wandb" if self._is_on("wandb") else "mlflow"
+            if path == "trainer.experiment_name":
+                return self._name_key(logger)
+            return f"tracking.{logger}.{'project' if logger == 'wandb' else 'experiment'}"
+        found = re.fullmatch(r"logger\.(wandb|mlflow)\.(?:name|run_name)", path)
+        return self._name_key(found[1]) if found else ""
+
+    def _name_key(self, logger: str) -> str:
+        return f"tracking.{logger}.name" if mapping(self._tracking.get(logger)).get("name") else "job.name"
 
     def decided(self, framework: str, given: Tree) -> dict[str, Any]:
         """Return the configuration from the files without the keys that job.rewards overrides."""

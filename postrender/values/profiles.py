@@ -69,6 +69,16 @@ def machines() -> tuple[Machine, ...]:
     return tuple(_machine(reader.load_values(file).plain()["accelerator"]) for file in files)
 
 
+@cache
+def devices(machine_type: str) -> Mapping[str, int]:
+    """Return the resources that the installed profile of a machine type asks for besides GPUs, with their counts."""
+    for file in map(paths.accelerator, paths.accelerators()):
+        accelerator = reader.load_values(file).plain()["accelerator"]
+        if machine_type and accelerator.get("machineType") == machine_type:
+            return {name: int(count) for name, count in (accelerator.get("resources") or {}).items()}
+    return {}
+
+
 def names_gpu(label: str) -> bool:
     """Return whether a node label names the GPU only, and not whose machine it is in."""
     return label.startswith(_OF_GPU)

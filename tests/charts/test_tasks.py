@@ -469,3 +469,16 @@ def test_checks_run_before_gpus_are_waited_for(render: Render) -> None:
     assert "find_spec('verl')" in plan(render("grpo-job", job("train"), files=VERL))["checks"][0][2]
     rewards = plan(render("grpo-job", job("train", rewards=REWARDS)))
     assert rewards["checks"] == [["python3", "/data/runs/probe/attempts/1/code/rewards.py"]]
+
+
+def test_a_reward_function_and_a_checkpoint_of_ones_own_must_lie_on_the_volume(render: Render) -> None:
+    trainer = {"resume_mode": "resume_path", "resume_from_path": "/data/old/global_step_10"}
+    config = {"reward": {"custom_reward_function": {"path": "/data/reward.py"}}, "trainer": trainer}
+    needed = plan(render("grpo-job", job("train", config=config, code=CODE), files=VERL))["neededFiles"]
+    assert {"/data/reward.py", "/data/old/global_step_10"} <= needed.keys()
+    config = {**config, "trainer": {"resume_mode": "auto", "resume_from_path": "/data/old/global_step_10"}}
+    rewards = {"mine": {"weight": 1.0, "file": "def reward(response, answer):\n    return 1.0\n"}}
+    needed = plan(render("grpo-job", job("train", config=config, code=CODE, rewards=rewards), files=VERL))[
+        "neededFiles"
+    ]
+    assert not {"/data/reward.py", "/data/old/global_step_10"} & needed.keys()

@@ -17,6 +17,7 @@ import yaml
 
 from postrender import textfile
 from postrender.cli import main as cli
+from postrender.errors import UsageError
 from postrender.helm.engines import Engine
 from postrender.lint import linter, placeholders
 from postrender.lint.linter import lint
@@ -545,3 +546,11 @@ def test_the_help_explains_every_option(grpo: Run) -> None:
         assert f"{question.flag} NAME" in out
     assert max(map(len, out.splitlines())) <= 120
     assert "\n  Examples:\n" in out
+
+
+def test_the_framework_of_the_recipe_may_be_named_and_no_other() -> None:
+    given = {**GIVEN, "accelerator": "b200", "recipe": "gemma3-27b-gsm8k"}
+    choice = Interview({**given, "framework": "nemo-rl"}, None).run()
+    assert choice == Interview(given, None).run()
+    with pytest.raises(UsageError, match="--framework is verl, and the recipe gemma3-27b-gsm8k is one of nemo-rl"):
+        Interview({**given, "framework": "verl"}, None).run()

@@ -276,3 +276,25 @@ def test_a_wrong_command_line(grpo: Run, words: str, message: str) -> None:
     assert code > 1
     assert out == ""
     assert message in err
+
+
+@pytest.mark.parametrize(
+    ("given", "line"),
+    [
+        # 7473 rows give 29 steps of 256 an epoch.
+        ([], "6 of 366.2 GiB at the same time, 2197.0 GiB"),
+        (["trainer.save_freq=1"], "58 of 366.2 GiB at the same time"),
+        (["trainer.max_actor_ckpt_to_keep=3"], "3 of 366.2 GiB at the same time"),
+        (["data.train_max_samples=2560", "trainer.save_freq=5"], "4 of 366.2 GiB at the same time"),
+        (["data.train_files=/data/own/train.parquet"], "each takes 366.2 GiB; how many there are is not known"),
+        (
+            ["data.train_files=/data/own/train.parquet", "trainer.max_actor_ckpt_to_keep=3"],
+            "3 of 366.2 GiB at the same time",
+        ),
+    ],
+)
+def test_the_checkpoints_of_verl(grpo: Run, given: list[str], line: str) -> None:
+    files = [word for file in stack_files("h200", recipe="qwen2.5-32b-gsm8k-verl") for word in ("-f", str(file))]
+    sets = [word for each in given for word in ("--set", f"job.config.{each}")]
+    _, out, _ = grpo("plan", *files, *sets)
+    assert f"checkpoints  {line}" in out

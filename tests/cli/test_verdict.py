@@ -374,3 +374,28 @@ def test_what_a_schema_refuses_is_told_once_where_lint_tells_all_of_it(grpo: Run
     assert err.startswith("judged: 4 files; not judged: what the charts render (correct the values first), ")
     code, out, err = grpo("lint", *STACK, "--select", "values/wrong-type")
     assert (code, out.count("[values/")) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("image", "told"),
+    [
+        ("{repository: registry.example/team/rl, tag: '1'}", "whether registry.example/team/rl:1 has NeMo RL v0.7.0"),
+        ("{repository: registry.example/mirror/nemo-rl, tag: own}", "whether registry.example/mirror/nemo-rl:own has"),
+        # A copy with name and tag of a public image.
+        ("{repository: registry.example/mirror/nemo-rl}", ""),
+        ("{repository: nvcr.io/nvidia/nemo-rl}", ""),
+    ],
+)
+def test_an_image_of_unknown_content_is_named(grpo: Run, tmp_path: Path, image: str, told: str) -> None:
+    own = tmp_path / "own.yaml"
+    own.write_text(f"images: {{training: {image}}}\n", encoding="utf-8")
+    files = [word for file in (*stack_files("b200"), own) for word in ("-f", str(file))]
+    _, _, err = grpo("lint", "--no-render", *files)
+    assert (told in err) if told else ("not one of the public images" not in err)
+
+
+def test_an_engine_that_is_not_supported_is_named(grpo: Run) -> None:
+    files = [word for file in stack_files("b200") for word in ("-f", str(file))]
+    sglang = ["--set", "job.config.policy.generation.backend=sglang"]
+    assert "generation with sglang (not supported" in grpo("lint", "--no-render", *files, *sglang)[2]
+    assert "sglang" not in grpo("lint", "--no-render", *files)[2]

@@ -65,3 +65,8 @@ def test_a_second_recipe_is_found_and_a_file_of_ones_own_is_none(own: Path) -> N
     assert found.what == f"{other} is a second recipe, after {RECIPE}"
     own.write_text(other.read_text())
     assert order(PROFILE, RECIPE, own, SITE) == []
+
+
+def test_a_file_of_ones_own_with_an_image_and_a_configuration_is_no_recipe(own: Path) -> None:
+    own.write_text("images: {training: {tag: v0.6.0-own}}\njob: {config: {grpo: {max_num_steps: 5}}}\n")
+    assert order(PROFILE, RECIPE, FRAMEWORK, SITE, own) == []

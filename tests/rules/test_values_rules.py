@@ -89,6 +89,8 @@ def test_a_rule_finds_the_marked_lines_and_its_values_mend_them(file: Path, tmp_
         ("memory/does-not-fit/bad-length.yaml", "sequences of up to 8320 tokens fit, prompt included; grpo plan"),
         ("nemo-rl/wrong-type/bad-text-for-list.yaml", 'write a list: ["</answer>"]'),
         ("verl/unknown-key/bad-overlong.yaml", "it is reward.reward_kwargs.overlong_buffer_cfg"),
+        ("job/derived-key-differs/bad-project.yaml", "it is derived from tracking.wandb.project: change that"),
+        ("verl/relative-path/bad-reward.yaml", "give the function as job.rewards (--set-file)"),
         ("verl/unknown-key/bad-overlong-before.yaml", "it is reward_model.reward_kwargs.overlong_buffer_cfg"),
     ],
 )

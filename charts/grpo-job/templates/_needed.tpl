@@ -5,6 +5,7 @@ call                                                                returns
 include "grpo.neededInputs" (list $ $config.data) | fromJson        files that a configuration names
 include "grpo.neededByTask" $ | fromJson                            files that a task other than training needs
 include "grpo.neededCode" $ | fromJson                              the record of the code of job.code
+include "grpo.verl.inputs" $ | fromJsonArray                        paths that verl reads besides data and model
 */}}
 
 {{/* grpo.neededInputs (list $ VALUE): walks VALUE. A path below GRPO_DATASETS is made by prepare-data; another path
@@ -47,4 +48,19 @@ include "grpo.neededCode" $ | fromJson                              the record o
 {{- $needed := dict -}}
 {{- with include "grpo.code" . | fromJson }}{{ $_ := set $needed (printf "%s/grpo.json" .directory) "fetch" }}{{ end -}}
 {{- toJson $needed -}}
+{{- end }}
+
+{{/* grpo.verl.inputs $: the reward function, unless job.rewards replace it, and the checkpoint to begin with. */}}
+{{- define "grpo.verl.inputs" -}}
+{{- $config := include "grpo.mergedConfig" . | fromJson -}}{{- $inputs := list -}}
+{{- if eq (include "grpo.rewards" .) "{}" -}}
+{{- range $section := list $config (get $config "reward" | default dict) -}}
+{{- with dig "custom_reward_function" "path" "" $section }}{{ $inputs = append $inputs . }}{{ end -}}
+{{- end -}}
+{{- end -}}
+{{- $trainer := get $config "trainer" | default dict -}}
+{{- if eq (get $trainer "resume_mode" | toString) "resume_path" -}}
+{{- with get $trainer "resume_from_path" }}{{ $inputs = append $inputs . }}{{ end -}}
+{{- end -}}
+{{- toJson $inputs -}}
 {{- end }}

@@ -9,6 +9,7 @@ modelKey                    the configuration's key for it
 command                     the command of the driver, as JSON list
 checks                      commands that run before GPUs are waited for, as JSON list
 requiredFiles               files that the image must hold, as JSON list
+inputs                      paths that the run reads besides data and model, as JSON list
 environment                 variables that the framework reads, as JSON map
 check                       nothing; fails where this version cannot run
 derived                     configuration that follows from the other values, as JSON
@@ -58,6 +59,9 @@ include "grpo.nemo-rl.logger" (list $ "/logs")      section logger, as JSON
 {{- define "grpo.nemo-rl.requiredFiles" -}}
 {{- list (include "grpo.nemo-rl.script" .) (include "grpo.nemo-rl.base" .) | toJson -}}
 {{- end }}
+
+{{/* grpo.nemo-rl.inputs $: none besides data and model. */}}
+{{- define "grpo.nemo-rl.inputs" }}[]{{ end }}
 
 {{/* grpo.nemo-rl.model $: the base file's model where the configuration names none. */}}
 {{- define "grpo.nemo-rl.model" -}}

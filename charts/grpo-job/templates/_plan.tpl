@@ -92,9 +92,9 @@ include "grpo.check" $                          nothing; fails where the job can
 {{/* grpo.training $: with the whole configuration of the framework. */}}
 {{- define "grpo.training" -}}
 {{- $config := include "grpo.config" . | fromJson -}}
-{{- $model := include "grpo.framework" (list . "model") -}}
-{{- $needed := include "grpo.neededInputs" (list . (get $config "data")) | fromJson -}}
-{{- $needed = merge $needed (include "grpo.neededInputs" (list . $model) | fromJson) -}}
+{{- $inputs := include "grpo.framework" (list . "inputs") | fromJsonArray -}}
+{{- $inputs = concat $inputs (list (get $config "data") (include "grpo.framework" (list . "model"))) -}}
+{{- $needed := include "grpo.neededInputs" (list . $inputs) | fromJson -}}
 {{- $checks := include "grpo.framework" (list . "checks") | fromJsonArray -}}
 {{- if ne (include "grpo.rewards" .) "{}" -}}
 {{- $checks = append $checks (list "python3" (printf "%s/rewards.py" (include "grpo.codeDirectory" .))) -}}

@@ -10,6 +10,7 @@ modelKey                    the configuration's key for it
 command                     the command of the driver, as JSON list
 checks                      commands that run before GPUs are waited for, as JSON list
 requiredFiles               files that the image must hold, as JSON list
+inputs                      paths that the run reads besides data and model, as JSON list
 environment                 variables that the framework reads, as JSON map
 check                       nothing; fails where this version cannot run (_verl_check.tpl)
 derived                     configuration that follows from the other values, as JSON

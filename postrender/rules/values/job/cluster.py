@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from postrender.values.config import Effective
 
 TOPIC = Topic("job", framework="", source="charts/grpo-job/templates/")
+_FIXED = "remove the key: the chart sets it"
 # A release has three numbers: v0.7.0.
 _DOTS = 2
 
@@ -211,7 +212,9 @@ def _derived(run: Effective) -> Iterator[Finding]:
         what = "a map of its own" if isinstance(value, dict) else quoted(value)
         is_secret = secrets.names_secret(path.rpartition(".")[2])
         words = "another text" if is_secret else f"{quoted(given)}, and the chart derives {what}"
-        yield Finding(f"{path} is {words}", keys=[path])
+        source = run.source_of(path)
+        fix = f"remove the key; it is derived from {source}: change that" if source else _FIXED
+        yield Finding(f"{path} is {words}", keys=[path], fix=fix)
 
 
 def _differing(given: Mapping[str, Any], derived: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any, Any]]:

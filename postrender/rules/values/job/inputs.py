@@ -24,6 +24,20 @@ _PREPARED: Final = re.compile(rf"{re.escape(_VARIABLE)}/([^/$]+)/([^/$]+)$")
 _SPLITS: Final = ("train", "validation", "test")
 # Keys outside of the section data that name a file.
 _FUNCTIONS: Final = ("custom_reward_function.path", "reward.custom_reward_function.path")
+# Keys that name a model of the hub or its folder.
+_MODELS: Final = {
+    "nemo-rl": ("policy.model_name", "policy.tokenizer.name"),
+    "verl": ("actor_rollout_ref.model.path", "actor_rollout_ref.model.tokenizer_path"),
+}
+# Those that only another switch of verl loads.
+_SWITCHED: Final = {
+    "critic.enable": "critic.model.path",
+    "reward.reward_model.enable": "reward.reward_model.model_path",
+    "reward_model.enable": "reward_model.model.path",
+}
+_RESUME: Final = "trainer.resume_from_path"
+# A folder that depends on the pod, or one that is no name of the hub, which has one slash.
+_RELATIVE: Final = re.compile(r"[~.]|\$[^{]|[^/${:]+/[^/]+/")
 # Folders that an image brings itself.
 _OF_IMAGE: Final = ("/opt", "/usr", "/etc", "/tmp", "/proc", "/dev")  # noqa: S108 - names, no files
 # Those of every image, and those of NeMo RL's.
@@ -73,10 +87,16 @@ def _files(run: Effective) -> Iterator[tuple[str, str]]:
         for key in section
         if not run.catalogue.data_set_reads(str(section.get("dataset_name")), key)
     }
-    for path in ("data", *_FUNCTIONS):
+    resumes = run.framework == "verl" and run.at("trainer.resume_mode") == "resume_path"
+    for path in ("data", *_FUNCTIONS, *_models(run), *([_RESUME] if resumes else [])):
         if run.given_has(path):
             texts = _texts(value_at(run.given, tuple(path.split("."))), path)
             yield from ((each, text) for each, text in texts if each not in unread)
+
+
+def _models(run: Effective) -> list[str]:
+    """Return the keys of the models that the run loads."""
+    return [*_MODELS.get(run.framework, ()), *(key for switch, key in _SWITCHED.items() if run.on(switch))]
 
 
 def _unmounted(run: Effective) -> Iterator[tuple[str, str]]:
@@ -176,6 +196,22 @@ def _paths_of_image(run: Effective) -> Iterator[Finding]:
     for path, file in _unmounted(run):
         what = f"{path} is {file}, storage mounts {_mount_names(run)}, and the image may not have it"
         yield Finding(what, keys=[path])
+
+
+@TOPIC.rule(
+    "relative-model",
+    "nemo-rl/N1 verl/D1",
+    " ".join(key for keys in (*_MODELS.values(), _SWITCHED.values()) for key in keys),
+    title="a model is a name of the hub, or an absolute path on a volume",
+    why="each process looks for it in its own pod, which has no such folder: the run ends when it loads the model",
+    fix="write OWNER/NAME of a model on the hub, or the absolute path of a folder on a volume",
+    source="verl/utils/fs.py:207 at 0.7.1",
+)
+def _relative_model(run: Effective) -> Iterator[Finding]:
+    for path in _models(run) if run.trains else ():
+        name = value_at(run.given, tuple(path.split("."))) if run.given_has(path) else None
+        if isinstance(name, str) and _RELATIVE.match(name):
+            yield Finding(f"{path} is {name}, neither a name of the hub nor an absolute path", keys=[path])
 
 
 @TOPIC.rule(

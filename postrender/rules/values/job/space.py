@@ -23,19 +23,19 @@ _KEEP: Final = {"nemo-rl": "checkpointing.keep_top_k", "verl": "trainer.max_acto
 
 
 class _Space(NamedTuple):
-    """The key, text and bytes of the run's volume, and the bytes and number of its checkpoints."""
+    """The key, text and bytes of the run's volume, the bytes of a checkpoint, and their number, None if not known."""
 
     key: str
     text: str
     size: float
     each: float
-    kept: int
+    kept: int | None
 
 
 def _space(run: Effective) -> _Space:
     """Return what the checkpoints need and the volume has; raise UnknownError where it is not known."""
     each, saved = planner.checkpoints(run)
-    if saved.volume is None or not saved.kept:
+    if saved.volume is None or saved.kept == 0:
         raise UnknownError("the size of the volume")
     return _Space(saved.key, str(run.value(saved.key)), saved.volume.count, each.count, saved.kept)
 
@@ -56,7 +56,8 @@ def _gib(size: float) -> str:
 def _too_small(run: Effective) -> Iterator[Finding]:
     key, text, size, each, count = _space(run)
     if size < each:
-        fix = f"write {math.ceil(each * count / _GIB)}Gi or more: {count} lie there at the same time"
+        why = f"{count} lie there at the same time" if count else "the number of checkpoints is not known"
+        fix = f"write {math.ceil(each * (count or 1) / _GIB)}Gi or more: {why}"
         yield Finding(f"{key} is {text}, and a checkpoint takes at least {_gib(each)}", keys=[f"={key}"], fix=fix)
 
 
@@ -72,7 +73,7 @@ def _too_small(run: Effective) -> Iterator[Finding]:
 )
 def _too_few(run: Effective) -> Iterator[Finding]:
     key, text, size, each, count = _space(run)
-    if each <= size < each * count:
+    if count and each <= size < each * count:
         what = f"{key} is {text}, and {count} checkpoints of {_gib(each)} lie there at the same time"
         fix = f"write {math.ceil(each * count / _GIB)}Gi or more, or keep fewer"
         yield Finding(what, keys=[f"={key}", _KEEP[run.framework]], fix=fix)

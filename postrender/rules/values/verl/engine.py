@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from postrender.finding import WARNING, Finding
 from postrender.rules.values.checks import ALLOCATOR_KEYS, expands_segments, one_of, quoted, within
 from postrender.rules.values.verl.run import TOPIC, WORKER, failing
+from postrender.values import images
 from postrender.values.derived import mapping
 from postrender.values.frameworks.verl import MODEL, ROLLOUT, has_new_trainer, validates
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from postrender.rules.values.checks import Test
+    from postrender.types import Json
     from postrender.values.config import Effective
 
 _SHARE: Final = f"{ROLLOUT}.gpu_memory_utilization"
@@ -31,8 +33,6 @@ _FORMATS: Final = (
     *("fastsafetensors", "instanttensor", "runai_streamer", "runai_streamer_sharded", "sharded_state"),
 )
 _LOG_PROBS: Final = ("raw_logits", "raw_logprobs", "processed_logits", "processed_logprobs")
-# The tags of verl's images name the engine, by the beginning of the tag.
-_ENGINES: Final = {"vllm": "vllm", "sgl": "sglang", "trtllm": "trtllm"}
 # vLLM moved what 0.6.1 imports; the weights of 0.9.1 need a newer interface.
 _NEWEST_OF_0_6, _OLDEST_OF_0_9 = (0, 11), (0, 18)
 # Modules as Megatron names them; the models of Hugging Face have none of these names.
@@ -125,11 +125,32 @@ def _words(run: Effective) -> Iterator[Finding]:
     source="workers/rollout/replica.py:297 at 0.7.1",
 )
 def _image(run: Effective) -> str | None:
-    tag = str(run.value("images.training.tag"))
-    has = next((engine for start, engine in _ENGINES.items() if tag.startswith(start)), None)
-    name = run.at(_NAME)
-    wrong = has and _is_of_verl(run) and name in _ENGINES.values() and name != has
-    return f"rollout.name is {quoted(name)}, and the image {tag} has {has}" if wrong else None
+    has, name = images.engine_of(*_image_of(run)), run.at(_NAME)
+    wrong = has and name in images.ENGINES and name != has
+    return f"rollout.name is {quoted(name)}, and the image {run.value(_TAG[1:])} has {has}" if wrong else None
+
+
+def _image_of(run: Effective) -> tuple[Json, Json]:
+    """Return repository and tag of the image."""
+    return run.value("images.training.repository"), run.value(_TAG[1:])
+
+
+@TOPIC.rule(
+    "engine-not-supported",
+    "E5",
+    _NAME,
+    title="vLLM generates: no other engine is supported",
+    why="nothing of it was tried: memory, checks and images of these charts are for vLLM",
+    fix="write vllm; if your image has the other engine and you have tried it, ignore the finding",
+    source="workers/rollout/replica.py:297 at 0.7.1",
+    severity=WARNING,
+)
+def _other_engine(run: Effective) -> str | None:
+    name, has = run.at(_NAME), images.engine_of(*_image_of(run))
+    # Another rule refuses an engine that the image does not have.
+    is_refused = has and has != name
+    is_other = name in images.ENGINES and name != "vllm" and not is_refused
+    return f"rollout.name is {quoted(name)}, which is not supported" if is_other and run.trains else None
 
 
 @TOPIC.rule(
@@ -142,9 +163,30 @@ def _image(run: Effective) -> str | None:
     source="workers/rollout/vllm_rollout/vllm_async_server.py:38 at 0.6.1",
 )
 def _other_version(run: Effective) -> str | None:
+    return _vllm_of_another(run) if images.is_of_verl(run.value("images.training.repository")) else None
+
+
+@TOPIC.rule(
+    "own-image-of-another-version",
+    "E43",
+    f"{_TAG} =job.version",
+    title="an image that is built on verl's has, by its tag, the vLLM that this version needs",
+    why="the workers fail when they import vLLM or send it weights: the cluster is up, and its GPUs are paid for",
+    fix="build it on the image of this version (values/frameworks); if its tag says something else, ignore this",
+    source="workers/rollout/vllm_rollout/vllm_async_server.py:38 at 0.6.1",
+    severity=WARNING,
+)
+def _own_of_another(run: Effective) -> str | None:
+    repository = run.value("images.training.repository")
+    is_own = images.named_after(repository) == "verl" and not images.is_of_verl(repository)
+    return _vllm_of_another(run) if is_own else None
+
+
+def _vllm_of_another(run: Effective) -> str | None:
+    """Say that the image has, by the beginning of its tag, a vLLM with which this version of verl does not run."""
     tag = str(run.value("images.training.tag"))
     release = re.match(r"vllm(\d)(\d\d)\b", tag)
-    if not release or not _is_of_verl(run) or run.at(_NAME) != "vllm":
+    if not release or run.at(_NAME) != "vllm":
         return None
     has = (int(release[1]), int(release[2]))
     what = f"the image {tag} has vLLM {has[0]}.{has[1]}, and verl {run.version}"
@@ -167,11 +209,8 @@ def _transfer_queue(run: Effective) -> str | None:
     packages = mapping(run.value("job.code.packages"))
     names = {name.lower().replace("_", "").replace("-", "") for name, version in packages.items() if version}
     lacks = "verl" in names and "transferqueue" not in names
-    return "job.code.packages has no TransferQueue" if lacks and _is_of_verl(run) and has_new_trainer(run) else None
-
-
-def _is_of_verl(run: Effective) -> bool:
-    return str(run.value("images.training.repository")).endswith("verlai/verl")
+    lacks = lacks and images.is_of_verl(run.value("images.training.repository"))
+    return "job.code.packages has no TransferQueue" if lacks and has_new_trainer(run) else None
 
 
 @TOPIC.rule(

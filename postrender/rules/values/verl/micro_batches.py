@@ -108,16 +108,20 @@ def _deprecated(run: Effective) -> str | None:
     fix="choose a ppo_micro_batch_size_per_gpu that divides ppo_mini_batch_size × rollout.n / ranks",
     source="workers/fsdp_workers.py:263 at 0.7.1",
 )
-def _update(run: Effective) -> str | None:
+def _update(run: Effective) -> Iterator[Finding]:
     # The older workers look at it whether batches are dynamic or not.
     if has_engine_workers(run) and run.on(DYNAMIC):
-        return None
+        return
     ranks = data_parallel(run)
-    micro = run.integer(MICRO) if run.at(_WHOLE) is None else run.integer(_WHOLE) // ranks
-    share = run.integer(MINI) * run.integer(SAMPLES) // ranks
+    share, is_older = run.integer(MINI) * run.integer(SAMPLES) // ranks, run.at(_WHOLE) is not None
+    micro = run.integer(_WHOLE) // ranks if is_older else run.integer(MICRO)
     if share < 1 or (micro > 0 and share % micro == 0):
-        return None
-    return f"a rank has {share} sequences per update, not a multiple of its micro batch of {micro}"
+        return
+    if micro < 1 and is_older:
+        what = f"ppo_micro_batch_size {run.integer(_WHOLE)} is less than the {ranks} ranks that share it"
+        yield Finding(what, keys=[_WHOLE])
+    else:
+        yield Finding(f"a rank has {share} sequences per update, not a multiple of its micro batch of {micro}")
 
 
 @TOPIC.rule(

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 from postrender.finding import WARNING, Finding
 from postrender.rules.values.checks import quoted, within
 from postrender.rules.values.verl.run import TOPIC, WORKER, failing
-from postrender.rules.values.verl.training.prepared import steps_of_run
 from postrender.values.frameworks.verl import ACTOR, MODEL, has_engine_workers, has_new_trainer
+from postrender.values.frameworks.verl_data import steps_of_run
 from postrender.values.reference_errors import UnknownError
 
 if TYPE_CHECKING:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from postrender.finding import WARNING, Finding
 from postrender.rules.rule import REFUSED
 from postrender.rules.values.checks import one_of, quoted
 from postrender.rules.values.verl.run import CHECKED, TOPIC
+from postrender.values.config import overlay_names
+from postrender.values.derived import mapping
 from postrender.values.frameworks.verl import BATCH, MINI, ROLLOUT, has_new_trainer, validates
 from postrender.values.merge import value_at
 from postrender.values.reference_errors import UnknownError
@@ -26,6 +28,13 @@ _ABSOLUTE = (
     *("data.train_files", "data.val_files", _FROM, "trainer.rollout_data_dir", "trainer.validation_data_dir"),
     *(_REWARD, f"reward.{_REWARD}"),
 )
+_ON_VOLUME: Final = "write an absolute path on a volume"
+# By the section of the key.
+_FIX_OF: Final = {
+    "data": "write a path on a volume, such as ${oc.env:GRPO_DATASETS}/gsm8k/train.parquet",
+    "reward": "give the function as job.rewards (--set-file), or write the absolute path of a file on a volume",
+    "custom_reward_function": "give it as job.rewards (--set-file), or write the absolute path of a file on a volume",
+}
 
 
 @TOPIC.rule(
@@ -41,6 +50,13 @@ def _files(run: Effective) -> Iterator[Finding]:
     if run.at("data.custom_cls.path") is not None:
         return
     for path in ("data.train_files", "data.val_files"):
+        if run.given_has(path) and (given := value_at(run.given, tuple(path.split(".")))) in ([], None):
+            # Also without a validation verl reads both.
+            what = f"{path} is {quoted(given)}, and verl reads at least one file"
+            fix = (
+                f"name a file, such as ${{oc.env:GRPO_DATASETS}}/gsm8k/{'train' if 'train' in path else 'test'}.parquet"
+            )
+            yield Finding(what, keys=[path], fix=fix)
         for file in _texts(run, path):
             json = file.endswith((".json", ".jsonl"))
             # 0.6.1 takes every file for Parquet, whatever its name.
@@ -67,7 +83,7 @@ def _texts(run: Effective, path: str) -> list[str]:
     "",
     title="paths are absolute, because each process runs in its own pod",
     why=REFUSED,
-    fix="write a path on a volume, such as ${oc.env:GRPO_DATASETS}/gsm8k/train.parquet",
+    fix=_ON_VOLUME,
     source="utils/dataset/rl_dataset.py:163 at 0.7.1",
 )
 def _paths(run: Effective) -> Iterator[Finding]:
@@ -79,7 +95,8 @@ def _paths(run: Effective) -> Iterator[Finding]:
         given = value_at(run.given, tuple(path.split(".")))
         for name in given if isinstance(given, list) else [given]:
             if name and not _is_absolute(str(name)):
-                yield Finding(f"{path} has {quoted(name)}, which is relative", keys=[path])
+                fix = _FIX_OF.get(path.partition(".")[0], _ON_VOLUME)
+                yield Finding(f"{path} has {quoted(name)}, which is relative", keys=[path], fix=fix)
 
 
 def _is_absolute(name: str) -> bool:
@@ -157,6 +174,29 @@ def _function(run: Effective) -> Iterator[Finding]:
         read = section.startswith("reward.") == run.since("0.7.1")
         if read and run.on(f"{section}.path") and run.at(f"{section}.name") is None:
             yield Finding(f"{section}.path is given, and its name is null", keys=[f"{section}.name"])
+
+
+@TOPIC.rule(
+    "reward-function-not-used",
+    "D5",
+    "=job.rewards reward.custom_reward_function.path custom_reward_function.path",
+    title="a run has its reward function from one place",
+    why="silent: job.rewards replaces the function of the configuration, which scores nothing",
+    fix="remove it, or remove job.rewards",
+    source="trainer/ppo/reward.py:70 at 0.9.1",
+    severity=WARNING,
+)
+def _replaced(run: Effective) -> Iterator[Finding]:
+    if not run.trains or not any(entry is not None for entry in mapping(run.value("job.rewards")).values()):
+        return
+    job = mapping(run.value("job"))
+    overlays = (mapping(mapping(job.get("configFor")).get(name)) for name in overlay_names(run.values))
+    for layer in (mapping(job.get("config")), *overlays):
+        for section in (mapping(layer.get("reward")), layer):
+            path = mapping(section.get("custom_reward_function")).get("path")
+            if path:
+                key = f"{'' if section is layer else 'reward.'}custom_reward_function.path"
+                yield Finding(f"{key} is {quoted(path)}, and job.rewards are given", keys=[key])
 
 
 @TOPIC.rule(

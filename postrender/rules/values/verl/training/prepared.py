@@ -2,38 +2,23 @@
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from postrender.counting import counted
 from postrender.finding import WARNING, Finding
 from postrender.rules.values.checks import quoted
 from postrender.rules.values.verl.run import TOPIC
 from postrender.values.derived import mapping
+from postrender.values.frameworks import verl_data
 from postrender.values.frameworks.verl import BATCH, ROLLOUT, validates
-from postrender.values.merge import value_at
-from postrender.values.reference_errors import UnknownError
+from postrender.values.frameworks.verl_data import EPOCHS, STEPS, TRAIN_SAMPLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from postrender.values.config import Effective
 
-_PREPARED: Final = re.compile(r"\$\{oc\.env:GRPO_DATASETS\}/([^/$]+)/train\.parquet")
 _COLUMNS: Final = ("data_source", "prompt", "ability", "reward_model", "extra_info")
-# Rows of the training split. Source: the data set's page.
-_ROWS: Final = {"openai/gsm8k": 7473}
-_STEPS: Final = "trainer.total_training_steps"
-_EPOCHS: Final = "trainer.total_epochs"
-
-
-def _entries(run: Effective) -> list[dict[str, Any]]:
-    """Return the entries of job.prepareData that the run trains on; none if it trains on other files too."""
-    files = _files(run, "train_files")
-    names = [found[1] for file in files if (found := _PREPARED.fullmatch(file))]
-    entries = mapping(run.value("job.prepareData"))
-    known = [mapping(entries.get(name)) for name in names]
-    return known if len(known) == len(files) and all(known) else []
 
 
 @TOPIC.rule(
@@ -49,7 +34,7 @@ def _columns(run: Effective) -> Iterator[Finding]:
     # Later versions read data_source, whatever the second key says.
     keys = ("prompt_key",) if run.since("0.7.1") else ("prompt_key", "reward_fn_key")
     own_class = run.at("data.custom_cls.path") is not None
-    for key in keys if _entries(run) and not own_class else ():
+    for key in keys if verl_data.prepared(run) and not own_class else ():
         column = run.at(f"data.{key}")
         if column not in _COLUMNS:
             what = f"data.{key} is {quoted(column)}, and the prepared files have {', '.join(_COLUMNS)}"
@@ -59,28 +44,39 @@ def _columns(run: Effective) -> Iterator[Finding]:
 @TOPIC.rule(
     "batch-larger-than-data",
     "D1",
-    f"{BATCH} data.gen_batch_size",
+    f"{BATCH} data.gen_batch_size {TRAIN_SAMPLES}",
     title="the data set fills at least one batch",
     why="the run ends at set-up with Train dataloader is empty: the cluster is up, and its GPUs are paid for",
     fix="lower the batch to the rows of the data set or less",
     source="trainer/ppo/ray_trainer.py:368 at 0.7.1",
 )
 def _one_batch(run: Effective) -> Iterator[Finding]:
-    yield from no_batch(run, _rows(run))
+    if verl_data.takes_prompts_singly(run):
+        return
+    batch, most = verl_data.batch(run), verl_data.most_rows(run)
+    if 0 < most < batch:
+        # However many rows the files have.
+        what = f"{_batch_key(run)} is {batch}, and {TRAIN_SAMPLES} takes {counted(most, 'row')}"
+        yield Finding(what, keys=[TRAIN_SAMPLES], fix="raise it to the batch or more, or write -1 for all rows")
+    else:
+        yield from no_batch(run, verl_data.rows(run))
 
 
 def no_batch(run: Effective, rows: int) -> Iterator[Finding]:
     """Yield a finding where rows of training data fill no batch."""
-    batch = _batch(run)
-    if batch > rows:
-        key = "data.gen_batch_size" if run.at("data.gen_batch_size") else BATCH
+    batch, key = verl_data.batch(run), _batch_key(run)
+    if batch > rows and not verl_data.takes_prompts_singly(run):
         yield Finding(f"{key} is {batch}, and the training data have {counted(rows, 'row')}", keys=[key])
+
+
+def _batch_key(run: Effective) -> str:
+    return "data.gen_batch_size" if run.at("data.gen_batch_size") else BATCH
 
 
 @TOPIC.rule(
     "more-steps-than-data",
     "D1",
-    f"{_STEPS} {_EPOCHS}",
+    f"{STEPS} {EPOCHS}",
     title="the epochs give the steps",
     why="silent: the run ends early, without the checkpoint and the validation of its last step",
     fix="lower total_training_steps, or raise total_epochs",
@@ -88,42 +84,19 @@ def no_batch(run: Effective, rows: int) -> Iterator[Finding]:
     severity=WARNING,
 )
 def _steps(run: Effective) -> Iterator[Finding]:
-    if run.at(_STEPS) is not None:
-        yield from too_few(run, _rows(run))
+    if run.at(STEPS) is not None:
+        yield from too_few(run, verl_data.rows(run))
 
 
 def too_few(run: Effective, rows: int) -> Iterator[Finding]:
     """Yield a finding where rows of training data give fewer steps than the run asks for."""
-    if run.at(_STEPS) is None:
+    if run.at(STEPS) is None:
         return
-    steps, found = run.integer(_STEPS), _steps_of_data(run, rows)
+    steps, found = run.integer(STEPS), verl_data.steps_of_data(run, rows)
     if 0 < found < steps:
-        what = (
-            f"total_training_steps is {steps}, and {rows} rows give {counted(found, 'step')} of {_batch(run)} prompts"
-        )
-        yield Finding(f"{what} in {counted(run.integer(_EPOCHS), 'epoch')}", keys=[_STEPS])
-
-
-def steps_of_run(run: Effective) -> int:
-    """Return the steps of the run; raise UnknownError if the data, which give them, are not known."""
-    return run.integer(_STEPS) if run.at(_STEPS) is not None else _steps_of_data(run, _rows(run))
-
-
-def _steps_of_data(run: Effective, rows: int) -> int:
-    batch = _batch(run)
-    return run.integer(_EPOCHS) * (rows // batch) if batch > 0 else 0
-
-
-def _rows(run: Effective) -> int:
-    """Return the rows of the training data."""
-    rows = [_ROWS.get(str(entry.get("repository"))) for entry in _entries(run)]
-    if not rows or None in rows:
-        raise UnknownError("data.train_files")
-    return sum(each or 0 for each in rows)
-
-
-def _batch(run: Effective) -> int:
-    return run.integer("data.gen_batch_size") if run.at("data.gen_batch_size") else run.integer(BATCH)
+        given = f"{rows} rows give {counted(found, 'step')} of {verl_data.batch(run)} prompts"
+        what = f"total_training_steps is {steps}, and {given} in {counted(run.integer(EPOCHS), 'epoch')}"
+        yield Finding(what, keys=[STEPS])
 
 
 def reward_fields(run: Effective) -> list[str]:
@@ -138,7 +111,11 @@ def reward_fields(run: Effective) -> list[str]:
     if rewards:
         return ["reward", "score", "acc", *(f"reward_{name}" for name in rewards), *more]
     # The score of the prepared data is a number.
-    is_known = _entries(run) and not run.on("reward.custom_reward_function.path") and not run.on("data.custom_cls.path")
+    is_known = (
+        verl_data.prepared(run)
+        and not run.on("reward.custom_reward_function.path")
+        and not run.on("data.custom_cls.path")
+    )
     return ["reward", "acc", *more] if is_known else []
 
 
@@ -155,12 +132,6 @@ def reward_fields(run: Effective) -> list[str]:
 def _same(run: Effective) -> Iterator[Finding]:
     if not validates(run):
         return
-    both = [file for file in _files(run, "val_files") if file in _files(run, "train_files")]
+    both = [file for file in verl_data.files(run, "val_files") if file in verl_data.files(run, "train_files")]
     if both:
         yield Finding(f"data.train_files and data.val_files both have {', '.join(both)}")
-
-
-def _files(run: Effective, key: str) -> list[str]:
-    """Return file names as they are written: only the running job knows the folder in front of them."""
-    given = value_at(run.config, ("data", key))
-    return [file for file in (given if isinstance(given, list) else [given]) if isinstance(file, str)]
