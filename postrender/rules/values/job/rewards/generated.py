@@ -30,6 +30,19 @@ _INTERPRETER: Final = re.compile(
     r"(python|pypy|bash|sh|zsh|dash|node|deno|bun|perl|ruby|php|lua|Rscript|julia|java|javac|gcc|g\+\+|clang|clang\+\+"
     r"|rustc|go|ghc|lean|lake|coqc|psql|sqlite3)[\d.]*"
 )
+# The ones whose first word that is no option is a file with the program.
+_OF_SCRIPTS: Final = re.compile(r"(python|pypy|bash|sh|zsh|dash|node|deno|bun|perl|ruby|php|lua|Rscript|julia)[\d.]*")
+_SCRIPT: Final = re.compile(r"[./]")
+_CODE: Final = ("-", "-c", "-e", "-E", "-p", "-r", "-s", "-i", "--eval", "--print", "/dev/stdin")
+# Modules that run what they get.
+_RUNNERS: Final = re.compile(
+    r"(pytest|unittest|doctest|timeit|runpy|cProfile|profile|trace|pdb|code|coverage|IPython)(\..*)?"
+)
+# A text of these characters is a number or a sum; in a pattern, what matches only them, and what may match others.
+_SIGNS: Final = re.compile(r"[\d+*/().,%^=<>\s-]+")
+_DIGITS: Final = re.compile(r"\\([dsb]|\W)|\[(?!\^)(\\[ds.+*/()^-]|[\d+*/().,%=<>\s-])+\]")
+_ANY: Final = re.compile(r"[.\[\\]")
+_OTHERS: Final = re.compile(r"\[\^(\\[ds.+*/()^-]|[\d+*/().,%=<>\s-])+\][+*]?")
 # Calls whose result is no code, whatever they get.
 _NUMBERS: Final = frozenset(
     ("len", "float", "int", "bool", "sum", "min", "max", "hash", "isinstance", "ord", "any", "all")
@@ -72,6 +85,7 @@ class _Flow:
     """Where the response goes in a file: from the arguments of its reward, through names and its own functions."""
 
     def __init__(self, tree: ast.Module) -> None:
+        self._values = {name: value for node in tree.body for target, value in _bound(node) for name in _names(target)}
         self._functions: dict[str, Function] = {}
         self._imported: dict[str, str] = {}
         for node in ast.walk(tree):
@@ -88,42 +102,63 @@ class _Flow:
                     self._imported[each.asname or each.name] = f"{node.module or ''}.{each.name}"
         # Of each function, the names that hold something of the response.
         self._tainted: dict[str, set[str]] = {name: set() for name in self._functions}
+        # Of each function, the nodes to look at again when a name of it is known to hold something.
+        self._places: dict[str, dict[str, list[ast.AST]]] = {}
+        self._inner: dict[str, list[Function]] = {}
+        self._todo: list[tuple[str, ast.AST]] = []
 
     def first_run(self, reward: Function) -> ast.Call | None:
         """Return the first call that runs something of the response; None if none is known to."""
         places = [each.arg for each in (*reward.args.posonlyargs, *reward.args.args)]
         given = {"solution_str"} if reward.name == OF_VERL else {*places[1:2]}
         self._functions[reward.name] = reward
-        self._tainted[reward.name] = given
-        before = -1
-        while before != (before := self._spread()):
-            pass
+        self._tainted[reward.name] = set()
+        self._taint(reward.name, given)
+        while self._todo:
+            self._follow(*self._todo.pop())
         runs = [call for name, function in self._functions.items() for call in self._runs(name, function)]
         return min(runs, key=lambda call: call.lineno, default=None)
 
-    def _spread(self) -> int:
-        """Follow the response one step further; return how many names are known to hold it."""
-        for name, function in self._functions.items():
-            if self._tainted[name]:
-                for node in _own(function):
-                    self._follow(name, node)
-                    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                        # It sees the names of the function around it.
-                        self._tainted[node.name] |= self._tainted[name] - _parameters(node)
-        return sum(map(len, self._tainted.values()))
+    def _taint(self, function: str, names: set[str]) -> None:
+        """Note names of a function that hold the response, and what to look at because of them."""
+        todo = [(function, names)]
+        while todo:
+            function, names = todo.pop()
+            new = names - self._tainted[function]
+            if not new:
+                continue
+            self._tainted[function] |= new
+            places = self._places_of(function)
+            self._todo += [(function, node) for name in new for node in places.get(name, ())]
+            # A function inside sees the names of the one around it.
+            todo += [(node.name, new - _parameters(node)) for node in self._inner[function]]
+
+    def _places_of(self, function: str) -> dict[str, list[ast.AST]]:
+        """Return each name of a function with the calls and statements that may pass on what it holds."""
+        if function not in self._places:
+            found = self._places[function] = dict[str, list[ast.AST]]()
+            inner = self._inner[function] = list[Function]()
+            for node in _own(self._functions[function]):
+                if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                    inner.append(node)
+                parts = [node] if isinstance(node, ast.Call) else [part for pair in _bound(node) for part in pair]
+                for name in {name for part in parts for name in _names(part)}:
+                    found.setdefault(name, []).append(node)
+        return self._places[function]
 
     def _follow(self, name: str, node: ast.AST) -> None:
         tainted = self._tainted[name]
         for target, value in _bound(node):
             if self._holds(name, value):
-                tainted |= _names(target)
+                self._taint(name, _names(target))
             elif isinstance(value, ast.Call) and _last(value.func) == "open" and _names(target) & tainted:
                 # A file that got the response: its path leads to it.
-                tainted |= {each for part in value.args[:1] for each in _names(part) if each not in self._imported}
+                path = {each for part in value.args[:1] for each in _names(part) if each not in self._imported}
+                self._taint(name, path)
         if not isinstance(node, ast.Call):
             return
         if isinstance(node.func, ast.Attribute) and node.func.attr in _WRITES and self._any_holds(name, node):
-            tainted |= _names(node.func.value) - {*self._imported}
+            self._taint(name, _names(node.func.value) - {*self._imported})
         self._pass_on(name, node)
 
     def _pass_on(self, name: str, call: ast.Call) -> None:
@@ -133,12 +168,12 @@ class _Flow:
             places = [each.arg for each in (*args.posonlyargs, *args.args)]
             positional = zip(places, call.args, strict=False)
             named = ((each.arg, each.value) for each in call.keywords if each.arg)
-            self._tainted[call.func.id] |= {arg for arg, value in (*positional, *named) if self._holds(name, value)}
+            self._taint(call.func.id, {arg for arg, value in (*positional, *named) if self._holds(name, value)})
         # Process(target=work, args=(code,)), pool.submit(work, code): it is not known which argument becomes which.
         elif self._any_holds(name, call):
             for value in (*call.args, *(each.value for each in call.keywords)):
                 if isinstance(value, ast.Name) and value.id in self._functions:
-                    self._tainted[value.id] |= _parameters(self._functions[value.id])
+                    self._taint(value.id, _parameters(self._functions[value.id]))
 
     def _any_holds(self, name: str, call: ast.Call) -> bool:
         return any(self._holds(name, value) for value in (*call.args, *(each.value for each in call.keywords)))
@@ -157,9 +192,54 @@ class _Flow:
                     pass
                 case ast.Call(func=ast.Name(id=each)) if each in _NUMBERS:
                     pass
+                case ast.Call() if self._is_sum(node):
+                    pass
+                case (
+                    ast.GeneratorExp(elt=ast.Name(id=each), generators=[part])
+                    | ast.ListComp(elt=ast.Name(id=each), generators=[part])
+                ) if any(self._keeps_digits(test, each) for test in part.ifs):
+                    pass
                 case _:
                     todo += ast.iter_child_nodes(node)
         return False
+
+    def _is_sum(self, call: ast.Call) -> bool:
+        """Say whether the result of a call of re has digits and operators only, whatever the text has."""
+        if not isinstance(call.func, ast.Attribute):
+            return False
+        is_module = self._called(call.func).startswith("re.")
+        pattern = self._text(call.args[0] if is_module and call.args else call.func.value)
+        if call.func.attr in ("search", "match", "fullmatch", "findall", "finditer"):
+            return bool(pattern) and not _ANY.search(_DIGITS.sub("", pattern))
+        by = [each.value for each in call.args[1 if is_module else 0 :][:1] if isinstance(each, ast.Constant)]
+        return call.func.attr == "sub" and by == [""] and _OTHERS.fullmatch(pattern) is not None
+
+    def _keeps_digits(self, test: ast.expr, name: str) -> bool:
+        """Say whether a condition lets only characters of numbers through."""
+        match test:
+            case ast.BoolOp(op=ast.Or(), values=parts):
+                return all(self._keeps_digits(part, name) for part in parts)
+            case ast.Compare(left=ast.Name(id=each), ops=[ast.In()], comparators=[kept]) if each == name:
+                return _SIGNS.fullmatch(self._text(kept)) is not None
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=each), attr="isdigit" | "isdecimal" | "isspace")):
+                return each == name
+        return False
+
+    def _text(self, value: ast.expr) -> str:
+        """Return a text that the file has as a constant, such as a pattern; an empty one for any other value."""
+        match value:
+            case ast.Constant(value=str() as text):
+                return text
+            case ast.Name(id=name) if not isinstance(self._values.get(name), ast.Name | ast.BinOp | None):
+                return self._text(self._values[name])
+            case ast.Call(args=[ast.Constant(value=str() as text), *_]) if self._called(value.func) == "re.compile":
+                return text
+            case ast.Attribute(value=ast.Name(id="string"), attr="digits"):
+                return "0123456789"
+            case ast.BinOp(left=left, op=ast.Add(), right=right):
+                texts = (self._text(left), self._text(right))
+                return "".join(texts) if all(texts) else ""
+        return ""
 
     def _runs(self, name: str, function: Function) -> Iterator[ast.Call]:
         for node in _own(function) if self._tainted[name] else ():
@@ -190,14 +270,32 @@ class _Flow:
         words = [*call.args] if self._called(call.func).startswith("asyncio.") else _words(function, first)
         if not words:
             return False
-        rest = [*words[1:], *(given[key] for key in ("input", "stdin") if key in given)]
         if self._holds(name, words[0]):
             return True
+        if self._has_program(name, words):
+            return False
+        rest = [*words[1:], *(given[key] for key in ("input", "stdin") if key in given)]
         return self._is_interpreter(words[0]) and any(self._holds(name, each) for each in rest)
 
-    def _is_interpreter(self, word: ast.expr) -> bool:
+    def _has_program(self, name: str, words: list[ast.expr]) -> bool:
+        """Say whether an interpreter gets a program of the user's: what follows is data, and so is stdin."""
+        if not self._is_interpreter(words[0], _OF_SCRIPTS):
+            return False
+        for word, before in zip(words[1:], words, strict=False):
+            text = word.value if isinstance(word, ast.Constant) else None
+            if isinstance(before, ast.Constant) and before.value == "-m":
+                return isinstance(text, str) and not _RUNNERS.fullmatch(text)
+            if not isinstance(text, str):
+                return not isinstance(word, ast.Starred) and not self._holds(name, word)
+            if text in _CODE:
+                return False
+            if not text.startswith("-") and _SCRIPT.search(text):
+                return True
+        return False
+
+    def _is_interpreter(self, word: ast.expr, names: re.Pattern[str] = _INTERPRETER) -> bool:
         if isinstance(word, ast.Constant):
-            return isinstance(word.value, str) and _INTERPRETER.fullmatch(word.value.rpartition("/")[2]) is not None
+            return isinstance(word.value, str) and names.fullmatch(word.value.rpartition("/")[2]) is not None
         return self._called(word) == "sys.executable"
 
     def _called(self, function: ast.expr) -> str:
