@@ -53,7 +53,7 @@ def files(run: Effective) -> Iterator[tuple[str, str, Mapping[str, Json]]]:
 
 
 def parsed(text: str) -> ast.Module | None:
-    """Return the syntax tree of a reward's file; None if it has a mistake, which another rule reports, or is too deep."""
+    """Return the tree of a reward's file; None if it is too deep, or has a mistake, which another rule reports."""
     try:
         tree = _tree(text)
     except (SyntaxError, ValueError):
