@@ -251,6 +251,9 @@ def _wrong_score(function: ast.FunctionDef | ast.AsyncFunctionDef, kwargs: Mappi
     """Return why verl's function cannot be called with one response by name; an empty text if it can."""
     if isinstance(function, ast.AsyncFunctionDef):
         return f"defines {OF_VERL} as async, and it is called without await"
+    replaced = [name for name in _OF_VERL[1:3] if name in kwargs]
+    if replaced:
+        return f"defines {OF_VERL}, and kwargs gives {replaced[0]}, which comes from the run"
     if function.decorator_list:
         return ""
     args = function.args
