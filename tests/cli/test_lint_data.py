@@ -413,6 +413,15 @@ def test_parquet_without_a_column_that_is_used_is_judged(judge: Judge) -> None:
     assert "the columns are question, answer" in told
 
 
+def test_parquet_without_columns_is_refused(judge: Judge) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    pyarrow.parquet = pytest.importorskip("pyarrow.parquet")
+    pyarrow.parquet.write_table(pyarrow.table({}), "own.parquet")
+    _, told, code = judge(nemo_rl(), train="own.parquet")
+    assert code == 2
+    assert "this file has no columns" in told
+
+
 def test_questions_about_two_pictures_are_two(judge: Judge) -> None:
     def row(picture: str, answer: str) -> Row:
         asked = [{"role": "user", "content": "<image>Find x."}]
@@ -433,6 +442,10 @@ def test_a_conversation_begins_with_the_question(judge: Judge) -> None:
     assert "begins with role system and role user" in told
     assert "the first message is the question" in told
     assert judge(nemo_rl(), train=[{"messages": said[1:]}])[0] == []
+    names = [{"role": role, "content": role} for role in ("human", "gpt")]
+    assert judge(nemo_rl(), train=[{"messages": names}])[0] == []
+    told = judge(nemo_rl(), train=[{"messages": [said[0], {"role": ["confidential"], "content": "2"}]}])[1]
+    assert "begins with role system and another role" in told
 
 
 def test_each_section_that_reads_a_file_is_judged(judge: Judge) -> None:

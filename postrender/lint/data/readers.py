@@ -462,7 +462,7 @@ def _is_message(value: Json, parts: Sequence[str] = ("content",)) -> bool:
 
 
 def _said(role: Json) -> str:
-    return f"role {str(role)[:20]}"
+    return f"role {role}" if role in (*_NO_QUESTION, "user") else "another role"
 
 
 def _empty(place: str, keys: tuple[str, ...]) -> Problem:

@@ -133,9 +133,12 @@ def _refuse(path: str, lines: list[bytes], faulty: list[tuple[Location, str]]) -
 def _parquet(role: str, path: str) -> Sample:
     file, errors = _opened(path)
     try:
-        return Sample(role, path, [], [], is_cut=False, names=file.schema_arrow.names)
+        names = file.schema_arrow.names
     except errors as error:
         raise _none_of_parquet(path, error) from error
+    if not names:
+        raise InputError("this file has no columns", at=Location(path), fix="give a file with rows")
+    return Sample(role, path, [], [], is_cut=False, names=names)
 
 
 def _opened(path: str) -> tuple[Any, tuple[type[Exception], ...]]:

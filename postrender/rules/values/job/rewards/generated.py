@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from postrender.finding import WARNING, Finding
@@ -43,6 +44,7 @@ _SIGNS: Final = re.compile(r"[\d+*/().,%^=<>\s-]+")
 _DIGITS: Final = re.compile(r"\\([dsb]|\W)|\[(?!\^)(\\[ds.+*/()^-]|[\d+*/().,%=<>\s-])+\]")
 _ANY: Final = re.compile(r"[.\[\\]")
 _OTHERS: Final = re.compile(r"\[\^(\\[ds.+*/()^-]|[\d+*/().,%=<>\s-])+\][+*]?")
+_TEXTS: Final = ("re.compile", "set", "frozenset")
 # Calls whose result is no code, whatever they get.
 _NUMBERS: Final = frozenset(
     ("len", "float", "int", "bool", "sum", "min", "max", "hash", "isinstance", "ord", "any", "all")
@@ -85,7 +87,11 @@ class _Flow:
     """Where the response goes in a file: from the arguments of its reward, through names and its own functions."""
 
     def __init__(self, tree: ast.Module) -> None:
-        self._values = {name: value for node in tree.body for target, value in _bound(node) for name in _names(target)}
+        nodes = [*ast.walk(tree)]
+        given = [(name, value) for node in nodes for target, value in _bound(node) for name in _names(target)]
+        times = Counter((*(name for name, _ in given), *(node.arg for node in nodes if isinstance(node, ast.arg))))
+        # What has one value in the whole file, such as a pattern.
+        self._values = {name: value for name, value in given if times[name] == 1}
         self._functions: dict[str, Function] = {}
         self._imported: dict[str, str] = {}
         for node in ast.walk(tree):
@@ -225,19 +231,19 @@ class _Flow:
                 return each == name
         return False
 
-    def _text(self, value: ast.expr) -> str:
+    def _text(self, value: ast.expr, *, follow: bool = True) -> str:
         """Return a text that the file has as a constant, such as a pattern; an empty one for any other value."""
         match value:
             case ast.Constant(value=str() as text):
                 return text
-            case ast.Name(id=name) if not isinstance(self._values.get(name), ast.Name | ast.BinOp | None):
-                return self._text(self._values[name])
-            case ast.Call(args=[ast.Constant(value=str() as text), *_]) if self._called(value.func) == "re.compile":
+            case ast.Name(id=name) if name in self._values and follow:
+                return self._text(self._values[name], follow=False)
+            case ast.Call(args=[ast.Constant(value=str() as text), *_]) if self._called(value.func) in _TEXTS:
                 return text
             case ast.Attribute(value=ast.Name(id="string"), attr="digits"):
                 return "0123456789"
             case ast.BinOp(left=left, op=ast.Add(), right=right):
-                texts = (self._text(left), self._text(right))
+                texts = (self._text(left, follow=follow), self._text(right, follow=follow))
                 return "".join(texts) if all(texts) else ""
         return ""
 
