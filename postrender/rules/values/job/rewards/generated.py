@@ -111,6 +111,8 @@ class _Flow:
         # Of each function, the nodes to look at again when a name of it is known to hold something.
         self._places: dict[str, dict[str, list[ast.AST]]] = {}
         self._inner: dict[str, list[Function]] = {}
+        self._checked: dict[str, set[str]] = {}
+        self._commands: dict[str, dict[str, list[ast.expr]]] = {}
         self._todo: list[tuple[str, ast.AST]] = []
 
     def first_run(self, reward: Function) -> ast.Call | None:
@@ -249,22 +251,22 @@ class _Flow:
 
     def _runs(self, name: str, function: Function) -> Iterator[ast.Call]:
         for node in _own(function) if self._tainted[name] else ():
-            if isinstance(node, ast.Call) and self._is_run(name, function, node):
+            if isinstance(node, ast.Call) and self._is_run(name, node):
                 yield node
 
-    def _is_run(self, name: str, function: Function, call: ast.Call) -> bool:
+    def _is_run(self, name: str, call: ast.Call) -> bool:
         called = self._called(call.func)
         first = call.args[0] if call.args else next((each.value for each in call.keywords if each.arg == "args"), None)
         if called in _BUILT_IN:
-            checked = called == "eval" and first is not None and _is_checked(function, _names(first))
+            checked = called == "eval" and first is not None and bool(_names(first) & self._checked_in(name))
             return first is not None and self._holds(name, first) and not checked
         if called in (*_SHELLS, *_PATHS):
             return first is not None and self._holds(name, first)
         if called in _STARTS:
-            return first is not None and self._is_start(name, function, call, first)
+            return first is not None and self._is_start(name, call, first)
         return called.startswith(_LIBRARIES) and self._any_holds(name, call)
 
-    def _is_start(self, name: str, function: Function, call: ast.Call, first: ast.expr) -> bool:
+    def _is_start(self, name: str, call: ast.Call, first: ast.expr) -> bool:
         """Say whether the start of a process runs the response: as its program, in a shell, or by an interpreter."""
         is_shell = any(
             each.arg == "shell" and not (isinstance(each.value, ast.Constant) and not each.value.value)
@@ -273,7 +275,7 @@ class _Flow:
         if is_shell or self._called(call.func).endswith("_shell"):
             return self._holds(name, first)
         given = {each.arg: each.value for each in call.keywords}
-        words = [*call.args] if self._called(call.func).startswith("asyncio.") else _words(function, first)
+        words = [*call.args] if self._called(call.func).startswith("asyncio.") else self._words_of(name, first)
         if not words:
             return False
         if self._holds(name, words[0]):
@@ -282,6 +284,19 @@ class _Flow:
             return False
         rest = [*words[1:], *(given[key] for key in ("input", "stdin") if key in given)]
         return self._is_interpreter(words[0]) and any(self._holds(name, each) for each in rest)
+
+    def _checked_in(self, name: str) -> set[str]:
+        if name not in self._checked:
+            self._checked[name] = _checked(self._functions[name])
+        return self._checked[name]
+
+    def _words_of(self, name: str, first: ast.expr) -> list[ast.expr]:
+        """Return the words of a command, also where a name has them; none if they are not known."""
+        if not isinstance(first, ast.Name):
+            return _words(first)
+        if name not in self._commands:
+            self._commands[name] = _commands(self._functions[name])
+        return self._commands[name].get(first.id, [])
 
     def _has_program(self, name: str, words: list[ast.expr]) -> bool:
         """Say whether an interpreter gets a program of the user's: what follows is data, and so is stdin."""
@@ -360,23 +375,29 @@ def _names(node: ast.AST) -> set[str]:
     return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
 
 
-def _is_checked(function: Function, names: set[str]) -> bool:
-    """Say whether a function first looks at the characters of a text: only digits and signs do no harm."""
+def _checked(function: Function) -> set[str]:
+    """Return the names whose characters a function looks at first: only digits and signs do no harm."""
+    found = set[str]()
     for node in ast.walk(function):
         match node:
-            case ast.Call(func=func, args=args) if _last(func) in _CHECKS and any(
-                _names(each) & names for each in args
-            ):
-                return True
-            case ast.Compare(left=ast.Call() as left, ops=[ast.LtE() | ast.Lt()]) if _names(left) & names:
+            case ast.Call(func=func, args=args) if _last(func) in _CHECKS:
+                found.update(*map(_names, args))
+            case ast.Compare(left=ast.Call() as left, ops=[ast.LtE() | ast.Lt()]):
                 # set(text) <= ALLOWED
-                return True
-    return False
+                found |= _names(left)
+    return found
 
 
-def _words(function: Function, first: ast.expr) -> list[ast.expr]:
-    """Return the words of a command, also where a name has them; none if they are not known."""
-    if isinstance(first, ast.Name):
-        values = [value for node in _own(function) for target, value in _bound(node) if _names(target) == {first.id}]
-        first = values[0] if len(values) == 1 else first
-    return [*first.elts] if isinstance(first, ast.List | ast.Tuple) else []
+def _commands(function: Function) -> dict[str, list[ast.expr]]:
+    """Return the words of each name that gets one list in a function."""
+    found: dict[str, list[ast.expr]] = {}
+    for node in _own(function):
+        for target, value in _bound(node):
+            if isinstance(target, ast.Name):
+                found.setdefault(target.id, []).append(value)
+    return {name: _words(values[0]) for name, values in found.items() if len(values) == 1}
+
+
+def _words(value: ast.expr) -> list[ast.expr]:
+    """Return the words of a command; none if they are not known."""
+    return [*value.elts] if isinstance(value, ast.List | ast.Tuple) else []
