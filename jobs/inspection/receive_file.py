@@ -125,7 +125,7 @@ def copy(file: BinaryIO, size: int, beats: Beats) -> None:
 
 def remove_leftovers(file: Path) -> None:
     """Delete drafts of this file that nobody can be writing any more."""
-    for old in file.parent.glob(f".{file.name}.*.upload"):
+    for old in file.parent.glob(f".{file.name}.{'[0-9a-f]' * 8}.upload"):
         with contextlib.suppress(OSError):
             if time.time() - old.stat().st_mtime > LEFTOVER:
                 old.unlink()
@@ -148,7 +148,18 @@ def receive(file: Path, size: int, sha256: str, beats: Beats, *, replace: bool) 
         # Another one may have sent a file of this name in the meantime.
         if is_there(file, size, sha256, replace=replace):
             return "there"
-        draft.replace(file)
+        if replace:
+            with contextlib.suppress(OSError):
+                draft.chmod(file.stat().st_mode)
+            draft.replace(file)
+            return "received"
+        try:
+            os.link(draft, file)
+        except OSError:
+            # Another one was faster still; or there are no links, as in a bucket.
+            if is_there(file, size, sha256, replace=False):
+                return "there"
+            draft.replace(file)
     finally:
         with contextlib.suppress(OSError):
             draft.unlink()

@@ -212,6 +212,8 @@ def as_reward(name: str, score: Callable[..., Any], kwargs: dict[str, Any]) -> C
     """Return verl's function as one that takes the texts first; refuse what is not called with one response."""
     if inspect.iscoroutinefunction(score):
         raise RewardError(f"reward {name}: compute_score is async, and it is called without await: write def")
+    if {*VERL[1:3]} & {*kwargs}:
+        raise RewardError(f"reward {name}: kwargs give solution_str or ground_truth, which come from the run")
     if "solution_strs" in inspect.signature(score).parameters:
         raise RewardError(f"reward {name}: compute_score takes a batch, and it is called with one solution_str")
 

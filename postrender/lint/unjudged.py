@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from postrender.errors import InputError
 from postrender.lint.linter import described_run
 from postrender.plan import planner
+from postrender.rules.values.job import own_code
 from postrender.types import Json
 from postrender.values import images, models, profiles
 from postrender.values.config import Effective
@@ -35,6 +36,10 @@ def of(values: Values) -> Iterator[str]:
         yield "the wiring (grpo-post-render adds it)"
     if any(mapping(entry).get("file") for entry in mapping(values.get("job.rewards")).values()):
         yield "what the files of job.rewards return (rewards are not executed: grpo try-reward)"
+    for name, entry in mapping(values.get("job.rewards")).items():
+        text = mapping(entry).get("file")
+        if isinstance(text, str) and own_code.is_too_deep(text):
+            yield f"the code of reward {name} (it is nested too deeply: split its longest expression)"
     labels = {key: {str(value)} for key, value in mapping(values.get("accelerator.nodeSelector")).items()}
     known = profiles.chosen(labels)
     if values.get("accelerator.worker") and not (known and all(each.cpu and each.memory for each in known)):

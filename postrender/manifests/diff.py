@@ -256,6 +256,9 @@ def _whole_object(own: Sequence[Difference], sides: Sequence[str]) -> str:
     having = next((one.values for one in own if one.path == "kind"), None)
     if having is None:
         return ""
+    # One line says nothing of what differs between the sides that have it.
+    if any(one.values.keys() != having.keys() or len({*map(repr, one.values.values())}) > 1 for one in own):
+        return ""
     word = "new object" if sides[0] not in having else "object that is gone" if len(sides) == 2 else "object"
     where = ", ".join(side for side in sides if side in having)
     return f"{word}, only in {where} ({counted(len(own), 'field')}; --full shows {'it' if len(own) == 1 else 'them'})"

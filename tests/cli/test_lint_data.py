@@ -480,6 +480,131 @@ def test_a_file_outside_of_the_checkout_is_not_read(
         samples.read("train", str(outside))
 
 
+QA: Row = {"input": ["1 + 1?", "1 + 2?"], "output": ["2", "3"]}
+
+
+def _odd_columns(name: str) -> Any:
+    """Return a column that Arrow holds and Python cannot."""
+    arrow = pytest.importorskip("pyarrow")
+    if name == "text":
+        texts = arrow.array([b"\xff\xfe", b"ok"], arrow.binary())
+        return arrow.Array.from_buffers(arrow.string(), 2, texts.buffers())
+    if name == "time":
+        return arrow.array([2**62, 1], arrow.timestamp("us"))
+    if name == "day":
+        return arrow.array([2**30, 1], arrow.int32()).cast(arrow.date32())
+    numbers = arrow.array([1, 2])
+    return arrow.StructArray.from_arrays([numbers, numbers], ["a", "a"])
+
+
+@pytest.mark.parametrize("odd", ["text", "time", "day", "map"])
+def test_a_column_that_python_cannot_hold_counts_only_where_it_is_used(judge: Judge, odd: str) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    pyarrow.parquet = pytest.importorskip("pyarrow.parquet")
+    pyarrow.parquet.write_table(pyarrow.table(QA | {"note": _odd_columns(odd)}), "own.parquet", store_schema=False)
+    found, told, _ = judge(nemo_rl(), train="own.parquet")
+    assert found == []
+    assert "2 rows of data" in told
+    pyarrow.parquet.write_table(pyarrow.table(QA | {"output": _odd_columns(odd)}), "own.parquet", store_schema=False)
+    _, told, code = judge(nemo_rl(), train="own.parquet")
+    assert code == 2
+    assert "cannot be read" in told
+
+
+def test_parquet_without_a_column_that_is_used_is_judged(judge: Judge) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    pyarrow.parquet = pytest.importorskip("pyarrow.parquet")
+    pyarrow.parquet.write_table(pyarrow.table({"question": ["1 + 1?"], "answer": ["2"]}), "own.parquet")
+    found, told, _ = judge(nemo_rl(), train="own.parquet")
+    assert [rule for rule, *_ in found] == ["data/column-missing"] * 2
+    assert "the columns are question, answer" in told
+
+
+def test_parquet_without_columns_is_refused(judge: Judge) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    pyarrow.parquet = pytest.importorskip("pyarrow.parquet")
+    pyarrow.parquet.write_table(pyarrow.table({}), "own.parquet")
+    _, told, code = judge(nemo_rl(), train="own.parquet")
+    assert code == 2
+    assert "this file has no columns" in told
+
+
+def test_questions_about_two_pictures_are_two(judge: Judge) -> None:
+    def row(picture: str, answer: str) -> Row:
+        asked = [{"role": "user", "content": "<image>Find x."}]
+        return VERL | {"prompt": asked, "images": [{"bytes": picture}], "reward_model": {"ground_truth": answer}}
+
+    def found(*validation: Row) -> list[str]:
+        files = {"train": [row("a", "1"), row("b", "2")], "validation": validation}
+        return [rule for rule, *_ in judge(VERL_VALUES, "qwen2.5-32b-gsm8k-verl", **files)[0]]
+
+    assert found(row("c", "3"), row("d", "1")) == []
+    assert found(row("b", "2")) == ["data/validation-in-training"]
+
+
+def test_a_conversation_begins_with_the_question(judge: Judge) -> None:
+    said = [{"role": role, "content": role} for role in ("system", "user", "assistant")]
+    found, told, _ = judge(nemo_rl(), train=[{"messages": said}])
+    assert [rule for rule, *_ in found] == ["data/wrong-type"]
+    assert "begins with role system and role user" in told
+    assert "the first message is the question" in told
+    assert judge(nemo_rl(), train=[{"messages": said[1:]}])[0] == []
+    names = [{"role": role, "content": role} for role in ("human", "gpt")]
+    assert judge(nemo_rl(), train=[{"messages": names}])[0] == []
+    told = judge(nemo_rl(), train=[{"messages": [said[0], {"role": ["confidential"], "content": "2"}]}])[1]
+    assert "begins with role system and another role" in told
+
+
+def test_each_section_that_reads_a_file_is_judged(judge: Judge) -> None:
+    own = "dataset_name: ResponseDataset, data_path: /d/t.jsonl"
+    for keys in ("nope", "q"), ("q", "nope"):
+        sections = ", ".join(f"{{{own}, input_key: {key}, output_key: a}}" for key in keys)
+        values = f"job: {{config: {{data: {{train: [{sections}]}}}}}}\n"
+        found, told, _ = judge(values, train=[{"q": "1 + 1?", "a": "2"}])
+        assert [rule for rule, *_ in found] == ["data/column-missing"]
+        assert 'input_key is \\"nope\\"' in told
+
+
+@pytest.mark.parametrize("content", ["confidential\n", '["confidential"]\n'])
+def test_no_line_that_is_no_row_is_shown(judge: Judge, content: str, capsys: pytest.CaptureFixture[str]) -> None:
+    judge(nemo_rl(), train=[{"input": "a", "output": "2"}])
+    Path("own.jsonl").write_text(content)
+    files = [word for path in (*stack_files()[:2], SITE, "mine.yaml") for word in ("-f", str(path))]
+    assert cli.main(["lint", "--no-render", *files, "--data", "train=own.jsonl"]) == 2
+    told = capsys.readouterr()
+    assert "own.jsonl:1:1" in told.err
+    assert "confidential" not in told.out + told.err
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        "reward_model: {reward_loop_source: importlib, reward_loop_module_path: /data/a.py, reward_loop_class_name: A}",
+        "reward: {reward_manager: {source: importlib, name: A, module: {path: /data/a.py}}}",
+    ],
+)
+def test_a_reward_manager_of_ones_own_reads_what_it_likes(judge: Judge, config: str) -> None:
+    values = VERL_VALUES.replace("{config: {", f"{{config: {{{config}, ")
+    found, told, _ = verl(judge, {"prompt": VERL["prompt"], "answer": "2"}, values=values)
+    assert found == []
+    assert "not judged: how the reward of job.config reads the answers" in told
+
+
+@pytest.mark.parametrize("name", ["own.csv", "own.arrow", "own.txt"])
+def test_other_files_that_nemo_rl_reads_are_not_judged(judge: Judge, name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text("input,output\n1 + 1?,2\n")
+    found, told, code = judge(nemo_rl(), train=name)
+    assert ([rule for rule, *_ in found], code) == (["checks/could-not-run"], 3)
+    assert "only JSON lines and Parquet are judged" in told
+
+
+def test_a_call_of_a_tool_may_have_no_words(judge: Judge) -> None:
+    calls = {"role": "assistant", "tool_calls": [{"id": "x"}]}
+    asked = [{"role": "user", "content": "a"}, calls, {"role": "tool", "content": "r"}]
+    assert verl(judge, VERL | {"prompt": asked})[0] == []
+    assert verl(judge, VERL | {"prompt": [calls]})[0] == [("data/empty-question", "error", 1)]
+
+
 @functools.cache
 def _readers() -> list[Callable[[], Reader]]:
     runs = [

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from postrender.cli import main as cli
+from postrender.cli.uploading import sending
 from tests.cli.clusters import Cluster, Waits, stand_in
 from tests.conftest import ROOT, Render, by_kind, stack_files
 
@@ -174,6 +175,14 @@ def test_what_holds_secrets_by_its_name_is_refused(here: Path, cluster: Cluster,
     assert not cluster.calls("get")
 
 
+def test_the_folder_is_named_where_it_is_the_cause(here: Path, cluster: Cluster, upload: Upload) -> None:
+    (here / ".envs").mkdir()
+    (here / ".envs/train.jsonl").write_bytes(ROW)
+    assert upload(".envs/train.jsonl") == 2
+    assert "holds secrets\n  fix: copy it into a folder with another name if it is data" in upload.err
+    assert not arrived(cluster)
+
+
 def test_no_link_leaves_its_folder(here: Path, tmp_path: Path, upload: Upload) -> None:
     (tmp_path / "outside").write_bytes(ROW)
     links = {
@@ -267,6 +276,36 @@ def test_the_head_is_asked_before_other_pods(cluster: Cluster, upload: Upload) -
         cluster.put("pods.json", {"items": items})
         assert upload("train.jsonl") == 0, upload.err
         assert f"through the pod {name}\n" in upload.err
+
+
+@pytest.mark.parametrize(
+    "fails",
+    [
+        "exit 127",
+        'echo "exec failed: exec: \\"python3\\": executable file not found in \\$PATH: unknown" >&2; exit 1',
+    ],
+)
+def test_a_pod_without_python_is_passed_over(cluster: Cluster, upload: Upload, fails: str) -> None:
+    """And not asked for the second file again."""
+    program = cluster.folder / "bin/kubectl"
+    usual = program.read_text()
+    program.write_text(usual.replace("  exec) ", f'  exec) case "$3" in a-web) {fails} ;; esac\n        ', 1))
+    labels = {"app": "web"}
+    cluster.put("pods.json", {"items": [pod("a-web", labels=labels), pod("b-tools", labels=labels)]})
+    assert upload("train.jsonl", "test.jsonl") == 0, upload.err
+    assert "the pod a-web has no Python that begins, so b-tools is asked" in upload.err
+    assert arrived(cluster) == {"datasets/train.jsonl": DATA, "datasets/test.jsonl": ROW}
+    assert sum("a-web" in call for call in cluster.calls("exec")) == 1
+    cluster.put("pods.json", {"items": [pod("a-web", labels=labels)]})
+    assert upload("train.jsonl") == 3
+
+
+def test_odd_lines_of_a_pod_are_no_count(cluster: Cluster, upload: Upload, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sending, "_OFTEN", -1.0)
+    (cluster.folder / "bin/python3").write_text("#!/bin/sh\necho at 1000000; echo at the gates; echo at\necho there\n")
+    (cluster.folder / "bin/python3").chmod(0o755)
+    assert upload("train.jsonl") == 0
+    assert "train.jsonl: 1 of 2 MB" in upload.err
 
 
 def test_the_folder_of_the_pod_counts(cluster: Cluster, upload: Upload) -> None:

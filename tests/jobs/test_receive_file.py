@@ -138,12 +138,14 @@ def test_a_pod_without_the_volume_gets_no_folder(tmp_path: Path) -> None:
 def test_old_drafts_of_the_file_are_deleted(volume: Path) -> None:
     folder = (volume / NAME).parent
     folder.mkdir(parents=True)
-    for name in (".train.jsonl.1.upload", ".train.jsonl.2.upload", ".test.jsonl.1.upload"):
+    old, new = ".train.jsonl.0123abcd.upload", ".train.jsonl.0123abce.upload"
+    others = {".test.jsonl.0123abcd.upload", ".train.jsonl.mybackup.upload", ".train.jsonl.0123abcde.upload"}
+    for name in (old, new, *others):
         (folder / name).write_bytes(b"x")
-    for name in (".train.jsonl.1.upload", ".test.jsonl.1.upload"):
+    for name in (old, *others):
         os.utime(folder / name, (time.time() - 90_000,) * 2)
     assert receive(volume) == "received"
-    assert {path.name for path in folder.iterdir()} == {"train.jsonl", ".train.jsonl.2.upload", ".test.jsonl.1.upload"}
+    assert {path.name for path in folder.iterdir()} == {"train.jsonl", new, *others}
 
 
 def in_process(volume: Path, capsys: pytest.CaptureFixture[str], program: Any, **options: Any) -> list[str]:
@@ -200,6 +202,42 @@ def test_who_was_faster_wins(volume: Path, capsys: pytest.CaptureFixture[str]) -
     assert in_process(volume, capsys, program, **EMPTY)[-1] == f"refused {volume / NAME} has another content"
     assert (volume / NAME).read_bytes() == b"other"
     assert files(volume) == {NAME}
+
+
+@pytest.mark.parametrize(("other", "said"), [(b"other", f"refused {{}}/{NAME} has another content"), (b"", "there")])
+def test_of_two_at_the_same_moment_one_is_not_lost(
+    volume: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, other: bytes, said: str
+) -> None:
+    """Another file of this name comes after the last look."""
+    link = os.link
+
+    def late(draft: Path, file: Path) -> None:
+        file.write_bytes(other)
+        link(draft, file)
+
+    monkeypatch.setattr(os, "link", late)
+    assert in_process(volume, capsys, load_program("receive_file"), **EMPTY)[-1] == said.format(volume)
+    assert (volume / NAME).read_bytes() == other
+    assert files(volume) == {NAME}
+
+
+def test_a_volume_without_links_gets_the_file(
+    volume: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none(*_: Path) -> None:
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    monkeypatch.setattr(os, "link", none)
+    assert in_process(volume, capsys, load_program("receive_file"), **EMPTY)[-1] == "received"
+    assert files(volume) == {NAME}
+
+
+def test_a_file_that_is_replaced_keeps_its_mode(volume: Path) -> None:
+    (volume / NAME).parent.mkdir(parents=True)
+    (volume / NAME).write_bytes(b"other")
+    (volume / NAME).chmod(0o664)
+    assert receive(volume, mode="replace") == "received"
+    assert (volume / NAME).stat().st_mode & 0o777 == 0o664
 
 
 def test_a_volume_that_takes_long_is_not_silent(volume: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -433,6 +433,10 @@ WRONG: list[tuple[Any, str, str]] = [
         "def compute_score(data_sources, solution_strs, ground_truths, extra_infos): pass",
         "reward mine: compute_score takes a batch, and it is called with one solution_str",
     ),
+    *(
+        ({"mine": {"weight": 1, "file": "mine.py", "kwargs": {name: "2"}}}, OF_VERL, "which come from the run")
+        for name in ("solution_str", "ground_truth")
+    ),
     ({"mine": {"weight": 1, "file": "mine.py", "kwargs": {"x": 1}}}, OF_VERL, "unexpected keyword argument 'x'"),
     (
         {"mine": {"weight": 1, "file": "mine.py"}},

@@ -217,6 +217,11 @@ def test_an_object_that_one_side_lacks_is_one_line_but_not_in_full() -> None:
     assert "\n  Job/j: object that is gone, only in left (4 fields; " in diff.as_text(gone, ["left", "right"])
     three = {"grpo-job": diff.compare({"a": [other], "b": [], "c": [other]})}
     assert "\n  Job/j: object, only in a, c (4 fields; " in diff.as_text(three, ["a", "b", "c"])
+    # The sides that have it may differ.
+    fields = [*three["grpo-job"][:3], diff.Difference("Job/j", "spec.x", {"a": 1, "c": 2})]
+    assert "spec.x" in diff.as_text({"grpo-job": fields}, ["a", "b", "c"])
+    fields = [*three["grpo-job"][:3], diff.Difference("Job/j", "spec.x", {"c": 2})]
+    assert "spec.x" in diff.as_text({"grpo-job": fields}, ["a", "b", "c"])
     # One more field of an object that is there is no new object.
     more = {"storage": diff.compare({"left": [pod(x=1)], "right": [pod(x=1, y=2)]})}
     assert diff.as_text(more, ["left", "right"]).startswith("storage: 1 field differs\n  Pod/p\n    spec.y\n")

@@ -71,6 +71,16 @@ def test_rewards_that_are_files_are_named(tmp_path: Path) -> None:
     assert [*unjudged.of(merge.load(files(tmp_path, text)))] == [MEMORY]
 
 
+@pytest.mark.parametrize("terms", [250, 900, 3000])
+def test_a_reward_that_is_nested_too_deeply_is_named(tmp_path: Path, terms: int) -> None:
+    body = f"x = 1{' + 1' * terms}"
+    text = f'job: {{rewards: {{mine: {{weight: 1, file: "def reward(truth, text): {body}; return x"}}}}}}'
+    given = merge.load(files(tmp_path, text))
+    deep = "the code of reward mine (it is nested too deeply: split its longest expression)"
+    assert deep in [*unjudged.of(given)]
+    assert [each for each in linter.judge_values(given) if each.rule == "checks/could-not-run"] == []
+
+
 def test_the_config_of_a_model_lets_rules_judge_it(tmp_path: Path) -> None:
     text = "job: {config: {policy: {model_name: ours/gemma, generation: {vllm_cfg: {tensor_parallel_size: 8}}}}}"
     given = files(tmp_path, text)

@@ -56,7 +56,9 @@ def _refuse(path: str) -> None:
     if not os.path.lexists(path):
         raise UnreadableError("there is no such file", at=at, fix="check the path")
     if packing.is_secret(path):
-        raise InputError(packing.HOLDS_SECRETS, at=at, fix="rename it if it is data; everybody on the volume reads it")
+        is_own = packing.is_secret(os.path.join(os.sep, os.path.basename(os.path.realpath(path))))
+        fix = "rename it" if is_own else "copy it into a folder with another name"
+        raise InputError(packing.HOLDS_SECRETS, at=at, fix=f"{fix} if it is data; everybody on the volume reads it")
     if why := packing.why_not(folder or os.curdir, name):
         raise InputError(why, at=at, fix="name the file of data itself")
     if not NAME.fullmatch(name):

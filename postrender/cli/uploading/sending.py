@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -21,6 +23,14 @@ PROGRAM: Final = "receive_file"
 _HEAD: Final = ("ray.io/node-type", "head")
 # Seconds between two lines about how far a file is.
 _OFTEN: Final = 10.0
+_AT: Final = re.compile(r"at (\d{1,18})")
+# Exit codes of a container in which a program cannot start, and what runtimes say of it.
+_CANNOT_START: Final = (126, 127)
+_NO_PYTHON: Final = re.compile(r"python3.*(not found|no such file)|(not found|finding) .*python3", re.IGNORECASE)
+
+
+class SilentError(ClusterError):
+    """A pod has said nothing: it has no Python, for instance."""
 
 
 @dataclass(frozen=True)
@@ -35,20 +45,26 @@ class Pod:
     def send(self, file: DataFile, target: str, *, replace: bool) -> bool:
         """Send a file to its place on the volume; return whether it was there already.
 
-        Raises InputError if the pod refuses it, and ClusterError if it did not arrive.
+        Raises InputError if the pod refuses it, ClusterError if it did not arrive, and SilentError if no program began.
         """
+        # Another pod may have been asked before.
+        os.lseek(file.descriptor, 0, os.SEEK_SET)
         arguments = [self.mount, target, str(file.size), file.sha256, "replace" if replace else "keep"]
         where = [self.name, "--namespace", self.namespace, "--container", self.container]
         words = ["kubectl", "exec", "--stdin", *where, "--", *kubectl.packed(PROGRAM, arguments)]
-        with kubectl.piped(words, (), file.descriptor) as descriptor:
-            said, _, why = self._last_line(descriptor, file).partition(" ")
+        try:
+            with kubectl.piped(words, _CANNOT_START, file.descriptor) as descriptor:
+                said, _, why = self._last_line(descriptor, file).partition(" ")
+        except ClusterError as error:
+            if _NO_PYTHON.search(error.message):
+                raise SilentError(error.message, at=error.at, fix=error.fix) from error
+            raise
         if said == "refused":
             raise InputError(why, at=Location(file.path), fix="--replace, --to FOLDER or another name of the file")
         if said not in ("there", "received"):
             why = why if said == "failed" else "the connection ended before the pod had said that the file is there"
-            raise ClusterError(
-                why, at=Location(file.path), fix="run it again: nothing under the name of the file has changed"
-            )
+            kind = ClusterError if said else SilentError
+            raise kind(why, at=Location(file.path), fix="run it again: nothing under the name of the file has changed")
         return said == "there"
 
     def _last_line(self, descriptor: int, file: DataFile) -> str:
@@ -56,9 +72,10 @@ class Pod:
         told, last = time.monotonic(), ""
         for line in self._lines(descriptor):
             last = line
-            if line.startswith("at ") and time.monotonic() - told > _OFTEN:
+            count = _AT.fullmatch(line)
+            if count and time.monotonic() - told > _OFTEN:
                 told = time.monotonic()
-                tell(f"{file.name}: {int(line.split()[1]) / 1e6:.0f} of {file.size / 1e6:.0f} MB")
+                tell(f"{file.name}: {int(count[1]) / 1e6:.0f} of {file.size / 1e6:.0f} MB")
         return last
 
     def _lines(self, descriptor: int) -> Iterator[str]:
@@ -69,8 +86,8 @@ class Pod:
             yield from lines
 
 
-def find(volume: Volume, namespace: str, deadline: Deadline) -> Pod | None:
-    """Return a running pod that mounts the claim of a volume, the head of a Ray cluster first; raise ClusterError."""
+def find(volume: Volume, namespace: str, deadline: Deadline) -> list[Pod]:
+    """Return the running pods that mount the claim of a volume, heads of Ray clusters first; raise ClusterError."""
     path = f"/api/v1/namespaces/{namespace}/pods?fieldSelector=status.phase%3DRunning"
     found = (
         (pod["metadata"].get("labels", {}).get(_HEAD[0]) != _HEAD[1], each)
@@ -78,7 +95,7 @@ def find(volume: Volume, namespace: str, deadline: Deadline) -> Pod | None:
         if not pod["metadata"].get("deletionTimestamp")
         for each in _of_pod(pod, volume.claim, namespace)
     )
-    return min(found, key=lambda each: (each[0], each[1].name), default=(False, None))[1]
+    return [each for _, each in sorted(found, key=lambda each: (each[0], each[1].name))]
 
 
 def _of_pod(pod: Mapping[str, Any], claim: str, namespace: str) -> Iterator[Pod]:

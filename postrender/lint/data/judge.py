@@ -44,7 +44,8 @@ def judge(values: Values, given: Sequence[tuple[str, str]]) -> Verdict:
             if run is None:
                 raise UnjudgedError(_NO_RUN, _ALL)
             sample = samples.read(role, file)
-            reader = readers.choose(run, sample)
+            chosen = readers.choose(run, sample)
+            sample = sample.filled([*dict.fromkeys(name for reader in chosen for name in reader.used)])
         except UnjudgedError as error:
             unjudged.append(f"{role}={file} ({error})")
             found.append(_not_judged(file, error))
@@ -54,17 +55,20 @@ def judge(values: Values, given: Sequence[tuple[str, str]]) -> Verdict:
                 _not_judged(file, UnjudgedError(f"only the running job knows {error}", "write the value itself"))
             )
         else:
-            found += _findings(sample, reader, locator)
-            found += (misspelt := [*_another_name(sample, reader)])
-            if _stem(file) != _stem(reader.file) and not misspelt:
-                partly.append(f"whether {file} is {os.path.basename(reader.file)} of the run")
+            told = [finding for reader in chosen for finding in _findings(sample, reader, locator)]
+            # Two sections may say the same.
+            found += (each for place, each in enumerate(told) if each not in told[:place])
+            # All sections name the same file.
+            found += (misspelt := [*_another_name(sample, chosen[0])])
+            if _stem(file) != _stem(chosen[0].file) and not misspelt:
+                partly.append(f"whether {file} is {os.path.basename(chosen[0].file)} of the run")
             elif role == TRAIN:
                 of_rows, unknown = _of_rows(run, sample, locator)
                 found, partly = [*found, *of_rows], [*partly, *unknown]
-            partly += reader.unread
+            partly += (each for reader in chosen for each in reader.unread)
             if sample.is_cut:
                 partly.append(f"the rows of {file} after the first {len(sample.rows) + len(sample.faulty):,}")
-            judged[role] = (sample, reader)
+            judged[role] = (sample, chosen[0])
     if len(judged) == len(readers.ROLES):
         found += _duplicates(*judged[TRAIN], *judged[VALIDATION])
     rows = sum(len(sample.rows) + len(sample.faulty) for sample, _ in judged.values())

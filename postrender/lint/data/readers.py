@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,10 +31,16 @@ _ANSWERS: Final = (
 )
 # The columns by which one knows what task prepare-data has written: jobs/tasks/prepare_data.py at 0.1.0.
 _WRITTEN: Final = (frozenset(("question", "answer", "task_name")), frozenset(("prompt", "reward_model")))
+# Roles of a message that is no question, and of one that is no answer; only the places count for NeMo RL.
+_NO_QUESTION: Final = ("system", "developer", "assistant", "tool")
+_NO_ANSWER: Final = ("system", "developer", "user", "tool")
 _READS_PAIR: Final = "math_hf_data_processor"
 # Where verl's reward reads a row.
 _OF_MANAGER: Final = "verl/experimental/reward_loop/reward_manager/naive.py:{} at 0.7.1"
 _MODELS: Final = ("reward_model.enable", "reward.reward_model.enable")
+_MANAGERS: Final = ("reward_model.reward_loop_source", "reward.reward_manager.source")
+# A call of a tool may have no words.
+_TURN: Final = ("content", "tool_calls")
 _CHAT: Final = 'write [{"role": "user", "content": "…"}]'
 
 
@@ -42,6 +49,10 @@ class Reader(Protocol):
 
     unread: list[str]
     file: str
+
+    @property
+    def used(self) -> list[str]:
+        """Return the columns that are read."""
 
     def of_columns(self, columns: Sequence[str]) -> list[Problem]:
         """Return what is wrong with all rows: a column that none has."""
@@ -53,14 +64,14 @@ class Reader(Protocol):
         """Return what makes two rows the same."""
 
 
-def choose(run: Effective, sample: Sample) -> Reader:
-    """Return the reader of a sample.
+def choose(run: Effective, sample: Sample) -> list[Reader]:
+    """Return the readers of a sample: one for each section that names its file.
 
     Raises UnjudgedError where it is not known what is read, InputError where the run reads no such data.
     """
     if not run.trains:
         raise UnjudgedError(f"job.task is {run.value('job.task')}, which reads no such data", "judge the training")
-    return _of_verl(run, sample) if run.framework == "verl" else _of_nemo_rl(run, sample)
+    return [_of_verl(run, sample)] if run.framework == "verl" else _of_nemo_rl(run, sample)
 
 
 def _refuse(sample: Sample, keys: str) -> InputError:
@@ -88,7 +99,7 @@ def _one(sample: Sample, files: Mapping[Json, Any], where: str) -> Json:
     return named[0]
 
 
-def _of_nemo_rl(run: Effective, sample: Sample) -> Reader:
+def _of_nemo_rl(run: Effective, sample: Sample) -> list[Reader]:
     if run.since("v0.6.0"):
         place, key = f"data.{sample.role}", "data_path"
     else:
@@ -96,13 +107,15 @@ def _of_nemo_rl(run: Effective, sample: Sample) -> Reader:
     sections = [section for path, section in data_sections(run) if path == place and section.get("dataset_name")]
     if not sections or (sections[0].get("dataset_name") == "ResponseDataset" and not sections[0].get(key)):
         raise _refuse(sample, place if run.since("v0.6.0") else f"{place}.{key}")
-    by_file = {str(each.get(key) or each["dataset_name"]): each for each in sections}
-    section = by_file[str(_one(sample, by_file, place))]
-    name = section["dataset_name"]
-    if name != "ResponseDataset":
-        what = f"{place} is the data set {name}, and only what ResponseDataset reads of a file is known"
-        raise UnjudgedError(what, "leave it out, or name ResponseDataset and the file in the values")
-    return _prepared(run, section.get(key), sample) or Responses(run, place, section, str(section.get(key)))
+    by_file: dict[Json, list[Mapping[str, Json]]] = {}
+    for each in sections:
+        by_file.setdefault(str(each.get(key) or each["dataset_name"]), []).append(each)
+    chosen = by_file[_one(sample, by_file, place)]
+    for name in (each["dataset_name"] for each in chosen):
+        if name != "ResponseDataset":
+            what = f"{place} is the data set {name}, and only what ResponseDataset reads of a file is known"
+            raise UnjudgedError(what, "leave it out, or name ResponseDataset and the file in the values")
+    return [_prepared(run, each.get(key), sample) or Responses(run, place, each, str(each.get(key))) for each in chosen]
 
 
 def _of_verl(run: Effective, sample: Sample) -> Reader:
@@ -173,6 +186,10 @@ class Responses:
             self._judges = []
             self.unread.append(f"what the processor {processor} reads of the texts")
 
+    @property
+    def used(self) -> list[str]:
+        return ["messages", *self._names.values()]
+
     def _keys(self, key: str) -> tuple[str, ...]:
         return (f"{self._place}.{key}", f"data.default.{key}", f"{self._place}.dataset_name", self._place)
 
@@ -235,6 +252,14 @@ class Responses:
             )
             yield Problem("data/wrong-type", what, keys, why, fix)
             return
+        asked, answered = value[0]["role"], value[1]["role"]
+        if asked in _NO_QUESTION or answered in _NO_ANSWER:
+            what = (
+                f"column messages begins with {_said(asked)} and {_said(answered)}, not with a question and its answer"
+            )
+            fix = "remove the messages before the question; a system prompt goes into data.default.system_prompt_file"
+            yield Problem("data/wrong-type", what, keys, why, fix)
+            return
         if _is_missing(value[0]["content"]):
             yield _empty("the first message", keys)
         answer = value[1]["content"]
@@ -260,6 +285,10 @@ class Source:
         self._given = [key for key in self._names if entry.get(key)]
         self._absent = set[str]()
         self.unread = list[str]()
+
+    @property
+    def used(self) -> list[str]:
+        return [*self._names.values()]
 
     def of_columns(self, columns: Sequence[str]) -> list[Problem]:
         found = []
@@ -306,15 +335,22 @@ class Chats:
         is_named = not run.since("0.7.1")
         self._source = str((run.at("data.reward_fn_key") if is_named else None) or "data_source")
         self._source_keys = ("data.reward_fn_key",) if is_named else ()
+        self._pictures = [str(run.at(f"data.{key}_key") or f"{key}s") for key in ("image", "video", "audio")]
         self._absent = set[str]()
         self.unread = list[str]()
         self._rewards = answers.of_rewards(run)
         self._has_rewards = answers.has_rewards(run)
         self._by_source = not self._has_rewards and self._is_by_source(run)
+        # It reads what it likes, and calls a reward or not.
+        has_manager = any(run.at(key) == "importlib" for key in _MANAGERS)
         # A model that scores alone reads none of the other columns.
-        self._has_model = not self._has_rewards and any(map(run.on, _MODELS))
-        if not self._has_rewards and not self._by_source:
+        self._has_model = has_manager or (not self._has_rewards and any(map(run.on, _MODELS)))
+        if has_manager or not (self._has_rewards or self._by_source):
             self.unread.append("how the reward of job.config reads the answers")
+
+    @property
+    def used(self) -> list[str]:
+        return [self._prompt, self._source, "reward_model", "extra_info", *self._pictures]
 
     def _is_by_source(self, run: Effective) -> bool:
         """Say whether verl's own function scores, which depends on the data source."""
@@ -372,12 +408,12 @@ class Chats:
         if value is None or value in ("", []):
             yield _empty(f"column {self._prompt}", keys)
             return
-        if not (isinstance(value, list) and all(_is_message(each) for each in value)):
+        if not (isinstance(value, list) and all(_is_message(each, _TURN) for each in value)):
             what = f"column {self._prompt} has {_type(value)}, and verl reads a list of chat messages"
             why = "the chat template of the model is filled from it (verl/utils/dataset/rl_dataset.py:304 at 0.7.1)"
             yield Problem("data/wrong-type", what, keys, why, f"{_CHAT}, as task prepare-data does")
             return
-        if all(_is_missing(each["content"]) for each in value):
+        if all(_is_missing(each.get("content")) for each in value):
             yield _empty(f"column {self._prompt}", keys)
 
     def _of_source(self, value: Json) -> Iterator[Problem]:
@@ -407,11 +443,20 @@ class Chats:
         value = row.get(self._prompt)
         if isinstance(value, list):
             value = "\n".join(str(each.get("content")) for each in value if isinstance(each, dict))
-        return value.strip() if isinstance(value, str) else None
+        if not isinstance(value, str):
+            return None
+        pictures = [row[name] for name in self._pictures if row.get(name)]
+        # Many pictures have the same question.
+        more = (*pictures, mapping(row.get("reward_model")).get("ground_truth")) if pictures else ()
+        return "\n".join((value.strip(), *(hashlib.sha256(repr(each).encode()).hexdigest() for each in more)))
 
 
-def _is_message(value: Json) -> bool:
-    return isinstance(value, dict) and "role" in value and "content" in value
+def _is_message(value: Json, parts: Sequence[str] = ("content",)) -> bool:
+    return isinstance(value, dict) and "role" in value and any(part in value for part in parts)
+
+
+def _said(role: Json) -> str:
+    return f"role {role}" if role in (*_NO_QUESTION, "user") else "another role"
 
 
 def _empty(place: str, keys: tuple[str, ...]) -> Problem:

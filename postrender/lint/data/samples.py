@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from postrender import json_text, textfile
@@ -12,6 +13,8 @@ from postrender.types import Json
 MOST_ROWS: Final = 1000
 MOST_BYTES: Final = 64 * 1024 * 1024
 _PARQUET: Final = b"PAR1"
+# NeMo RL reads them, too.
+_OTHERS: Final = (".csv", ".arrow", ".txt")
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _BATCH: Final = 100
 _PIECE: Final = 1024 * 1024
@@ -34,12 +37,18 @@ class Sample(NamedTuple):
     rows: list[Row]
     faulty: list[tuple[Location, str]]
     is_cut: bool
-    total: int | None
+    total: int | None = None
+    # The columns of a Parquet file, whose rows are read when it is known which of them are used.
+    names: Sequence[str] = ()
 
     @property
     def columns(self) -> list[str]:
         """Return the names of the columns of all rows, in the order in which they come."""
-        return [*dict.fromkeys(name for row in self.rows for name in row.values)]
+        return [*dict.fromkeys((*self.names, *(name for row in self.rows for name in row.values)))]
+
+    def filled(self, used: Sequence[str]) -> Sample:
+        """Return the sample with its rows; of Parquet, only the columns that are used are read."""
+        return self._replace(**_rows_of_parquet(self.file, used)) if self.names else self
 
 
 class UnjudgedError(Exception):
@@ -59,6 +68,8 @@ def read(role: str, path: str) -> Sample:
     try:
         with open(path, "rb") as file:
             data = file.read(len(_PARQUET))
+            if path.endswith(_OTHERS):
+                raise UnjudgedError("only JSON lines and Parquet are judged", "give some of its rows as JSON lines")
             if data == _PARQUET:
                 return _parquet(role, path)
             data += file.read(MOST_BYTES - len(data))
@@ -72,7 +83,7 @@ def _lines(role: str, path: str, data: bytes, *, is_cut: bool) -> Sample:
     lines = data.removeprefix(_BYTE_ORDER_MARK).split(b"\n")
     if is_cut and len(lines) == 1:
         what = f"its first line is longer than {MOST_BYTES // 1024 // 1024} MiB"
-        raise InputError(what, at=Location(path, 1, 1), fix=_LINES)
+        raise _hidden(InputError(what, at=Location(path, 1, 1), fix=_LINES))
     if is_cut:
         # The last line may go on.
         lines.pop()
@@ -102,37 +113,73 @@ def _row(line: bytes) -> tuple[dict[str, Json] | None, str]:
     return (found, "") if isinstance(found, dict) else (None, "is no JSON object")
 
 
+def _hidden(error: InputError) -> InputError:
+    """Keep the line out of the report: rows may hold what is not for a log."""
+    error.secret = True
+    return error
+
+
 def _refuse(path: str, lines: list[bytes], faulty: list[tuple[Location, str]]) -> None:
     """Raise InputError for a file without rows."""
     if lines[0].lstrip().startswith(b"["):
         fix = f"write one object a line: jq -c '.[]' {path}"
-        raise InputError("this is one JSON list, and JSON lines or Parquet are read", at=Location(path, 1, 1), fix=fix)
+        what = "this is one JSON list, and JSON lines or Parquet are read"
+        raise _hidden(InputError(what, at=Location(path, 1, 1), fix=fix))
     if faulty:
         at, reason = faulty[0]
-        raise InputError(f"no line is a row: this one {reason}", at=at, fix=_LINES)
+        raise _hidden(InputError(f"no line is a row: this one {reason}", at=at, fix=_LINES))
     raise InputError("this file has no rows", at=Location(path), fix=_LINES)
 
 
 def _parquet(role: str, path: str) -> Sample:
+    file, errors = _opened(path)
+    try:
+        names = file.schema_arrow.names
+    except errors as error:
+        raise _none_of_parquet(path, error) from error
+    if not names:
+        raise InputError("this file has no columns", at=Location(path), fix="give a file with rows")
+    return Sample(role, path, [], [], is_cut=False, names=names)
+
+
+def _opened(path: str) -> tuple[Any, tuple[type[Exception], ...]]:
+    """Return a Parquet file, and the errors that reading it may raise."""
     try:
         pyarrow: Any = importlib.import_module("pyarrow")
         parquet: Any = importlib.import_module("pyarrow.parquet")
     except ImportError as error:
         fix = "pip install pyarrow"
         raise UnjudgedError(f"pyarrow is not installed: {fix}", fix) from error
-    found, size = list[dict[str, Json]](), 0
+    errors = (pyarrow.ArrowException, OSError)
     try:
         # A group of rows may be larger than the memory: it is read in pieces.
-        file = parquet.ParquetFile(path, buffer_size=_PIECE, pre_buffer=False)
-        for batch in file.iter_batches(batch_size=_BATCH):
-            found += batch.to_pylist()
+        return parquet.ParquetFile(path, buffer_size=_PIECE, pre_buffer=False), errors
+    except errors as error:
+        raise _none_of_parquet(path, error) from error
+
+
+def _none_of_parquet(path: str, error: Exception) -> InputError:
+    return InputError(f"this is no Parquet file: {str(error)[:100]}", at=Location(path))
+
+
+def _rows_of_parquet(path: str, used: Sequence[str]) -> dict[str, Any]:
+    """Return the fields of a sample of Parquet that hang on the columns that are used."""
+    file, errors = _opened(path)
+    found, size = list[dict[str, Json]](), 0
+    try:
+        for batch in file.iter_batches(batch_size=_BATCH, columns=[*used]):
+            found += batch.to_pylist() or [{}] * batch.num_rows
             size += batch.nbytes
             if len(found) >= MOST_ROWS or size >= MOST_BYTES:
                 break
-    except (pyarrow.ArrowException, OSError) as error:
-        raise InputError(f"this is no Parquet file: {str(error)[:100]}", at=Location(path)) from error
+    except (ValueError, OverflowError, LookupError) as error:
+        # Text that is no UTF-8, a time that Python does not have, a map with one name twice.
+        what = f"a value in one of the columns {', '.join(used)} cannot be read: {str(error)[:100]}"
+        raise InputError(what, at=Location(path), fix="write these columns again, as texts and numbers") from error
+    except errors as error:
+        raise _none_of_parquet(path, error) from error
     if not found:
         raise InputError("this file has no rows", at=Location(path), fix="give a file with rows")
     rows = [Row(Location(path), row, f"row {number}") for number, row in enumerate(found, 1)]
     total = file.metadata.num_rows
-    return Sample(role, path, rows, [], total > len(rows), total)
+    return {"rows": rows, "is_cut": total > len(rows), "total": total}

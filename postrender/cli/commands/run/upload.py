@@ -67,20 +67,33 @@ def upload(
     folder = _folder(to, volume, run)
     data_file.refuse(words)
     where = namespace or kubectl.namespace()
-    pod = sending.find(volume, where, Deadline())
-    if pod is None:
+    pods = sending.find(volume, where, Deadline())
+    if not pods:
         message = f"no running pod in {where} mounts the claim {volume.claim}, as the head of its RayCluster does"
         raise ClusterError(message, fix=volume.by_hand(words, folder, where))
-    tell(f"sending {counted(len(words), 'file')} to {posixpath.join(volume.mount, folder)} through the pod {pod.name}")
+    place = posixpath.join(volume.mount, folder)
+    tell(f"sending {counted(len(words), 'file')} to {place} through the pod {pods[0].name}")
     for word in words:
         with data_file.opened(word) as file:
             target = posixpath.join(folder, file.name)
-            is_old = pod.send(file, target, replace=replace)
+            is_old = _sent(pods, file, target, replace=replace)
         what = "was there already" if is_old else f"has arrived, {file.size / 1e6:.1f} MB"
         tell(f"{file.name} {what}, sha256 {file.sha256}")
         sys.stdout.write(f"{posixpath.join(volume.mount, target)}\n")
     tell(f"write the path into the values: {_keys(run)}")
     return EXIT_CLEAN
+
+
+def _sent(pods: list[sending.Pod], file: data_file.DataFile, target: str, *, replace: bool) -> bool:
+    """Send a file through the first pod that can take it, and forget those that cannot; return whether it was there."""
+    while True:
+        try:
+            return pods[0].send(file, target, replace=replace)
+        except sending.SilentError:
+            if len(pods) == 1:
+                raise
+            silent = pods.pop(0)
+            tell(f"the pod {silent.name} has no Python that begins, so {pods[0].name} is asked")
 
 
 def _folder(to: str, volume: Volume, run: Effective) -> str:

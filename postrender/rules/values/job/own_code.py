@@ -28,6 +28,10 @@ OF_VERL: Final = "compute_score"
 # One line that ends like the name of a file, and has nothing of a program or a sentence.
 _PYTHON: Final = re.compile(r"[^\n=()\[\]{}#;,'\"]+\.py")
 _TEXT: Final = re.compile(r"[\w./\\~:@-]+\.(txt|md|j2|jinja|prompt)")
+# A thousand terms, or as many elif: whoever follows them one by one comes to the end of Python's stack.
+_DEEPEST: Final = 200
+# They give a module a function without a definition.
+_MAKERS: Final = ("globals", "exec", "setattr")
 _GIVEN: Final = ("ground_truth", "response")
 # verl/workers/reward_manager/naive.py:88 at v0.6.1: by name.
 _OF_VERL: Final = ("data_source", "solution_str", "ground_truth", "extra_info")
@@ -49,13 +53,38 @@ def files(run: Effective) -> Iterator[tuple[str, str, Mapping[str, Json]]]:
 
 
 def parsed(text: str) -> ast.Module | None:
-    """Return the syntax tree of a reward's file; None if it has a mistake, which another rule reports."""
+    """Return the tree of a reward's file; None if it is too deep, or has a mistake, which another rule reports."""
+    try:
+        tree = _tree(text)
+    except (SyntaxError, ValueError):
+        return None
+    return None if tree is None or _is_deep(tree) else tree
+
+
+def is_too_deep(text: str) -> bool:
+    """Return whether a reward's file is nested more than the rules look at."""
+    try:
+        tree = _tree(text)
+    except (SyntaxError, ValueError):
+        return False
+    return tree is None or _is_deep(tree)
+
+
+def _tree(text: str) -> ast.Module | None:
+    """Parse a file; return None where Python itself finds it too deep."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return ast.parse(text)
-    except (SyntaxError, ValueError):
+    except (RecursionError, MemoryError):
         return None
+
+
+def _is_deep(tree: ast.Module) -> bool:
+    level: list[ast.AST] = [tree]
+    for _ in range(_DEEPEST):
+        level = [child for node in level for child in ast.iter_child_nodes(node)]
+    return bool(level)
 
 
 def takes_any(text: str) -> bool:
@@ -144,9 +173,7 @@ def _compiles(run: Effective) -> Iterator[Finding]:
             # The rule about the function says so.
             continue
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                ast.parse(text)
+            _tree(text)
         except SyntaxError as error:
             python = ".".join(platform.python_version_tuple()[:2])
             what = f"the file of reward {name} does not compile with Python {python}: line {error.lineno}: {error.msg}"
@@ -177,23 +204,36 @@ def _function(run: Effective) -> Iterator[Finding]:
             judge = _wrong_score if function.name == OF_VERL else _wrong_signature
             what = judge(function, mapping(entry.get("kwargs")))
         else:
-            what = "" if any(_may_define(tree, name) for name in (_FUNCTION, OF_VERL)) else "defines no function reward"
+            makes = any(isinstance(node, ast.Name) and node.id in _MAKERS for node in ast.walk(tree))
+            may = makes or any(_may_define(tree, name) for name in (_FUNCTION, OF_VERL))
+            what = "" if may else "defines no function reward"
         if what:
             yield Finding(f"the file of reward {name} {what}", keys=[f"=job.rewards.{name}.file"])
 
 
 def _may_define(tree: ast.Module, function: str) -> bool:
     """Say whether a file may get a function by another way than a definition at the top level."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and node.id == function and isinstance(node.ctx, ast.Store):
-            return True
-        if isinstance(node, ast.alias) and (node.asname or node.name) in (function, "*"):
-            return True
-        if isinstance(node, ast.FunctionDef) and node.name == function and node.col_offset:
-            return True
-        if isinstance(node, ast.Name) and node.id in ("globals", "exec", "setattr"):
-            return True
-    return False
+    for node in _of_module(tree):
+        match node:
+            case ast.Name(id=name, ctx=ast.Store()) if name == function:
+                return True
+            case ast.Name(id=name) if name in _MAKERS:
+                return True
+            case ast.alias(name=name, asname=other) if (other or name) in (function, "*"):
+                return True
+            case ast.FunctionDef(name=name) if name == function and node.col_offset:
+                return True
+    return any(isinstance(node, ast.Global) and function in node.names for node in ast.walk(tree))
+
+
+def _of_module(tree: ast.Module) -> Iterator[ast.AST]:
+    """Yield the nodes of a module without those of its functions and classes, whose names are their own."""
+    todo: list[ast.AST] = [*tree.body]
+    while todo:
+        node = todo.pop()
+        yield node
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
+            todo += ast.iter_child_nodes(node)
 
 
 def _wrong_signature(function: ast.FunctionDef | ast.AsyncFunctionDef, kwargs: Mapping[str, Json]) -> str:
@@ -221,6 +261,9 @@ def _wrong_score(function: ast.FunctionDef | ast.AsyncFunctionDef, kwargs: Mappi
     """Return why verl's function cannot be called with one response by name; an empty text if it can."""
     if isinstance(function, ast.AsyncFunctionDef):
         return f"defines {OF_VERL} as async, and it is called without await"
+    replaced = [name for name in _OF_VERL[1:3] if name in kwargs]
+    if replaced:
+        return f"defines {OF_VERL}, and kwargs gives {replaced[0]}, which comes from the run"
     if function.decorator_list:
         return ""
     args = function.args
