@@ -37,10 +37,10 @@ demo: $(STAMP) ## Render and validate the Gemma 3 27B stack for B200 and H200, a
 	@printf '\nNext: source $(BIN)/activate && grpo init    (asks for your machine and model, and writes your values files)\n'
 
 test: $(STAMP) ## Run the telling part of the tests in minutes: offline, no cluster, no Docker, no helm binary
-	$(BIN)/python -m pytest -n 3 --dist worksteal -m "not full and not recall"
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not full and not recall"
 
 test-full: $(STAMP) ## Run the exhaustive rest of the tests: every pair of options, every recipe on every machine
-	$(BIN)/python -m pytest -n 3 --dist worksteal --hypothesis-profile=full -m "full and not recall"
+	$(BIN)/python -m pytest -n 2 --dist worksteal --hypothesis-profile=full -m "full and not recall"
 
 check: lint verify docs test test-full lowest ## Everything that CI asks of a commit, but e2e
 

@@ -120,6 +120,7 @@ def test_a_program_loses_its_comments_and_docstrings_but_no_line(source: str) ->
     assert not any(token.type == tokenize.COMMENT for token in tokens)
 
 
+@pytest.mark.full
 def test_an_archive_of_another_zlib_stays_and_an_old_one_does_not(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "jobs", tmp_path / "jobs")
     path = f"{programs.FOLDER}/clean.tar.bz2.b64"

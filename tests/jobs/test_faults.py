@@ -717,7 +717,7 @@ def strike(machine: Machine, calls: Calls, kind: str, at: int) -> None:
 KILLED, HELD_UP = "launcher killed", "launcher stopped for 3 lapses"
 
 
-@pytest.mark.parametrize("step", [pytest.param(40), pytest.param(1, marks=pytest.mark.full)])
+@pytest.mark.parametrize("step", [pytest.param(120), pytest.param(1, marks=pytest.mark.full)])
 def test_a_run_has_one_writer_and_can_be_started_again(tmp: Path, points: Points, step: int) -> None:
     """The law of the owner and its records: whatever fails, never two trainers, and the next start trains."""
     with simulated(tmp / "machine") as machine:

@@ -124,7 +124,7 @@ def test_the_places_are_shown() -> None:
     assert len(PLACES) >= 20
 
 
-@settings(max_examples=examples(30), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(15), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(token=TOKENS, sentence=SENTENCES)
 def test_a_token_of_any_shape_at_all_places(
     token: str, sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -55,9 +55,10 @@ def look(page: Page) -> Any:
     return page.value(LOOK)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("name", "scheme", "width"),
-    [pytest.param(*view, marks=[] if view == ("two", "light", 1280) else [pytest.mark.full]) for view in VIEWS],
+    VIEWS,
 )
 def test_a_reader_can_read_the_page(
     browser: Browser, pages: dict[str, Path], name: str, scheme: str, width: int
