@@ -183,7 +183,8 @@ def test_what_the_notes_ask_for_is_what_the_page_does(page: Page) -> None:
 def test_names_of_the_cluster_the_claim_and_the_tests_are_the_charts(page: Page) -> None:
     cluster = by_kind(page.of("raycluster").documents, "RayCluster")["metadata"]["name"]
     assert f"raycluster/{cluster} " in page.command("kubectl wait --for=jsonpath='{.status.state}'")
-    assert f"service/{cluster}-head-svc " in page.command("kubectl exec")
+    asked = [line for line in page.lines if line.startswith("kubectl exec")]
+    assert all(f"service/{cluster}-head-svc " in line for line in asked)
     claim = by_kind(page.of("storage").documents, "PersistentVolumeClaim")["metadata"]["name"]
     assert page.command("kubectl get pvc").split()[3] == claim
     account = by_kind(page.of("raycluster").documents, "RayCluster")["spec"]["headGroupSpec"]["template"]["spec"]
