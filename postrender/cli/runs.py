@@ -15,7 +15,8 @@ from postrender.cli import options
 from postrender.cli.command import wrong
 from postrender.errors import EXIT_CANNOT_RUN, EXIT_FINDINGS, UsageError
 from postrender.helm import kubectl
-from postrender.values import merge
+from postrender.values import merge, set_arguments
+from postrender.values.set_arguments import Argument
 
 # Entries of a run's directory, of a folder of its steps, or of a folder of its samples.
 _OF_A_RUN = re.compile(
@@ -33,6 +34,7 @@ class Run:
 
     words: Sequence[str]
     files: Sequence[str]
+    arguments: Sequence[Argument]
     accelerator: str | None
     namespace: str | None
     cluster: str | None
@@ -56,7 +58,7 @@ class Run:
             return word, None
         if not options.is_name(word):
             raise wrong(f"the run is {word!r}, expected lower-case letters, digits and -, at most 63")
-        merged = merge.load(options.with_profile(self.files, self.accelerator))
+        merged = set_arguments.apply(merge.load(options.with_profile(self.files, self.accelerator)), self.arguments)
         head = kubectl.head(merged, word, namespace=self.namespace, cluster=self.cluster)
         return kubectl.run_directory(merged, word), head
 
@@ -66,6 +68,7 @@ def run_options(function: Callable[..., int]) -> Callable[..., int]:
 
     @click.argument("words", nargs=-1, metavar="", type=options.FILE)
     @options.values()
+    @options.set_values
     @options.accelerator
     @options.namespace("Namespace of the cluster. Default: that of kubectl's context.")
     @click.option(
@@ -80,13 +83,14 @@ def run_options(function: Callable[..., int]) -> Callable[..., int]:
         *,
         words: Sequence[str],
         files: Sequence[str],
+        arguments: Sequence[Argument],
         accelerator: str | None,
         namespace: str | None,
         cluster: str | None,
         show_commands: bool,
         **others: object,
     ) -> int:
-        return function(run=Run(words, files, accelerator, namespace, cluster, show_commands), **others)
+        return function(run=Run(words, files, arguments, accelerator, namespace, cluster, show_commands), **others)
 
     return command
 

@@ -73,3 +73,15 @@ def test_each_option_says_what_it_is_for(help_of: Run, command: str) -> None:
 def test_the_short_letter_of_the_namespace(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["render", "storage", "-n", "My NS"]) == 2
     assert "--namespace is 'My NS', expected lower-case letters" in capsys.readouterr().err
+
+
+# Values of another chart, of which it compares the files; and a plugin that passes on its options.
+_OTHERS = {"dead-values", "helm-plugin"}
+
+
+@pytest.mark.parametrize("command", [each for each in COMMANDS if each not in _OTHERS])
+def test_a_command_that_takes_values_takes_all_of_helms_flags(command: str, help_of: Run) -> None:
+    """Pages put -f and --set-file into one variable, and give it to every command."""
+    options = set(re.findall(r"--[a-z-]+", help_of(command, "--help")))
+    if "--values" in options:
+        assert options >= {"--set", "--set-string", "--set-json", "--set-file"}

@@ -11,8 +11,9 @@ from postrender.errors import InputError
 from postrender.lint.messages import Explainer
 from postrender.runlog.shared import SIGNS, Limits
 from postrender.schema import Problem, read_schema
-from postrender.values import merge
+from postrender.values import merge, set_arguments
 from postrender.values.merge import Values
+from postrender.values.set_arguments import Argument
 
 _GUARD = ("job", "guard")
 # The guard knows in which phase a training is silent; from outside it may be the longest of these.
@@ -26,14 +27,14 @@ class Judgement(NamedTuple):
     stop_on: Mapping[str, int]
 
 
-def judgement(files: Sequence[str]) -> Judgement:
-    """Return how the guard of values files judges; without files nothing stops, and the limits are the usual ones.
+def judgement(files: Sequence[str], arguments: Sequence[Argument]) -> Judgement:
+    """Return how the guard of values judges; without files nothing stops, and the limits are the usual ones.
 
     Raises UnreadableError, and InputError for values that no guard would take.
     """
     if not files:
         return Judgement(Limits(), {})
-    values = merge.load(files)
+    values = set_arguments.apply(merge.load(files), arguments)
     _refuse(values)
     guard = merge.over_defaults(values)["job"]["guard"]
     silent = max(guard["deadlines"][f"{each}Seconds"] for each in _DEADLINES)

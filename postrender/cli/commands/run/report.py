@@ -17,6 +17,7 @@ from postrender.errors import EXIT_CLEAN, EXIT_FINDINGS, OutputError
 from postrender.finding import SEVERITIES, is_at_least
 from postrender.report.runs import formats, run
 from postrender.terminal import console
+from postrender.values.set_arguments import Argument
 
 _MOST = 4
 _SUFFIXES = {
@@ -47,7 +48,15 @@ _SUFFIXES = {
     help="Exit with 1 for findings of this severity or a worse one.",
 )
 @options.values()
-def report(words: Sequence[str], files: Sequence[str], output: str | None, form: str, fail_on: str) -> int:
+@options.set_values
+def report(
+    words: Sequence[str],
+    files: Sequence[str],
+    arguments: Sequence[Argument],
+    output: str | None,
+    form: str,
+    fail_on: str,
+) -> int:
     """Report how a training went: findings, figures, graphs and samples, on one page that works offline.
 
     LOG is what grpo watch reads: the output of a training with NeMo RL or verl, verl's file log, an event file of
@@ -67,7 +76,7 @@ def report(words: Sequence[str], files: Sequence[str], output: str | None, form:
         raise wrong("a page is not for a terminal", fix="write it into a file with -o report.html")
     if output:
         _refuse_place(output, form)
-    runs = run.read_all(words, judgement(files).limits)
+    runs = run.read_all(words, judgement(files, arguments).limits)
     text = formats.write(runs, form)
     if output:
         output_file.write(output, text.encode(), mark=formats.MARKS[form])

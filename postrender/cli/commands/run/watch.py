@@ -20,6 +20,7 @@ from postrender.finding import ERROR
 from postrender.rules import registry
 from postrender.rules.rule import LOG
 from postrender.runlog import events
+from postrender.values.set_arguments import Argument
 
 _DOMAIN = "run/"
 
@@ -77,10 +78,12 @@ def _stop_on(ctx: click.Context, param: click.Parameter, value: Sequence[str]) -
     help="Stop with exit code 1 at this sign, or at any that is an error. Part several with commas.",
 )
 @options.values()
+@options.set_values
 @options.output_format("text", "json")
 def watch(
     words: Sequence[str],
     files: Sequence[str],
+    arguments: Sequence[Argument],
     namespace: str | None,
     cluster: str | None,
     token_file: str | None,
@@ -114,7 +117,7 @@ def watch(
         fix = f"{path} FILE, {path} DIR, {path} RAYJOB --namespace NAME, or ray job logs --follow JOB | {path} -"
         raise wrong("one log is needed", fix=fix)
     place = Place(words[0], namespace, cluster, token_file)
-    limits, of_guard = judgement(files)
+    limits, of_guard = judgement(files, arguments)
     # What the command line names stops at once.
     watcher = Watcher(Screen(form), Judgement(limits, {**of_guard, **dict.fromkeys(stop_on, 1)}))
     stopped = watcher.watch(place.read(follow=follow), live=follow or place.word == events.STDIN)
