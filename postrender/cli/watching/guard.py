@@ -27,7 +27,7 @@ class Judgement(NamedTuple):
     stop_on: Mapping[str, int]
 
 
-def judgement(files: Sequence[str], arguments: Sequence[Argument]) -> Judgement:
+def judgement(files: Sequence[str], arguments: Sequence[Argument] = ()) -> Judgement:
     """Return how the guard of values judges; without files nothing stops, and the limits are the usual ones.
 
     Raises UnreadableError, and InputError for values that no guard would take.
