@@ -25,20 +25,20 @@ _QUEUE: Final = (0, 9, 0)
 
 # Derived keys, and the keys of the values that give them; those of verl's loggers depend on what is on.
 _FROM: Final = {
-    r"trainer\.nnodes|cluster\.num_nodes": "job.nodes or ray.workers.replicas",
-    r"trainer\.n_gpus_per_node|cluster\.gpus_per_node": "accelerator.gpusPerNode",
-    r"trainer\.logger": "tracking.NAME.enabled",
-    r"logger\.(tensorboard|wandb|mlflow)_enabled": "tracking.{0}.enabled",
-    r"logger\.wandb\.project": "tracking.wandb.project",
-    r"logger\.mlflow\.experiment_name": "tracking.mlflow.experiment",
-    r"logger\.mlflow\.tracking_uri": "tracking.mlflow.trackingUri",
-    r"trainer\.default_local_dir|checkpointing\.checkpoint_dir|logger\.log_dir": (
+    re.compile(r"trainer\.nnodes|cluster\.num_nodes"): "job.nodes or ray.workers.replicas",
+    re.compile(r"trainer\.n_gpus_per_node|cluster\.gpus_per_node"): "accelerator.gpusPerNode",
+    re.compile(r"trainer\.logger"): "tracking.NAME.enabled",
+    re.compile(r"logger\.(tensorboard|wandb|mlflow)_enabled"): "tracking.{0}.enabled",
+    re.compile(r"logger\.wandb\.project"): "tracking.wandb.project",
+    re.compile(r"logger\.mlflow\.experiment_name"): "tracking.mlflow.experiment",
+    re.compile(r"logger\.mlflow\.tracking_uri"): "tracking.mlflow.trackingUri",
+    re.compile(r"trainer\.default_local_dir|checkpointing\.checkpoint_dir|logger\.log_dir"): (
         "job.name and the mountPath of job.volume"
     ),
-    r"hydra\.run\.dir": "job.name, job.attempt and the mountPath of job.volume",
-    r"ray_kwargs\.ray_init\.runtime_env\.env_vars\.GRPO_DATASETS": "the mountPath of job.volume",
-    r"ray_kwargs\.ray_init\.runtime_env\.env_vars\.(\w+)": "job.env.{0}",
-    r"env\.rewards\..*|data(?:\.default)?\.env_name": "job.rewards",
+    re.compile(r"hydra\.run\.dir"): "job.name, job.attempt and the mountPath of job.volume",
+    re.compile(r"ray_kwargs\.ray_init\.runtime_env\.env_vars\.GRPO_DATASETS"): "the mountPath of job.volume",
+    re.compile(r"ray_kwargs\.ray_init\.runtime_env\.env_vars\.(\w+)"): "job.env.{0}",
+    re.compile(r"env\.rewards\..*|data(?:\.default)?\.env_name"): "job.rewards",
 }
 
 # As the template grpo.guardVariables has them.
@@ -118,7 +118,7 @@ class Derived:
     def source(self, path: str) -> str:
         """Return the keys of the values from which the chart derives a key; an empty text for a fixed one."""
         for pattern, keys in _FROM.items():
-            if found := re.fullmatch(pattern, path):
+            if found := pattern.fullmatch(path):
                 return keys.format(*found.groups())
         if path in ("trainer.project_name", "trainer.experiment_name"):
             # As in verl(): the later of the two gives the names.

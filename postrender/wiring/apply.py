@@ -152,9 +152,12 @@ def _wire_object(
     result.skipped += [
         {"pod": ".".join(map(str, path)), "reason": stray(result.kind, path, count)} for path, count in strays
     ]
-    result.lacks_gpus = bool(wiring.gpus) and result.kind in pods.RAY and not (strays or _have_gpus(result.found))
+    groups = [pod for pod in result.found if pod.worker]
+    # A head alone is a cluster for a task that needs no GPUs.
+    result.lacks_gpus = (
+        bool(wiring.gpus and groups) and result.kind in pods.RAY and not (strays or _have_gpus(result.found))
+    )
     if result.lacks_gpus:
-        groups = [pod for pod in result.found if pod.worker] or result.found
         result.skipped += [{"pod": ".".join(map(str, pod.path)), "reason": _lack(pod, result.item)} for pod in groups]
     is_wired = result.item != original or (stamp is not None and bool(targets))
     _annotate(result, {STAMP: wiring.stamp} if is_wired else {})

@@ -19,7 +19,7 @@ import pytest
 import yaml
 
 from postrender.check.objects import check
-from postrender.finding import ERROR
+from postrender.finding import ERROR, reported
 from postrender.helm.engines import Rendered
 from postrender.manifests.loader import read
 from postrender.manifests.schemas import Kinds
@@ -176,7 +176,7 @@ def ours(step: int = 1) -> dict[str, set[str]]:
     """Return the errors that the rules find in each case, or in one of so many."""
     found = {}
     for case in cases()[::step]:
-        findings = check(read({"case.yaml": json.dumps(case.object).encode()}), None, KINDS)
+        findings = reported(check(read({"case.yaml": json.dumps(case.object).encode()}), None, KINDS))
         found[case.name] = {each.rule for each in findings} & (ERRORS | {NEWER})
     return found
 

@@ -26,7 +26,9 @@ _OFTEN: Final = 10.0
 _AT: Final = re.compile(r"at (\d{1,18})")
 # Exit codes of a container in which a program cannot start, and what runtimes say of it.
 _CANNOT_START: Final = (126, 127)
-_NO_PYTHON: Final = re.compile(r"python3.*(not found|no such file)|(not found|finding) .*python3", re.IGNORECASE)
+_NO_PYTHON: Final = re.compile(
+    r"python3.{0,200}(not found|no such file)|(not found|finding) .{0,200}python3", re.IGNORECASE
+)
 
 
 class SilentError(ClusterError):

@@ -112,7 +112,8 @@ def _unmounted(run: Effective) -> Iterator[tuple[str, str]]:
 
 def _relative(run: Effective) -> Iterator[Finding]:
     """Yield a finding for each file of data with a relative path: below the framework's own folder in the image."""
-    for path, file in _files(run):
+    # With verl this has a rule of its own.
+    for path, file in _files(run) if run.framework != "verl" else ():
         key = path.removeprefix("data.").split(".")
         is_data = key[-1] in _DATA or key[0] in _DATA
         is_below = not file.startswith("/") and "${" not in file and "://" not in file

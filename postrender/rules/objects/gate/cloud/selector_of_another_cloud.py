@@ -38,7 +38,7 @@ _CLOUDS: Final[Mapping[str, tuple[str, ...]]] = {
 # Karpenter makes nodes of EKS and AKS, of OKE (docs.oracle.com, conteng-kpo) and of GKE (karpenter-provider-gcp).
 _KARPENTER: Final = ("karpenter.sh", frozenset({"EKS", "AKS", "OKE", "GKE"}))
 _MACHINES: Final[Mapping[str, Pattern[str]]] = {
-    "EKS": re.compile(r"[a-z][a-z0-9-]*\.(metal|[0-9a-z]*large)"),
+    "EKS": re.compile(r"[a-z][a-z0-9-]{0,40}\.(metal|[0-9a-z]{0,20}large)"),
     "AKS": re.compile(r"Standard_"),
     "OKE": re.compile(r"(BM|VM)\."),
 }

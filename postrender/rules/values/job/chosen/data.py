@@ -84,7 +84,7 @@ def _own_data(run: Effective) -> Iterator[tuple[str, Mapping[str, object]]]:
         files = [str(section.get(key)) for key in ("data_path", "train_data_path")]
         # Task prepare-data writes numbers as answers.
         prepared = any(file.startswith(_PREPARED) for file in files)
-        known = section.get("dataset_name") in _MATHEMATICS or not _REPOSITORIES.isdisjoint(files)
+        known = str(section.get("dataset_name")) in _MATHEMATICS or not _REPOSITORIES.isdisjoint(files)
         if path != "data.validation" and not known and not prepared:
             yield path, section
 
