@@ -4,10 +4,10 @@ usage: try_rewards.py FOLDER
 
 FOLDER has rewards.py and its modules, rewards.json and rewards/ as in the folder of a run, and samples.json: a list of
 {"ground_truth": …, "response": …, "data_source": …, "extra_info": …}. results.jsonl gets a line for each thing that is
-known: {"rewards": […], "bounds": […]}, then {"score": …, "correct": …, "parts": {…}, "failures": […], "turned": {…}} for
-each sample, with the pairs by reward that look like (correct, score), then {"exchanged": {NAME: […]}}: what the user's rewards give to the first samples if the response stands in the place
-of the ground truth. Or one {"error": …}. It is written line by line, so that it shows which sample was scored when a
-reward does not return.
+known: {"rewards": […], "bounds": […]}, then {"score": …, "correct": …, "parts": {…}, "failures": […], "turned": {…}}
+for each sample, with the pairs by reward that look like (correct, score), then {"exchanged": {NAME: […]}}: what the
+user's rewards give to the first samples if the response stands in the place of the ground truth. Or one {"error": …}.
+It is written line by line, so that it shows which sample was scored when a reward does not return.
 Exit codes: 0 scored, 1 a reward cannot be loaded.
 """
 

@@ -53,7 +53,9 @@ def _addresses(run: Effective) -> Iterator[Finding]:
     for path, text in inputs.data_files(run):
         scheme = _scheme(text)
         if scheme and not _loads_data(run, scheme):
-            fix = f"grpo upload puts it on a volume: write the absolute path there, such as {inputs.uploaded(run, text)}"
+            fix = (
+                f"grpo upload puts it on a volume: write the absolute path there, such as {inputs.uploaded(run, text)}"
+            )
             yield Finding(f"{path} is at {scheme}://, which nothing in the image opens", keys=[path], fix=fix)
     for path in inputs.models(run) if run.trains else ():
         name = value_at(run.given, tuple(path.split("."))) if run.given_has(path) else None

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 from postrender.finding import WARNING, Finding
 from postrender.rules.rule import REFUSED
 from postrender.rules.values.checks import quoted
 from postrender.rules.values.define import Topic
+from postrender.rules.values.job import own_code
+from postrender.values import images
 from postrender.values.derived import mapping
 
 if TYPE_CHECKING:
@@ -42,6 +45,14 @@ _SLOW: Final = {
 _OF_DEVICES: Final = ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
 # The variables that verl's loggers read, each with its tracker.
 _OF_TRACKERS: Final = {"TENSORBOARD_DIR": "tensorboard", "WANDB_DIR": "wandb", "MLFLOW_TRACKING_URI": "mlflow"}
+# A variable that has no default.
+_READ: Final = re.compile(r"(?<!\\)\$\{oc\.env:\s*([A-Za-z_]\w*)\s*\}")
+# What containers, Kubernetes, the images and the charts set, or may set.
+_SET: Final = re.compile(
+    "(GRPO|HF|HUGGINGFACE|WANDB|MLFLOW|TENSORBOARD|RAY|KUBERAY|KUBERNETES|NCCL|CUDA|NVIDIA|NV|NRL|NEMO|TORCH|PYTORCH"
+    "|TRANSFORMERS|VLLM|UV|PIP|PYTHON|LD|LC|XDG|VERL|OMP|MPI|OMPI|TRITON|GLOO|REDIS|FQ)_.*|HOME|PATH|USER|LOGNAME|SHELL"
+    "|HOSTNAME|PWD|OLDPWD|SHLVL|TERM|LANG|LANGUAGE|TZ|TMPDIR|VIRTUAL_ENV|PYTHON[A-Z]*|_|.*_(SERVICE|PORT)(_.*)?"
+)
 
 
 @TOPIC.rule(
@@ -119,6 +130,32 @@ def _devices(run: Effective) -> Iterator[Finding]:
             # A list of all GPUs hides none, but verl refuses the variable of AMD beside Ray's.
             if value is not None and (name.startswith("ROCR") or str(value).replace(" ", "") not in whole):
                 yield Finding(f"{section}.{name} is {quoted(str(value))}", keys=[f"={section}.{name}"])
+
+
+@TOPIC.rule(
+    "variable-not-set",
+    "gke/R27",
+    "=job.env =ray.env",
+    title="a variable that the configuration reads is set, or has a default",
+    why="the framework refuses its configuration when it starts: the cluster is up, and its GPUs are paid for",
+    fix="set it under ray.env, or write a default: ${oc.env:NAME,default}; if the image sets it, ignore this",
+    source="verl/trainer/main_ppo.py:288 at 0.7.1, examples/run_grpo.py:81 at v0.7.0",
+    severity=WARNING,
+)
+def _not_set(run: Effective) -> Iterator[Finding]:
+    # An image of one's own may set any variable.
+    if not run.trains or not images.is_published(run.value("images.training.repository")):
+        return
+    names = {*_own(run), *_own_of_driver(run)}
+    for section in ("ray.env", "ray.head.env", "ray.workers.env", "job.env"):
+        names |= {*mapping(run.value(section))}
+    for path, text in own_code.texts(run.given):
+        for found in _READ.finditer(text):
+            before = text[: found.start()]
+            # Inside another reference it may be the default, which is not always read.
+            is_outside = before.count("${") == before.count("}")
+            if is_outside and found[1] not in names and not _SET.fullmatch(found[1]):
+                yield Finding(f"{path} reads {found[1]}, which no section env sets", keys=[path])
 
 
 def _own(run: Effective) -> Iterator[str]:
