@@ -4,10 +4,10 @@ usage: try_rewards.py FOLDER
 
 FOLDER has rewards.py and its modules, rewards.json and rewards/ as in the folder of a run, and samples.json: a list of
 {"ground_truth": …, "response": …, "data_source": …, "extra_info": …}. results.jsonl gets a line for each thing that is
-known: {"rewards": […], "bounds": […]}, then {"score": …, "correct": …, "parts": {…}, "failures": […]} for each sample,
-then {"exchanged": {NAME: […]}}: what the user's rewards give to the first samples if the response stands in the place
-of the ground truth. Or one {"error": …}. It is written line by line, so that it shows which sample was scored when a
-reward does not return.
+known: {"rewards": […], "bounds": […]}, then {"score": …, "correct": …, "parts": {…}, "failures": […], "turned": {…}}
+for each sample, with the pairs by reward that look like (correct, score), then {"exchanged": {NAME: […]}}: what the
+user's rewards give to the first samples if the response stands in the place of the ground truth. Or one {"error": …}.
+It is written line by line, so that it shows which sample was scored when a reward does not return.
 Exit codes: 0 scored, 1 a reward cannot be loaded.
 """
 
@@ -43,12 +43,29 @@ def exchanged(score: Any, reward: Any, sample: dict[str, Any]) -> float:
     return float(score.judge(reward, response, truth if isinstance(truth, str) else str(truth))[0])
 
 
+def noted(reward: Any, turned: dict[str, str]) -> Any:
+    """Return a reward that notes a verdict whose score is a flag, and whose flag another number."""
+
+    def function(*texts: Any) -> Any:
+        verdict = reward.function(*texts)
+        if isinstance(verdict, (tuple, list)) and len(verdict) == 2:
+            score, flag = verdict
+            is_number = isinstance(flag, (int, float)) and not isinstance(flag, bool)
+            # (ok, int(ok)) means the same in both orders.
+            if isinstance(score, bool) and is_number and score != flag:
+                turned[reward.name] = f"({score}, {flag:g})"
+        return verdict
+
+    return reward if reward.of_verl else reward._replace(function=function)
+
+
 def main(words: list[str]) -> int:
     folder = Path(words[0]).resolve()
     sys.path.insert(0, str(folder))
     import rewards
 
     failures: list[dict[str, Any]] = []
+    turned: dict[str, str] = {}
 
     class Noting(rewards.Combination):
         """Score as the run does, and note every exception with its place."""
@@ -62,7 +79,7 @@ def main(words: list[str]) -> int:
             print(json.dumps(result), file=results, flush=True)
 
         try:
-            score = Noting(rewards.load(folder).rewards)
+            score = Noting([noted(each, turned) for each in rewards.load(folder).rewards])
         except rewards.RewardError as error:
             tell({"error": str(error)})
             return 1
@@ -71,8 +88,9 @@ def main(words: list[str]) -> int:
         asked, parts = json.loads((folder / "samples.json").read_text(encoding="utf-8")), list[dict[str, float]]()
         for sample in asked:
             result = score(*(sample[key] for key in ("ground_truth", "response", "data_source", "extra_info")))
-            tell({**result._asdict(), "failures": failures[:]})
+            tell({**result._asdict(), "failures": failures[:], "turned": dict(turned)})
             failures.clear()
+            turned.clear()
             parts.append(result.parts)
         entries = json.loads((folder / "rewards.json").read_text(encoding="utf-8"))
         # Only where a sample has no score: a reward may ask a server.

@@ -28,13 +28,14 @@ _PLAIN: Final = re.compile("PATH|HOME|LANG|LANGUAGE|LC_.*|TZ|TMPDIR|PYTHON.*|VIR
 
 
 class Scored(NamedTuple):
-    """A sample with its score, and the scores and failures of its rewards."""
+    """A sample with its score, the scores and failures of its rewards, and the pairs that look exchanged."""
 
     sample: Sample
     score: float
     correct: bool
     parts: dict[str, float]
     failures: list[Record]
+    turned: Mapping[str, str] = MappingProxyType({})
 
 
 class Trial(NamedTuple):
@@ -82,6 +83,10 @@ class Trial(NamedTuple):
             scores = {each.parts[name] for each in self.scored}
             if len(self.scored) > 1 and len(self.rewards) > 1 and len(scores) == 1:
                 yield f"reward {name} gives {scores.pop():g} to every sample"
+            pairs = ((each.sample.name, each.turned[name]) for each in self.scored if name in each.turned)
+            for sample, pair in [*pairs][:1]:
+                what = f"reward {name} returns {pair} for sample {sample}, a flag in the place of the score"
+                yield f"{what}: the pair looks exchanged: it is (score, correct)"
         for name, found in self.exchanged.items():
             if (at := self._swapped(name, found)) is not None:
                 sample, own = self.scored[at].sample.name, self.scored[at].parts[name]
@@ -144,7 +149,7 @@ def _scored(sample: Sample, row: Record, files: RewardFiles) -> Scored:
     failures = [
         {**each, "place": files.place(each["file"], each["line"]) if each["file"] else ""} for each in row["failures"]
     ]
-    return Scored(sample, row["score"], row["correct"], row["parts"], failures)
+    return Scored(sample, row["score"], row["correct"], row["parts"], failures, row["turned"])
 
 
 def _lines(path: str) -> list[Record]:

@@ -106,6 +106,32 @@ def _values(tree: dict[str, Any]) -> Any:
     return Given()
 
 
+PAIR = "def reward(truth, response, **kwargs):\n    ok = truth in response\n    return {}\n"
+
+
+@pytest.mark.parametrize(
+    ("pair", "is_told"),
+    [
+        ("ok, 1.0 if ok else 0.1", True),
+        ("[ok, 2]", True),
+        ("ok, float(ok)", False),
+        ("float(ok), ok", False),
+        ("ok, ok", False),
+        ("ok, None", False),
+    ],
+)
+def test_an_exchanged_pair_is_told(pair: str, is_told: bool, grpo: Run, tmp_path: Path) -> None:
+    code, out, _ = grpo(*of_file(PAIR.format(pair), tmp_path))
+    assert code == 0
+    assert ("the pair looks exchanged: it is (score, correct)" in out) == is_told
+
+
+def test_an_exchanged_pair_is_shown_once(grpo: Run, tmp_path: Path) -> None:
+    _, out, _ = grpo(*of_file(PAIR.format("ok, 1.0 if ok else 0.1"), tmp_path))
+    assert out.count("the pair looks exchanged") == 1
+    assert "warning: reward mine returns (False, 0.1) for sample wrong, a flag in the place of the score" in out
+
+
 SWAPPED = "def reward(response, truth, **kwargs):\n    return float({}), None\n"
 
 

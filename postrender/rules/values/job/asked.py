@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 from typing import TYPE_CHECKING, Final
 
-from postrender.finding import Finding
+from postrender.finding import WARNING, Finding
 from postrender.rules.values.define import Topic
+from postrender.rules.values.job import own_code
 from postrender.values.derived import mapping
 from postrender.values.frameworks.nemo_rl import data_sections
 from postrender.values.merge import value_at
@@ -28,6 +30,12 @@ _INSTRUCTION: Final = "####"
 # Where the user writes what the model is asked.
 _PLACES: Final = {"nemo-rl": "job.prompts", "verl": "job.prepareData.NAME.instruction"}
 _MARKERS: Final = ("boxed", "answer", "####")
+# Not the name of a group, as in (?P<answer>.
+_TAG: Final = re.compile(r"(?<!\?P)</?([a-z]\w*)>|\\(boxed)", re.IGNORECASE)
+# What models and their templates write unasked, and the marks of a text.
+_UNASKED: Final = frozenset(
+    ("<think>", "<thinking>", "<s>", "<pad>", "<unk>", "<bos>", "<eos>", "<tool_call>", "<br>", "<p>", "<b>", "<i>")
+)
 
 
 @TOPIC.rule(
@@ -54,6 +62,43 @@ def _asked(run: Effective) -> Iterator[Finding]:
             what = f"reward {reward} looks for {' or '.join(wanted)}, and {name} asks for {_found(text)}"
             fix = f"ask for it in {_PLACES[run.framework]}, or change the kwargs of the reward"
             yield Finding(what, keys=[f"=job.rewards.{reward}"], fix=fix)
+
+
+@TOPIC.rule(
+    "tag-not-asked-for",
+    "nemo-rl/R2 nemo-rl/P6",
+    "=job.rewards",
+    title="the prompt asks for the tags that the user's own reward looks for",
+    why="silent: if the reward needs them, every response has the same score, and the model learns nothing",
+    fix="ask for them in the prompt, or look for the prompt's tags; if the reward needs no tag, ignore this",
+    source="jobs/rewards/rewards.py at 0.1.0",
+    severity=WARNING,
+)
+def _tags_asked(run: Effective) -> Iterator[Finding]:
+    prompt = (_of_verl(run) if run.framework == "verl" else _of_nemo_rl(run)) if run.trains else None
+    name_of_prompt, asked = (prompt[0], _tags(prompt[1])) if prompt else ("", set())
+    for name, text, entry in own_code.files(run) if asked else ():
+        # One tag that the prompt has may be enough for the reward.
+        wanted = _tags(" ".join(_constants(text, entry))) - _UNASKED
+        if wanted and not wanted & asked:
+            found = " and ".join(sorted(asked))
+            what = f"reward {name} looks for {' or '.join(sorted(wanted))}, and {name_of_prompt} asks for {found}"
+            yield Finding(what, keys=[f"=job.rewards.{name}.file", f"=job.rewards.{name}"])
+
+
+def _tags(text: str) -> set[str]:
+    return {f"<{found[1].lower()}>" if found[1] else r"\boxed" for found in _TAG.finditer(text)}
+
+
+def _constants(text: str, entry: Mapping[str, Json]) -> Iterator[str]:
+    """Yield the texts of a reward's file, without those that stand alone as comments, and of its kwargs."""
+    tree = own_code.parsed(text)
+    nodes = [*ast.walk(tree)] if tree else []
+    comments = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    for node in nodes:
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in comments:
+            yield node.value
+    yield from (each for each in mapping(entry.get("kwargs")).values() if isinstance(each, str))
 
 
 def _wanted(entry: Mapping[str, Json]) -> list[str]:

@@ -76,7 +76,7 @@ def _texts(value: Json, path: str) -> Iterator[tuple[str, str]]:
             yield from _texts(each, f"{path}.{key}")
 
 
-def _files(run: Effective) -> Iterator[tuple[str, str]]:
+def files(run: Effective) -> Iterator[tuple[str, str]]:
     """Yield each text of the configuration that may name a file to read, with its path."""
     if not run.trains:
         return
@@ -88,13 +88,21 @@ def _files(run: Effective) -> Iterator[tuple[str, str]]:
         if not run.catalogue.data_set_reads(str(section.get("dataset_name")), key)
     }
     resumes = run.framework == "verl" and run.at("trainer.resume_mode") == "resume_path"
-    for path in ("data", *_FUNCTIONS, *_models(run), *([_RESUME] if resumes else [])):
+    for path in ("data", *_FUNCTIONS, *models(run), *([_RESUME] if resumes else [])):
         if run.given_has(path):
             texts = _texts(value_at(run.given, tuple(path.split("."))), path)
             yield from ((each, text) for each, text in texts if each not in unread)
 
 
-def _models(run: Effective) -> list[str]:
+def data_files(run: Effective) -> Iterator[tuple[str, str]]:
+    """Yield each text of the configuration that names files of data, with its path."""
+    for path, text in files(run):
+        key = path.removeprefix("data.").split(".")
+        if key[-1] in _DATA or key[0] in _DATA:
+            yield path, text
+
+
+def models(run: Effective) -> list[str]:
     """Return the keys of the models that the run loads."""
     return [*_MODELS.get(run.framework, ()), *(key for switch, key in _SWITCHED.items() if run.on(switch))]
 
@@ -105,7 +113,7 @@ def _unmounted(run: Effective) -> Iterator[tuple[str, str]]:
         # A cluster that somebody else made may have other mounts.
         return
     folders = {*_OF_IMAGE, *_mounts(run)}
-    for path, file in _files(run):
+    for path, file in files(run):
         if file.startswith("/") and not any(file.startswith(f"{folder.rstrip('/')}/") for folder in folders):
             yield path, file
 
@@ -113,18 +121,17 @@ def _unmounted(run: Effective) -> Iterator[tuple[str, str]]:
 def _relative(run: Effective) -> Iterator[Finding]:
     """Yield a finding for each file of data with a relative path: below the framework's own folder in the image."""
     # With verl this has a rule of its own.
-    for path, file in _files(run) if run.framework != "verl" else ():
-        key = path.removeprefix("data.").split(".")
-        is_data = key[-1] in _DATA or key[0] in _DATA
+    for path, file in data_files(run) if run.framework != "verl" else ():
         is_below = not file.startswith("/") and "${" not in file and "://" not in file
-        if is_data and is_below and file.endswith(_FORMATS):
+        if is_below and file.endswith(_FORMATS):
             what = f"{path} is {file}, a relative path, which begins in the framework's folder of the image"
-            fix = f"write the absolute path on the volume, as grpo upload prints it: {_folder(run)}/{_base(file)}"
+            fix = f"write the absolute path on the volume, as grpo upload prints it: {uploaded(run, file)}"
             yield Finding(what, keys=[path], fix=fix)
 
 
-def _base(file: str) -> str:
-    return file.rpartition("/")[2]
+def uploaded(run: Effective, file: str) -> str:
+    """Return where grpo upload puts a file."""
+    return f"{_folder(run)}/{file.rpartition('/')[2]}"
 
 
 def _mounts(run: Effective) -> Iterator[str]:
@@ -141,7 +148,7 @@ def _mount_names(run: Effective) -> str:
     return ", ".join(str(mapping(each).get("mountPath")) for each in storage.values() if each) or "nothing"
 
 
-def _is_official(run: Effective) -> bool:
+def is_official(run: Effective) -> bool:
     return images.is_published(run.value("images.training.repository"))
 
 
@@ -155,7 +162,7 @@ def _is_official(run: Effective) -> bool:
     source="charts/grpo-job/templates/_needed.tpl at 0.1.0",
 )
 def _paths(run: Effective) -> Iterator[Finding]:
-    if not _is_official(run):
+    if not is_official(run):
         return
     yield from _relative(run)
     for path, file in _unmounted(run):
@@ -174,7 +181,7 @@ def _paths(run: Effective) -> Iterator[Finding]:
 def _hidden(run: Effective) -> Iterator[Finding]:
     for name, volume in mapping(run.value("storage")).items():
         folder = str(mapping(volume).get("mountPath") or "").rstrip("/")
-        is_of_nemo_rl = run.framework == "nemo-rl" and _is_official(run) and _OF_NEMO_RL.fullmatch(folder)
+        is_of_nemo_rl = run.framework == "nemo-rl" and is_official(run) and _OF_NEMO_RL.fullmatch(folder)
         if is_of_nemo_rl or _OF_EVERY.fullmatch(folder):
             path = f"storage.{name}.mountPath"
             yield Finding(f"{path} is {folder}, and the image has files there", keys=[f"={path}"])
@@ -191,7 +198,7 @@ def _hidden(run: Effective) -> Iterator[Finding]:
     severity=WARNING,
 )
 def _paths_of_image(run: Effective) -> Iterator[Finding]:
-    if _is_official(run):
+    if is_official(run):
         return
     yield from _relative(run)
     for path, file in _unmounted(run):
@@ -209,7 +216,7 @@ def _paths_of_image(run: Effective) -> Iterator[Finding]:
     source="verl/utils/fs.py:207 at 0.7.1",
 )
 def _relative_model(run: Effective) -> Iterator[Finding]:
-    for path in _models(run) if run.trains else ():
+    for path in models(run) if run.trains else ():
         name = value_at(run.given, tuple(path.split("."))) if run.given_has(path) else None
         if isinstance(name, str) and _RELATIVE.match(name):
             yield Finding(f"{path} is {name}, neither a name of the hub nor an absolute path", keys=[path])
@@ -228,7 +235,7 @@ def _prepared(run: Effective) -> Iterator[Finding]:
     names = [name for name, entry in mapping(run.value("job.prepareData")).items() if entry is not None]
     ending = "parquet" if run.framework == "verl" else "jsonl"
     written = [f"{split}.{ending}" for split in _SPLITS]
-    for path, text in _files(run):
+    for path, text in files(run):
         found = _PREPARED.match(text)
         if found is None:
             # The folder may also hold files of one's own, in other folders than those of prepared data sets.

@@ -151,7 +151,7 @@ def _source(run: Effective) -> Iterator[Finding]:
 def _absent(run: Effective) -> Iterator[Finding]:
     has = sorted(name for name, text in mapping(run.value("job.prompts")).items() if text is not None)
     trains = run.framework == "nemo-rl" and run.trains
-    for path, text in _texts(run.given) if trains else ():
+    for path, text in texts(run.given) if trains else ():
         found = _NAMES.match(text)
         if found and found[1] not in has:
             what = f"job.prompts has {', '.join(has) or 'no prompt'}, and {path} names {found[1]}.txt"
@@ -333,16 +333,16 @@ def _wrong_places(text: str) -> str:
 def _unused(run: Effective) -> Iterator[Finding]:
     if run.framework != "nemo-rl" or not run.trains:
         return
-    texts = [text for _, text in _texts(run.given)]
+    named = [text for _, text in texts(run.given)]
     for name, text in mapping(run.value("job.prompts")).items():
-        if text is not None and not any("GRPO_PROMPTS" in each and f"/{name}.txt" in each for each in texts):
+        if text is not None and not any("GRPO_PROMPTS" in each and f"/{name}.txt" in each for each in named):
             yield Finding(f"no key of job.config names the prompt {name}", keys=[f"=job.prompts.{name}"])
 
 
-def _texts(value: Json, path: str = "") -> Iterator[tuple[str, str]]:
+def texts(value: Json, path: str = "") -> Iterator[tuple[str, str]]:
     """Yield each text of a configuration with its path."""
     if isinstance(value, str):
         yield path, value
     elif isinstance(value, dict | list):
         for key, each in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from _texts(each, f"{path}.{key}" if path else str(key))
+            yield from texts(each, f"{path}.{key}" if path else str(key))

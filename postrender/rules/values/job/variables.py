@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 from postrender.finding import WARNING, Finding
 from postrender.rules.rule import REFUSED
+from postrender.rules.values.checks import quoted
 from postrender.rules.values.define import Topic
+from postrender.rules.values.job import own_code
+from postrender.values import images
 from postrender.values.derived import mapping
 
 if TYPE_CHECKING:
@@ -14,7 +18,7 @@ if TYPE_CHECKING:
 
     from postrender.values.config import Effective
 
-TOPIC = Topic("job", framework="", source="charts/common/templates/")
+TOPIC = Topic("job", framework="", source="")
 _ALWAYS: Final = (
     *("GRPO_CLUSTER_FACTS", "RAY_JOB_STOP_WAIT_TIME_S", "HF_TOKEN", "HF_HUB_OFFLINE", "WANDB_API_KEY"),
     *("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"),
@@ -37,8 +41,18 @@ _SLOW: Final = {
     "CUDA_LAUNCH_BLOCKING": "every kernel waits until the one before has ended",
     "NCCL_P2P_DISABLE": "the GPUs of a node exchange data through the memory of the host, not over NVLink",
 }
+# Variables that name the GPUs of a process.
+_OF_DEVICES: Final = ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
 # The variables that verl's loggers read, each with its tracker.
 _OF_TRACKERS: Final = {"TENSORBOARD_DIR": "tensorboard", "WANDB_DIR": "wandb", "MLFLOW_TRACKING_URI": "mlflow"}
+# A variable that has no default.
+_READ: Final = re.compile(r"(?<!\\)\$\{oc\.env:\s*([A-Za-z_]\w*)\s*\}")
+# What containers, Kubernetes, the images and the charts set, or may set.
+_SET: Final = re.compile(
+    "(GRPO|HF|HUGGINGFACE|WANDB|MLFLOW|TENSORBOARD|RAY|KUBERAY|KUBERNETES|NCCL|CUDA|NVIDIA|NV|NRL|NEMO|TORCH|PYTORCH"
+    "|TRANSFORMERS|VLLM|UV|PIP|PYTHON|LD|LC|XDG|VERL|OMP|MPI|OMPI|TRITON|GLOO|REDIS|FQ)_.*|HOME|PATH|USER|LOGNAME|SHELL"
+    "|HOSTNAME|PWD|OLDPWD|SHLVL|TERM|LANG|LANGUAGE|TZ|TMPDIR|VIRTUAL_ENV|PYTHON[A-Z]*|_|.*_(SERVICE|PORT)(_.*)?"
+)
 
 
 @TOPIC.rule(
@@ -48,7 +62,7 @@ _OF_TRACKERS: Final = {"TENSORBOARD_DIR": "tensorboard", "WANDB_DIR": "wandb", "
     title="custom variables have one value, and neither the charts nor KubeRay set them",
     why=REFUSED,
     fix="remove it, and change the value from which the charts derive it",
-    source="_environment.tpl at 0.1.0",
+    source="charts/common/templates/_environment.tpl at 0.1.0",
 )
 def _variables(run: Effective) -> Iterator[Finding]:
     own = set(_own(run))
@@ -84,7 +98,7 @@ def _variables(run: Effective) -> Iterator[Finding]:
     title="no variable that is for finding errors slows the training down",
     why="silent: the run is correct, takes much longer, and the GPUs are paid for all the time",
     fix="remove it when the error is found",
-    source="_environment.tpl at 0.1.0",
+    source="charts/common/templates/_environment.tpl at 0.1.0",
     severity=WARNING,
 )
 def _slow(run: Effective) -> Iterator[Finding]:
@@ -96,6 +110,52 @@ def _slow(run: Effective) -> Iterator[Finding]:
             value = mapping(mapping(run.value(section)).get(name)).get("value")
             if str(value) == "1" and (linked or name != "NCCL_P2P_DISABLE"):
                 yield Finding(f"{section}.{name} is 1: {effect}", keys=[f"={section}.{name}"])
+
+
+@TOPIC.rule(
+    "devices-of-ray",
+    "kuberay/gpus-hidden",
+    "=ray.env",
+    title="no variable names the GPUs of a process: Ray does that",
+    why="silent: some GPUs are not used and paid for; or Ray refuses to start, or workers look for GPUs of others",
+    fix="remove it: a pod sees the GPUs that it requests, and Ray gives each worker its own",
+    source="verl/single_controller/base/worker.py:267 at 0.7.1, ray/_private/resource_and_label_spec.py:353 at v2.55.1",
+    severity=WARNING,
+)
+def _devices(run: Effective) -> Iterator[Finding]:
+    whole = ("all", ",".join(map(str, range(run.gpus))))
+    for section in ("ray.env", "ray.workers.env", "job.env") if run.trains else ():
+        for name in _OF_DEVICES:
+            value = mapping(mapping(run.value(section)).get(name)).get("value")
+            # A list of all GPUs hides none, but verl refuses the variable of AMD beside Ray's.
+            if value is not None and (name.startswith("ROCR") or str(value).replace(" ", "") not in whole):
+                yield Finding(f"{section}.{name} is {quoted(str(value))}", keys=[f"={section}.{name}"])
+
+
+@TOPIC.rule(
+    "variable-not-set",
+    "gke/R27",
+    "=job.env =ray.env",
+    title="a variable that the configuration reads is set, or has a default",
+    why="the framework refuses its configuration when it starts: the cluster is up, and its GPUs are paid for",
+    fix="set it under ray.env, or write a default: ${oc.env:NAME,default}; if the image sets it, ignore this",
+    source="verl/trainer/main_ppo.py:288 at 0.7.1, examples/run_grpo.py:81 at v0.7.0",
+    severity=WARNING,
+)
+def _not_set(run: Effective) -> Iterator[Finding]:
+    # An image of one's own may set any variable.
+    if not run.trains or not images.is_published(run.value("images.training.repository")):
+        return
+    names = {*_own(run), *_own_of_driver(run)}
+    for section in ("ray.env", "ray.head.env", "ray.workers.env", "job.env"):
+        names |= {*mapping(run.value(section))}
+    for path, text in own_code.texts(run.given):
+        for found in _READ.finditer(text):
+            before = text[: found.start()]
+            # Inside another reference it may be the default, which is not always read.
+            is_outside = before.count("${") == before.count("}")
+            if is_outside and found[1] not in names and not _SET.fullmatch(found[1]):
+                yield Finding(f"{path} reads {found[1]}, which no section env sets", keys=[path])
 
 
 def _own(run: Effective) -> Iterator[str]:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     "trainer.total_epochs trainer.total_training_steps",
     title="the run trains for at least one step",
     why="silent: the nodes start, the model is loaded, and the run ends with exit code 0",
-    fix="write a whole number of 1 or more; to validate only, set trainer.val_only",
+    fix="write a whole number of 1 or more; to evaluate a model, run task evaluate",
     source="verl/trainer/ppo/ray_trainer.py:1465 at v0.9.1",
     severity=WARNING,
 )

@@ -33,16 +33,20 @@ _FACTOR: Final = 0.8
 @TOPIC.rule(
     "temperature-zero",
     "E8",
-    f"{ROLLOUT}.temperature",
-    title="answers to one prompt differ, because the temperature is above 0",
+    f"{ROLLOUT}.temperature {ROLLOUT}.top_k",
+    title="answers to one prompt differ: the temperature is above 0, and top_k is not 1",
     why="silent: equal answers have no advantage over each other; older workers divide by it, and the loss is NaN",
-    fix="write rollout.temperature 1.0; val_kwargs.temperature is for validation",
+    fix="write rollout.temperature 1.0 and top_k -1; those of val_kwargs are for validation",
     source="workers/actor/dp_actor.py:259 at 0.7.1",
     severity=WARNING,
 )
-def _temperature(run: Effective) -> str | None:
-    cold = run.number(f"{ROLLOUT}.temperature") == 0 and run.at("algorithm.adv_estimator") in _BY_GROUP
-    return "rollout.temperature is 0: all answers to a prompt are the same" if cold else None
+def _temperature(run: Effective) -> Iterator[Finding]:
+    # 1 leaves only the likeliest token.
+    for key, greedy in {"temperature": 0, "top_k": 1}.items() if run.at("algorithm.adv_estimator") in _BY_GROUP else ():
+        if run.number(f"{ROLLOUT}.{key}") == greedy:
+            what = f"rollout.{key} is {greedy}: all answers to a prompt are the same"
+            yield Finding(what, keys=[f"{ROLLOUT}.{key}"])
+            return
 
 
 @TOPIC.rule(

@@ -351,3 +351,18 @@ def _validates(run: Effective) -> str | None:
 def _only(run: Effective) -> str | None:
     trains = run.on("trainer.val_only") and run.at("trainer.val_before_train", True) is False
     return "trainer.val_only is on, and val_before_train is off" if trains else None
+
+
+@TOPIC.rule(
+    "validation-only",
+    "E35",
+    "trainer.val_only",
+    title="a run trains, and does not only validate",
+    why="silent: the run validates the model once, trains nothing, writes no checkpoint and ends with exit code 0",
+    fix="remove trainer.val_only; to evaluate a model or a checkpoint, run task evaluate",
+    source="trainer/ppo/ray_trainer.py:1263 at 0.7.1",
+    severity=WARNING,
+)
+def _validates_only(run: Effective) -> str | None:
+    only = run.trains and run.on("trainer.val_only") and run.at("trainer.val_before_train", True) is not False
+    return "trainer.val_only is on: the run trains nothing" if only else None
