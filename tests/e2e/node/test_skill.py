@@ -64,6 +64,8 @@ def test_every_command_runs(shared: Installed, tmp_path: Path) -> None:
     samples = run.on_volume(f"/data/runs/{RUN}/logs/exp_001/train_data_step2.jsonl")
     samples.parent.mkdir(parents=True)
     samples.write_text(json.dumps(SAMPLE) + "\n")
+    # What the page uploads.
+    (tmp_path / "train.jsonl").write_text('{"question": "Half of 144?", "answer": "72"}\n')
     shell, said = Shell(run, tmp_path), dict[str, str]()
     for line in LINES:
         done = shell.run(line)
