@@ -1,10 +1,12 @@
 """Write stdin to a file on a volume, whole or not at all.
 
-usage: receive_file.py MOUNT PATH SIZE SHA256 keep|replace      PATH: below MOUNT, the folder of the volume
+usage: receive_file.py MOUNT PATH SIZE SHA256 keep|replace ask|take
+PATH: below MOUNT, the folder of the volume
 
-The bytes go to a file beside it, which gets the name when size and sha256 are those of the words. Each line that is
-printed says something: "at N" bytes, at least every few seconds; at the end "there" (it was before), "received",
-"refused WHY" or "failed WHY". Nothing else is said, and the exit code is 0: whoever asks gets kubectl's own otherwise.
+Ask first: a connection whose bytes nobody reads may not bring the answer back. With take, the bytes go to a file beside
+it, which gets the name when size and sha256 are those of the words. Each line that is printed says something: "at N"
+bytes, at least every few seconds; at the end "there" (it was before), "absent" (to ask), "received", "refused WHY" or
+"failed WHY". Nothing else is said, and the exit code is 0: whoever asks gets kubectl's own otherwise.
 """
 
 from __future__ import annotations
@@ -131,12 +133,19 @@ def remove_leftovers(file: Path) -> None:
                 old.unlink()
 
 
-def receive(file: Path, size: int, sha256: str, beats: Beats, *, replace: bool) -> str:
-    """Write stdin to a file; return the last line to print."""
+def ask(file: Path, size: int, sha256: str, *, replace: bool) -> str:
+    """Look whether the file can come; return the last line to print."""
     if is_there(file, size, sha256, replace=replace):
         return "there"
     file.parent.mkdir(parents=True, exist_ok=True)
     refuse_full(file.parent, size)
+    return "absent"
+
+
+def receive(file: Path, size: int, sha256: str, beats: Beats, *, replace: bool) -> str:
+    """Write stdin to a file; return the last line to print."""
+    if (found := ask(file, size, sha256, replace=replace)) == "there":
+        return found
     remove_leftovers(file)
     draft = file.with_name(f".{file.name}.{uuid.uuid4().hex[:8]}.upload")
     try:
@@ -169,9 +178,13 @@ def receive(file: Path, size: int, sha256: str, beats: Beats, *, replace: bool) 
 def main(words: list[str]) -> int:
     """Do what the usage says."""
     try:
-        mount, path, size, sha256, mode = words
+        mount, path, size, sha256, mode, step = words
         with Beats() as beats:
-            last = receive(place(mount, path), int(size), sha256, beats, replace=mode == "replace")
+            file, replace = place(mount, path), mode == "replace"
+            if step == "ask":
+                last = ask(file, int(size), sha256, replace=replace)
+            else:
+                last = receive(file, int(size), sha256, beats, replace=replace)
     except RefusedError as error:
         last = f"refused {error}"
     except FailedError as error:

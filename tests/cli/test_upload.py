@@ -87,8 +87,9 @@ def test_files_arrive_and_are_not_sent_again(cluster: Cluster, upload: Upload) -
     assert "job.config.data.train.data_path" in upload.err
     assert upload("train.jsonl", "test.jsonl") == 0
     assert "train.jsonl was there already, sha256 " in upload.err
-    (call, *_) = cluster.calls("exec")
-    assert call.startswith("exec --stdin ray-head --namespace rl --container ray -- python3 -I -c ")
+    asked, sent, *_ = cluster.calls("exec")
+    assert asked.startswith("exec ray-head --namespace rl --container ray -- python3 -I -c ")
+    assert sent.startswith("exec --stdin ray-head --namespace rl --container ray -- python3 -I -c ")
 
 
 def test_the_folder_and_the_keys_of_verl(cluster: Cluster, upload: Upload) -> None:
@@ -289,7 +290,7 @@ def test_a_pod_without_python_is_passed_over(cluster: Cluster, upload: Upload, f
     """And not asked for the second file again."""
     program = cluster.folder / "bin/kubectl"
     usual = program.read_text()
-    program.write_text(usual.replace("  exec) ", f'  exec) case "$3" in a-web) {fails} ;; esac\n        ', 1))
+    program.write_text(usual.replace("  exec) ", f'  exec) case "$2" in a-web) {fails} ;; esac\n        ', 1))
     labels = {"app": "web"}
     cluster.put("pods.json", {"items": [pod("a-web", labels=labels), pod("b-tools", labels=labels)]})
     assert upload("train.jsonl", "test.jsonl") == 0, upload.err

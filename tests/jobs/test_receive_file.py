@@ -30,8 +30,10 @@ def volume(tmp_path: Path) -> Path:
     return tmp_path / "data"
 
 
-def words(volume: Path, *, size: int = len(DATA), sha256: str = SHA256, mode: str = "keep") -> list[str]:
-    return [str(volume), NAME, str(size), sha256, mode]
+def words(
+    volume: Path, *, size: int = len(DATA), sha256: str = SHA256, mode: str = "keep", step: str = "take"
+) -> list[str]:
+    return [str(volume), NAME, str(size), sha256, mode, step]
 
 
 def receive(volume: Path, data: bytes = DATA, **options: Any) -> str:
@@ -62,6 +64,14 @@ def test_a_file_arrives_and_is_not_sent_again(volume: Path) -> None:
 def test_an_empty_file_arrives(volume: Path) -> None:
     assert receive(volume, b"", size=0, sha256=hashlib.sha256(b"").hexdigest()) == "received"
     assert (volume / NAME).read_bytes() == b""
+
+
+def test_who_asks_sends_nothing(volume: Path) -> None:
+    assert receive(volume, b"", step="ask") == "absent"
+    assert files(volume) == set()
+    assert receive(volume) == "received"
+    assert receive(volume, b"", step="ask") == "there"
+    assert receive(volume, b"", step="ask", sha256="0" * 64).startswith("refused ")
 
 
 def test_another_content_is_replaced_only_on_demand(volume: Path) -> None:

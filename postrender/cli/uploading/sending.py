@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -49,18 +49,12 @@ class Pod:
 
         Raises InputError if the pod refuses it, ClusterError if it did not arrive, and SilentError if no program began.
         """
-        # Another pod may have been asked before.
-        os.lseek(file.descriptor, 0, os.SEEK_SET)
         arguments = [self.mount, target, str(file.size), file.sha256, "replace" if replace else "keep"]
-        where = [self.name, "--namespace", self.namespace, "--container", self.container]
-        words = ["kubectl", "exec", "--stdin", *where, "--", *kubectl.packed(PROGRAM, arguments)]
-        try:
-            with kubectl.piped(words, _CANNOT_START, file.descriptor) as descriptor:
-                said, _, why = self._last_line(descriptor, file).partition(" ")
-        except ClusterError as error:
-            if _NO_PYTHON.search(error.message):
-                raise SilentError(error.message, at=error.at, fix=error.fix) from error
-            raise
+        # Where nobody reads what is sent, the connection may not bring the answer back. So the pod is asked before.
+        said, why = self._answer(file, [*arguments, "ask"])
+        if said == "absent":
+            os.lseek(file.descriptor, 0, os.SEEK_SET)
+            said, why = self._answer(file, [*arguments, "take"], "--stdin")
         if said == "refused":
             raise InputError(why, at=Location(file.path), fix="--replace, --to FOLDER or another name of the file")
         if said not in ("there", "received"):
@@ -68,6 +62,19 @@ class Pod:
             kind = ClusterError if said else SilentError
             raise kind(why, at=Location(file.path), fix="run it again: nothing under the name of the file has changed")
         return said == "there"
+
+    def _answer(self, file: DataFile, arguments: Sequence[str], *flags: str) -> tuple[str, str]:
+        """Return the first word of what the program in the pod says at the end, and the rest; raise as `send` does."""
+        where = [self.name, "--namespace", self.namespace, "--container", self.container]
+        words = ["kubectl", "exec", *flags, *where, "--", *kubectl.packed(PROGRAM, arguments)]
+        try:
+            with kubectl.piped(words, _CANNOT_START, *([file.descriptor] if flags else [])) as descriptor:
+                said, _, why = self._last_line(descriptor, file).partition(" ")
+        except ClusterError as error:
+            if _NO_PYTHON.search(error.message):
+                raise SilentError(error.message, at=error.at, fix=error.fix) from error
+            raise
+        return said, why
 
     def _last_line(self, descriptor: int, file: DataFile) -> str:
         """Return the last line that the program in the pod prints, and say meanwhile how far it is."""
