@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
+from postrender.types import Json
 from postrender.values.config import Effective
 
 Test = Callable[[Effective], str | None]
@@ -18,6 +19,15 @@ _ON_GPUS: Final = {
 }
 # The keys that expands_segments returns.
 ALLOCATOR_KEYS: Final = " ".join(f"={section}.{_ALLOCATOR}" for section in _ON_GPUS["nemo-rl"])
+
+
+def texts(value: Json, path: str = "") -> Iterator[tuple[str, str]]:
+    """Yield each text of a configuration with its path."""
+    if isinstance(value, str):
+        yield path, value
+    elif isinstance(value, dict | list):
+        for key, each in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from texts(each, f"{path}.{key}" if path else str(key))
 
 
 def quoted(value: object) -> str:

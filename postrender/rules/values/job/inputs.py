@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from postrender.finding import WARNING, Finding
+from postrender.rules.values.checks import texts
 from postrender.rules.values.define import Topic
 from postrender.values import images
 from postrender.values.derived import mapping
@@ -15,7 +16,6 @@ from postrender.values.merge import value_at
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from postrender.types import Json
     from postrender.values.config import Effective
 
 TOPIC: Final = Topic("job", framework="", source="")
@@ -67,15 +67,6 @@ REPOSITORIES: Final = {
 KNOWN: Final = frozenset(REPOSITORIES.values())
 
 
-def _texts(value: Json, path: str) -> Iterator[tuple[str, str]]:
-    """Yield each text below a key with its path."""
-    if isinstance(value, str):
-        yield path, value
-    elif isinstance(value, dict | list):
-        for key, each in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from _texts(each, f"{path}.{key}")
-
-
 def files(run: Effective) -> Iterator[tuple[str, str]]:
     """Yield each text of the configuration that may name a file to read, with its path."""
     if not run.trains:
@@ -90,8 +81,8 @@ def files(run: Effective) -> Iterator[tuple[str, str]]:
     resumes = run.framework == "verl" and run.at("trainer.resume_mode") == "resume_path"
     for path in ("data", *_FUNCTIONS, *models(run), *([_RESUME] if resumes else [])):
         if run.given_has(path):
-            texts = _texts(value_at(run.given, tuple(path.split("."))), path)
-            yield from ((each, text) for each, text in texts if each not in unread)
+            found = texts(value_at(run.given, tuple(path.split("."))), path)
+            yield from ((each, text) for each, text in found if each not in unread)
 
 
 def data_files(run: Effective) -> Iterator[tuple[str, str]]:
@@ -138,7 +129,7 @@ def _mounts(run: Effective) -> Iterator[str]:
     """Yield the folders at which the pods mount something."""
     sections = ("storage", "accelerator.hostPaths", "ray.head", "ray.workers")
     for section in sections:
-        for path, text in _texts(run.value(section), section):
+        for path, text in texts(run.value(section), section):
             if path.endswith(".mountPath"):
                 yield text
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from postrender.finding import WARNING, Finding
 from postrender.rules.rule import REFUSED
+from postrender.rules.values.checks import texts
 from postrender.rules.values.define import Topic
 from postrender.values.derived import mapping
 from postrender.values.frameworks.nemo_rl import data_sections
@@ -337,12 +338,3 @@ def _unused(run: Effective) -> Iterator[Finding]:
     for name, text in mapping(run.value("job.prompts")).items():
         if text is not None and not any("GRPO_PROMPTS" in each and f"/{name}.txt" in each for each in named):
             yield Finding(f"no key of job.config names the prompt {name}", keys=[f"=job.prompts.{name}"])
-
-
-def texts(value: Json, path: str = "") -> Iterator[tuple[str, str]]:
-    """Yield each text of a configuration with its path."""
-    if isinstance(value, str):
-        yield path, value
-    elif isinstance(value, dict | list):
-        for key, each in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from texts(each, f"{path}.{key}" if path else str(key))

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from postrender.finding import WARNING, Finding
 from postrender.rules.rule import REFUSED
-from postrender.rules.values.checks import quoted
+from postrender.rules.values.checks import quoted, texts
 from postrender.rules.values.define import Topic
-from postrender.rules.values.job import own_code
 from postrender.values import images
 from postrender.values.derived import mapping
 
@@ -149,7 +148,7 @@ def _not_set(run: Effective) -> Iterator[Finding]:
     names = {*_own(run), *_own_of_driver(run)}
     for section in ("ray.env", "ray.head.env", "ray.workers.env", "job.env"):
         names |= {*mapping(run.value(section))}
-    for path, text in own_code.texts(run.given):
+    for path, text in texts(run.given):
         for found in _READ.finditer(text):
             before = text[: found.start()]
             # Inside another reference it may be the default, which is not always read.
