@@ -47,7 +47,7 @@ check: lint verify docs test test-full lowest ## Everything that CI asks of a co
 lowest: ## Run the toolkit's tests with the lowest versions that pyproject.toml allows
 	@test -x $(VENV)-lowest/bin/python || $(PYTHON) -m venv $(VENV)-lowest
 	$(VENV)-lowest/bin/pip install --quiet --disable-pip-version-check --constraint tests/lowest.txt --editable '.[render,dev]'
-	$(VENV)-lowest/bin/python -m pytest -q -n 2 --dist worksteal -m "not full and not recall" tests/postrender tests/cli
+	$(VENV)-lowest/bin/python -m pytest -q -n 2 --dist worksteal -m "not full and not recall" tests/postrender tests/grpo tests/cli
 
 lint: $(STAMP) ## Format, lint, types, layers, workflows, charts
 	$(BIN)/ruff format --check .
@@ -69,17 +69,17 @@ lint: $(STAMP) ## Format, lint, types, layers, workflows, charts
 	else echo "SKIPPED: helm lint --strict, because there is no $(TOOLS)/helm4 (make tools)" >&2; fi
 
 verify: $(STAMP) ## Fail when a generated file or a golden is stale
-	$(BIN)/python -m postrender.generate --check
+	$(BIN)/python -m grpo.generate --check
 	$(BIN)/python -m pytest -q tests/charts/test_goldens.py
 
 docs: $(STAMP) ## Build the documentation site in build/site; a broken link is an error
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[docs]'
-	$(BIN)/python -m postrender.generate.site build/pages
+	$(BIN)/python -m grpo.generate.site build/pages
 	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going -d build/doctrees -c docs build/pages build/site
 	@echo "built: build/site/index.html"
 
 generate: $(STAMP) ## Write schemas, chart defaults and the tutorial
-	$(BIN)/python -m postrender.generate
+	$(BIN)/python -m grpo.generate
 
 goldens: $(STAMP) ## Rewrite the goldens; review them as a diff
 	$(BIN)/python -m pytest -q tests/charts/test_goldens.py --write-goldens
@@ -138,7 +138,7 @@ dist: ## Build the wheel, the four chart packages and the SBOM into dist/, with 
 	$(PYTHON) -m venv build/release
 	build/release/bin/pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: --requirement tools/release/build.txt
 	build/release/bin/pip wheel --quiet --disable-pip-version-check --no-index --no-build-isolation --no-deps --wheel-dir dist .
-	PYTHONPATH=. build/release/bin/python -m postrender.generate.release package dist
+	PYTHONPATH=. build/release/bin/python -m grpo.generate.release package dist
 	build/release/bin/cyclonedx-py requirements --pyproject pyproject.toml --output-reproducible --output-file dist/grpo-charts.cdx.json tools/release/runtime.txt
 	@ls dist
 

@@ -15,8 +15,8 @@ from typing import Any
 
 import turns
 
-from postrender.check import dead_values
-from postrender.helm.engines import Embedded
+from grpo.check import dead_values
+from grpo.helm.engines import Embedded
 
 TARGET_SECONDS = 0.5
 

@@ -11,8 +11,8 @@ import time
 
 import turns
 
-from postrender.helm.engines import Embedded
-from postrender.helm.stack import Stack
+from grpo.helm.engines import Embedded
+from grpo.helm.stack import Stack
 from postrender.paths import LAYERS
 
 FILES = ["values/recipes/gemma3-27b-gsm8k.yaml", "values/examples/site.yaml"]

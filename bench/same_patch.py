@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from postrender.helm.engines import Embedded
+from grpo.helm.engines import Embedded
 
 # What both sides are given, below the root.
 FILES = ("values/accelerators/b200.yaml", "values/recipes/gemma3-27b-gsm8k.yaml", "values/examples/site.yaml")

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 from postrender import secrets
 from postrender.errors import InputError, Location
 from postrender.finding import Finding
+from postrender.gate import another_accelerator
 from postrender.manifests import pods
 from postrender.rules import registry
 from postrender.rules.judge import judge
-from postrender.rules.objects.gate import another_accelerator
-from postrender.rules.objects.manifests import Item, Manifests
+from postrender.rules.manifests import Item, Manifests
 from postrender.wiring import apply
 from postrender.wiring.transforms import FAIL
 from postrender.yaml import editor, spans, stream, writer
@@ -33,8 +33,8 @@ _WORDS = (pods.GPU.encode(), b"Ray")
 # Kinds with long texts that may contain the words, and have no pods.
 _WITHOUT_PODS = ("ConfigMap", "CustomResourceDefinition", "Secret")
 _DOMAIN = "ComputeDomain"
-# The folder of the rules that a stream must pass before it is installed.
-_GATE = "objects/gate"
+# The package of the rules that a stream must pass before it is installed.
+_GATE = "postrender.gate"
 # The gate parses these kinds completely: base64 in a Secret hides text, a List may contain a Secret, and a pod claims
 # what a template says.
 _WHOLE = ("Secret", "ResourceClaimTemplate", *pods.HOLDERS)
@@ -275,7 +275,7 @@ class Pipeline:
     def _judge(self) -> None:
         texts = [each.text() for each in self._documents]
         added = [Item(self._documents.index(each), (), item, ()) for each, item in self._result.added]
-        for finding in judge(Manifests([*self._items, *added], texts, self._wiring), registry.rules(_GATE)):
+        for finding in judge(Manifests([*self._items, *added], texts, self._wiring), registry.rules_in(_GATE)):
             place = finding.place
             document = self._documents[place.document]
             line = place.line or _line(document, place.path, self._judged(place))

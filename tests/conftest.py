@@ -15,8 +15,8 @@ import pytest
 import yaml
 from hypothesis import settings
 
-from postrender.generate.release import package
-from postrender.helm.engines import Embedded, Rendered
+from grpo.generate.release import package
+from grpo.helm.engines import Embedded, Rendered
 from postrender.manifests.schemas import Kinds
 from tests.rendering import SharedHelm
 

@@ -8,7 +8,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from postrender.manifests import folds
+from grpo.manifests import folds
 from tests.conftest import ROOT
 
 JOBS = ROOT / "jobs"

@@ -17,8 +17,8 @@ from typing import Any, cast
 
 import pytest
 
+from grpo.helm.engines import Embedded
 from postrender.errors import RenderError
-from postrender.helm.engines import Embedded
 
 ROOT = Path(__file__).resolve().parent.parent
 Answer = dict[str, Any]

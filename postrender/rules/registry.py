@@ -1,9 +1,9 @@
-"""Find the rules: every `Rule` in a module below the folder of its target."""
+"""Find the rules: every `Rule` in a module of a package."""
 
 from __future__ import annotations
 
 import importlib
-import os
+import pkgutil
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -15,42 +15,36 @@ if TYPE_CHECKING:
 
 
 class RegistryError(Exception):
-    """Two rules have the same id, or a rule is in the folder of another target."""
+    """Two rules have the same id, or a rule is in the package of another target."""
 
 
 @cache
-def rules(*folders: str) -> tuple[Rule, ...]:
-    """Return the rules below folders such as "objects" or "values/verl", each folder's sorted by id.
+def rules_in(*packages: str) -> tuple[Rule, ...]:
+    """Return the rules of all modules below packages such as "postrender.gate", sorted by id.
 
-    Raises RegistryError for two rules with the same id, and for a rule in the wrong folder.
+    Raises RegistryError for two rules with the same id.
     """
     found: dict[str, Rule] = {}
-    for folder in folders:
-        for rule in sorted(_below(folder), key=lambda each: each.id):
-            if found.setdefault(rule.id, rule) is not rule:
-                raise RegistryError(f"two rules have the id {rule.id}")
-    return tuple(found.values())
+    for package in packages:
+        for module in _modules(importlib.import_module(package)):
+            for rule in _rules_of(module):
+                if found.setdefault(rule.id, rule) is not rule:
+                    raise RegistryError(f"two rules have the id {rule.id}")
+    return tuple(found[each] for each in sorted(found))
 
 
-def _below(folder: str) -> Iterator[Rule]:
-    for module in _modules(folder):
-        for rule in _rules_in(importlib.import_module(module)):
-            if rule.target != folder.partition("/")[0]:
-                raise RegistryError(f"{rule.id}, a rule over {rule.target}, is in the folder {folder}")
-            yield rule
+def _modules(module: ModuleType) -> Iterator[ModuleType]:
+    """Yield a module and, if it is a package, all modules below it."""
+    yield module
+    for _, name, is_package in pkgutil.iter_modules(getattr(module, "__path__", ())):
+        child = importlib.import_module(f"{module.__name__}.{name}")
+        if is_package:
+            yield from _modules(child)
+        else:
+            yield child
 
 
-def _modules(folder: str) -> Iterator[str]:
-    """Yield the names of the modules and packages below a folder."""
-    here = os.path.dirname(__file__)
-    for path, _, files in os.walk(os.path.join(here, folder)):
-        for file in files:
-            if file.endswith(".py"):
-                name = os.path.relpath(os.path.join(path, file), here).removesuffix(".py").removesuffix("__init__")
-                yield f"{__package__}.{name.rstrip(os.sep).replace(os.sep, '.')}"
-
-
-def _rules_in(module: ModuleType) -> Iterator[Rule]:
+def _rules_of(module: ModuleType) -> Iterator[Rule]:
     """Yield the rules among a module's variables, also in tuples and lists."""
     for value in vars(module).values():
         if isinstance(value, Rule):

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from postrender.values import catalogue
+from grpo.values import catalogue
 from tests.conftest import ROOT
 
 EXTRACT = ROOT / "schemas/catalogues/extract.py"

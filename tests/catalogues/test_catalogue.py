@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
+from grpo.values import catalogue
 from postrender import facts
 from postrender.errors import InputError
-from postrender.values import catalogue
 from tests.catalogues.sources import VERSIONS, walk
 from tests.conftest import ROOT
 

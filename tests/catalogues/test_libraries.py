@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
+from grpo.rules.values.nemo_rl.training import optimizer
+from grpo.values import catalogue
 from postrender import facts
-from postrender.rules.values.nemo_rl.training import optimizer
-from postrender.values import catalogue
 from tests.conftest import ROOT
 from tests.jobs.torch_python import torch_python
 

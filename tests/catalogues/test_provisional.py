@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 import yaml
 
+from grpo.cli.main import main
+from grpo.helm.engines import Rendered
+from grpo.values import catalogue
 from postrender import facts
-from postrender.cli.main import main
-from postrender.helm.engines import Rendered
-from postrender.values import catalogue
 from tests.conftest import ROOT, stack_files
 
 ENTRIES = yaml.safe_load((ROOT / "schemas/catalogues/nemo-rl/provisional.yaml").read_text("utf-8"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from postrender.values import catalogue
+from grpo.values import catalogue
 from tests.catalogues import sources
 
 NEMO_RL = catalogue.versions("nemo-rl")

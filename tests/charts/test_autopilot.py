@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from grpo.helm.engines import Rendered
 from postrender.errors import RenderError
-from postrender.helm.engines import Rendered
 from tests import options
 from tests.charts import shapes
 from tests.conftest import Object, Render, by_kind, thin

@@ -14,9 +14,9 @@ import jsonschema_rs
 import pytest
 import yaml
 
+from grpo.generate import sources
+from grpo.helm.engines import Rendered
 from postrender.errors import RenderError
-from postrender.generate import sources
-from postrender.helm.engines import Rendered
 from tests import options
 from tests.charts import shapes
 from tests.conftest import ACCELERATORS, LAYERS, RECIPES, ROOT, Render, by_kind, stack_files, thin

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from grpo.helm.engines import Rendered
 from postrender.errors import RenderError
-from postrender.helm.engines import Rendered
 from tests.charts import shapes
 from tests.charts.test_contract import everything, leaf_paths
 from tests.charts.test_grpo_job import rayjob

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from postrender.helm.engines import Binary, Rendered
-from postrender.manifests import diff
+from grpo.helm.engines import Binary, Rendered
+from grpo.manifests import diff
 from tests import options
 from tests.conftest import ACCELERATORS, LAYERS, RECIPES, ROOT, Render, checked, require_tool, stack_files, thin
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 import yaml
 
+from grpo.helm.engines import Rendered
+from grpo.runlog.shared import Limits
 from postrender.errors import RenderError
-from postrender.helm.engines import Rendered
-from postrender.runlog.shared import Limits
 from tests.conftest import Object, Render, by_kind, thin
 
 HOSTILE = 'it\'s "$HOME" `id` # a, b\n\\ {x} \u2028 \u0085 \x7f \U0001f600 GRPO_PLAN\nGRPO_PLAN\nGRPO_FILE'

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
+from grpo.helm.engines import Rendered
 from postrender import __version__
-from postrender.helm.engines import Rendered
 from tests.conftest import LAYERS, ROOT
 
 # https://artifacthub.io/docs/topics/annotations/helm and its list of categories.

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import yaml
 
-from postrender.helm.engines import Rendered
-from postrender.manifests.needs import commands, needed, prerequisites
-from postrender.manifests.needs.needed import Need
-from postrender.start import guide
+from grpo.helm.engines import Rendered
+from grpo.manifests.needs import commands, needed, prerequisites
+from grpo.manifests.needs.needed import Need
+from grpo.start import guide
 from tests.conftest import ACCELERATORS, LAYERS, RECIPES, Object, stack_files, thin
 from tests.docs import pages
 

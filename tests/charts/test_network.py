@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from grpo.helm.engines import Rendered
 from postrender.errors import RenderError
-from postrender.helm.engines import Rendered
 from tests.conftest import ACCELERATORS, Object, Render
 
 NETWORKS = ["gvnic-1", *(f"rdma-{i}" for i in range(8))]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from postrender.helm.engines import Engine
+from grpo.helm.engines import Engine
 from tests.conftest import LAYERS, PROFILES, ROOT, stack_files
 
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
+from grpo.helm.engines import Rendered
 from postrender.errors import RenderError
-from postrender.helm.engines import Rendered
 from tests import options
 from tests.conftest import Render, thin
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from grpo.helm.engines import Rendered
 from postrender.errors import RenderError
-from postrender.helm.engines import Rendered
 from tests.charts import shapes
 from tests.conftest import LAYERS, Render, by_kind
 

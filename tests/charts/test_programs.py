@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from postrender.generate import programs
-from postrender.helm.engines import Rendered
-from postrender.manifests import folds
+from grpo.generate import programs
+from grpo.helm.engines import Rendered
+from grpo.manifests import folds
 from tests.charts.test_grpo_job import lock, plan, rayjob
 from tests.conftest import ROOT, Object, Render
 from tests.programs import PROGRAMS, carried

@@ -12,8 +12,8 @@ from unittest.mock import ANY
 
 import pytest
 
+from grpo.helm.engines import Rendered
 from postrender.errors import RenderError
-from postrender.helm.engines import Rendered
 from tests.charts.shapes import merge
 from tests.conftest import ACCELERATORS, Object, Render, by_kind
 

@@ -21,14 +21,14 @@ from pathlib import Path
 import pytest
 import yaml
 
-from postrender.check import rendered
-from postrender.check.rendered import Target
+from grpo.check import rendered
+from grpo.check.rendered import Target
+from grpo.helm.engines import Embedded
+from grpo.helm.stack import Stack
+from grpo.lint.linter import can_render, judge_values
+from grpo.lint.locate import parts
 from postrender.errors import Location, RenderError
 from postrender.finding import ERROR, Finding
-from postrender.helm.engines import Embedded
-from postrender.helm.stack import Stack
-from postrender.lint.linter import can_render, judge_values
-from postrender.lint.locate import parts
 from postrender.values.merge import Values
 from tests.charts.test_templates import FILES, code
 from tests.conftest import KINDS, ROOT, SITE, thin

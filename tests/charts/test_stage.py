@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from grpo.helm.engines import Rendered
 from postrender.errors import RenderError
-from postrender.helm.engines import Rendered
 from tests.charts.test_grpo_job import plan
 from tests.conftest import Render, stack_files, thin
 

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
+from grpo.generate.programs import code
+from grpo.helm.engines import Rendered
+from grpo.values.config import Effective
+from grpo.values.frameworks import data as frameworks_data
 from postrender.errors import RenderError
-from postrender.generate.programs import code
-from postrender.helm.engines import Rendered
 from postrender.values import merge
-from postrender.values.config import Effective
-from postrender.values.frameworks import data as frameworks_data
 from tests.charts.test_grpo_job import plan, rayjob
 from tests.conftest import ACCELERATORS, ROOT, Render, stack_files, thin
 from tests.programs import PROGRAMS, carried

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
+from grpo.helm.engines import Rendered
 from postrender.errors import RenderError
-from postrender.helm.engines import Rendered
 from tests import options
 from tests.conftest import PROFILES, ROOT, Object, Render, by_kind, thin
 

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from postrender import deadline
-from postrender.cli.watching import head_pod
-from postrender.helm import kubectl
-from postrender.runlog import job_output, pieces
+from grpo import deadline
+from grpo.cli.watching import head_pod
+from grpo.helm import kubectl
+from grpo.runlog import job_output, pieces
 from tests.conftest import Object, Render, by_kind
 from tests.played import Clock
 

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
+from grpo.check.objects import check
+from grpo.cli import main as cli
+from grpo.helm.engines import Rendered
+from grpo.manifests.loader import read
+from grpo.report import formats
+from grpo.report import text as report_text
 from postrender import textfile
-from postrender.check.objects import check
-from postrender.cli import main as cli
-from postrender.helm.engines import Rendered
-from postrender.manifests.loader import read
-from postrender.report import formats
-from postrender.report import text as report_text
 from postrender.wiring.plan import Wiring
 from tests import options
 from tests.conftest import ACCELERATORS, LAYERS, RECIPES, ROOT, SITE, stack_files, thin
@@ -170,7 +170,7 @@ def test_values_alone_are_for_lint(grpo: Run) -> None:
 def test_what_the_post_renderer_passes_on_is_judged_whole(grpo: Run) -> None:
     """Hooks too, which Helm 3 gives to no post-renderer."""
     hook = DUPLICATE.replace("  name: pod\n", "  name: pod\n  annotations:\n    helm.sh/hook: pre-install\n")
-    start = [sys.executable, "-c", "import sys; from postrender.cli.post_render import main; sys.exit(main())"]
+    start = [sys.executable, "-c", "import sys; from postrender.main import main; sys.exit(main())"]
     done = subprocess.run(
         [*start, "--values", PROFILE],
         input=f"{GPU_POD.replace('nvidia-h200-141gb', 'nvidia-b200')}---\n{hook}".encode(),
@@ -297,7 +297,7 @@ def process(line: str) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         cwd=ROOT,
-        env={**os.environ, "GRPO": f"{sys.executable} -m postrender.cli", "PYTHONWARNINGS": "error"},
+        env={**os.environ, "GRPO": f"{sys.executable} -m grpo.cli", "PYTHONWARNINGS": "error"},
     )
 
 
@@ -353,7 +353,7 @@ def test_little_memory_is_enough_for_a_few_objects(tmp_path: Path) -> None:
     # A process may not be allowed to take what the largest stream needs.
     manifest = tmp_path / "pod.yaml"
     manifest.write_text(GPU_POD)
-    code = f"import sys; from postrender.cli.main import main; sys.exit(main(['check', {str(manifest)!r}]))"
+    code = f"import sys; from grpo.cli.main import main; sys.exit(main(['check', {str(manifest)!r}]))"
     limit = f"import resource; resource.setrlimit(resource.RLIMIT_AS, (120 << 20, 120 << 20)); {code}"
     done = subprocess.run([sys.executable, "-c", limit], check=False, capture_output=True, text=True, cwd=ROOT)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "clean: 1 manifest\n")
@@ -363,7 +363,7 @@ def test_a_system_without_memory_is_named(grpo: Run, monkeypatch: pytest.MonkeyP
     def refuse(*_: object, **__: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr("postrender.check.request.streams", refuse)
+    monkeypatch.setattr("grpo.check.request.streams", refuse)
     assert grpo(".") == (
         3,
         "",

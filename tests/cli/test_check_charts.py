@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
+from grpo.check import helm_chart
+from grpo.check.helm_chart import Given
+from grpo.cli import main as cli
+from grpo.generate.release import package
+from grpo.helm.engines import Embedded
+from grpo.report import text as report_text
 from postrender import textfile
-from postrender.check import helm_chart
-from postrender.check.helm_chart import Given
-from postrender.cli import main as cli
-from postrender.generate.release import package
-from postrender.helm.engines import Embedded
-from postrender.report import text as report_text
 from tests.conftest import ACCELERATORS, LAYERS, ROOT, require_tool, stack_files, thin
 from tests.rendering import SharedHelm
 

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
+from grpo.cli import main as cli
+from grpo.manifests import crds
+from grpo.manifests.loader import read
+from grpo.report import text as report_text
 from postrender import textfile
-from postrender.cli import main as cli
-from postrender.manifests import crds, schemas
-from postrender.manifests.loader import read
-from postrender.report import text as report_text
+from postrender.manifests import schemas
 from tests.conftest import ROOT, thin
 
 _NO_SCHEMA = "crd.yaml, line 1: the definition of example.com/v1/Trainer is not a schema"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from postrender.cli import main as cli
+from grpo.cli import main as cli
 from tests.conftest import stack_files
 
 SECRET = "Correct-Horse7: [of the runner"

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from postrender.cli import main as cli
+from grpo.cli import main as cli
 from tests.conftest import ROOT, stack_files
 from tests.jobs import checkpoint_files
-from tests.postrender.test_kubectl import KUBECTL
+from tests.grpo.test_kubectl import KUBECTL
 
 Run = Callable[..., tuple[int, str, str]]
 FILES = [word for file in stack_files() for word in ("-f", str(file))]
@@ -118,7 +118,7 @@ def test_a_program_that_breaks_down_could_not_run(
     """Python ends with 1 too when a program has a mistake; and a pod may end it with any code."""
     for text, code in (("raise RuntimeError", 3), ("raise SystemExit(137)", 3)):
         (tmp_path / "broken.py").write_text(text)
-        monkeypatch.setattr("postrender.helm.kubectl.program", lambda name: str(tmp_path / "broken.py"))
+        monkeypatch.setattr("grpo.helm.kubectl.program", lambda name: str(tmp_path / "broken.py"))
         assert grpo(str(directory))[0] == code
 
 

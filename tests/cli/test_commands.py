@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from grpo.cli import main as cli
+from grpo.helm.stack import Stack
 from postrender import __version__
-from postrender.cli import main as cli
-from postrender.helm.stack import Stack
 from tests.conftest import LAYERS, ROOT, SITE, require_tool, stack_files, thin
 from tests.postrender.test_secrets import EXAMPLES
 
@@ -41,7 +41,7 @@ def grpo(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tm
 
 def process(*words: str, redirect: str = "") -> subprocess.CompletedProcess[str]:
     """Run a command line as a process of its own, in a shell where it is redirected."""
-    line = f"{sys.executable} -m postrender.cli {' '.join(words)} {redirect}"
+    line = f"{sys.executable} -m grpo.cli {' '.join(words)} {redirect}"
     return subprocess.run(
         ["bash", "-o", "pipefail", "-c", line],
         check=False,

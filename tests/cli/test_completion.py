@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from postrender.cli import main as cli
+from grpo.cli import main as cli
 from tests.conftest import thin
 
 SHELLS = ("bash", "zsh", "fish")

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from grpo.cli import main as cli
+from grpo.helm.engines import Embedded
 from postrender import textfile
-from postrender.cli import main as cli
-from postrender.helm.engines import Embedded
 from postrender.yaml import reader
 from tests.conftest import SITE, stack_files
 

@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
+from grpo.cli import main as cli
+from grpo.lint import fix
+from grpo.report import text as report_text
 from postrender import paths
-from postrender.cli import main as cli
 from postrender.errors import Location, OutputError
 from postrender.finding import Finding, NewName
-from postrender.lint import fix
-from postrender.report import text as report_text
 from postrender.values import merge
 from tests.conftest import ROOT, SITE, stack_files, thin
 from tests.postrender.test_secrets import EXAMPLES
@@ -120,7 +120,7 @@ def test_a_person_is_asked(grpo: Run, answer: str, code: int, text: str) -> None
     try:
         os.write(above, answer.encode())
         done = subprocess.run(
-            [sys.executable, "-m", "postrender.cli", "lint", *words, "--no-render"],
+            [sys.executable, "-m", "grpo.cli", "lint", *words, "--no-render"],
             check=False,
             stdin=below,
             capture_output=True,
@@ -220,7 +220,7 @@ def test_a_link_stays_a_link(grpo: Run) -> None:
 @pytest.mark.full
 def test_a_pipe_is_no_file_to_write(grpo: Run) -> None:
     words = " ".join([*STACK, "-f", "site.yaml"])
-    line = f"{sys.executable} -m postrender.cli lint {words} -f <(cat my.yaml) --fix --yes"
+    line = f"{sys.executable} -m grpo.cli lint {words} -f <(cat my.yaml) --fix --yes"
     done = subprocess.run(
         ["bash", "-c", line],
         check=False,

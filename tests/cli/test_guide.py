@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from postrender.cli import main as cli
+from grpo.cli import main as cli
+from grpo.helm.engines import Engine
+from grpo.manifests.needs import prerequisites
+from grpo.manifests.needs.prerequisites import Prerequisites
+from grpo.start import guide, training
 from postrender.errors import UnreadableError
-from postrender.helm.engines import Engine
-from postrender.manifests.needs import prerequisites
-from postrender.manifests.needs.prerequisites import Prerequisites
-from postrender.start import guide, training
 from postrender.values import merge
 from tests.conftest import ACCELERATORS, RECIPES, ROOT, SITE, by_kind, stack_files, thin
 from tests.docs import pages

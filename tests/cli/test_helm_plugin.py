@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from grpo.cli import main as cli
+from grpo.cli import plugin
 from postrender import __version__
-from postrender.cli import main as cli
-from postrender.cli import plugin
 from tests.conftest import ROOT, require_tool, thin
 from tests.postrender.streams import pod
 from tests.postrender.test_secrets import EXAMPLES
@@ -200,7 +200,7 @@ def environment(folder: Path) -> Path:
 
 def made_by(python: Path, *words: str) -> str:
     """Return the folder that `grpo helm-plugin dir` of another Python prints."""
-    line = [python, "-EP", "-m", "postrender.cli", "helm-plugin", "dir", *words]
+    line = [python, "-EP", "-m", "grpo.cli", "helm-plugin", "dir", *words]
     return subprocess.run(line, check=True, capture_output=True, text=True, cwd=python.parent).stdout.strip()
 
 
@@ -234,13 +234,13 @@ def test_a_package_that_is_gone_says_so(chart: Path, tmp_path: Path, half: bool)
     if half:
         # As an upgrade that was interrupted leaves it.
         shutil.copytree(ROOT / "postrender", tmp_path / "postrender", ignore=shutil.ignore_patterns("__pycache__"))
-        (tmp_path / "postrender/cli/post_render.py").unlink()
+        (tmp_path / "postrender/main.py").unlink()
     for name, text in plugin.files(str(python), str(tmp_path)).items():
         (folder / name).write_text(text)
     done = helm_4(chart, str(folder.parent), "fine")
     assert (done.returncode, done.stdout) == (1, "")
     assert f"grpo-post-render: cannot be loaded by {python}: " in done.stderr
-    assert ("No module named 'postrender.cli" if half else "No module named 'postrender'") in done.stderr
+    assert ("No module named 'grpo.cli" if half else "No module named 'postrender'") in done.stderr
     assert "fix: install grpo-charts there again" in done.stderr
 
 
@@ -434,7 +434,7 @@ def test_the_line_of_the_help_works_and_keeps_other_plugins(grpo: Run, chart: Pa
     programs = tmp_path / "bin"
     programs.mkdir()
     (programs / "helm").symlink_to(require_tool("helm4"))
-    (programs / "grpo").write_text(f"#!/bin/sh\nexec '{sys.executable}' -m postrender.cli \"$@\"\n")
+    (programs / "grpo").write_text(f"#!/bin/sh\nexec '{sys.executable}' -m grpo.cli \"$@\"\n")
     (programs / "grpo").chmod(0o755)
     lines = f"export {setting}\nhelm template r {chart} --set a=fine --post-renderer {NAME}\nhelm legacy\n"
     done = subprocess.run(

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from postrender.cli import commands
-from postrender.cli.main import main
+from grpo.cli import commands
+from grpo.cli.main import main
 
 Run = Callable[..., str]
 COMMANDS = sorted(

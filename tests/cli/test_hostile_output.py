@@ -9,9 +9,10 @@ from pathlib import Path
 import click
 import pytest
 
-from postrender.cli import main as cli
-from postrender.cli import post_render, post_render_options
-from postrender.live import bundle
+from grpo.cli import main as cli
+from grpo.live import bundle
+from postrender import main as post_render
+from postrender import options as post_render_options
 from tests.cli import clusters
 from tests.conftest import Render, stack_files
 from tests.live import test_no_secret as cluster

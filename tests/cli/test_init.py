@@ -15,17 +15,17 @@ from typing import Any
 import pytest
 import yaml
 
+from grpo.cli import main as cli
+from grpo.helm.engines import Engine
+from grpo.lint import linter, placeholders
+from grpo.lint.linter import lint
+from grpo.manifests.needs import commands, needed
+from grpo.report import text as report_text
+from grpo.start import own_recipe, questions, recipes, site_file
+from grpo.start.interview import Interview
+from grpo.start.recipes import Choice
 from postrender import textfile
-from postrender.cli import main as cli
 from postrender.errors import UsageError
-from postrender.helm.engines import Engine
-from postrender.lint import linter, placeholders
-from postrender.lint.linter import lint
-from postrender.manifests.needs import commands, needed
-from postrender.report import text as report_text
-from postrender.start import own_recipe, questions, recipes, site_file
-from postrender.start.interview import Interview
-from postrender.start.recipes import Choice
 from tests import options
 from tests.cli.test_terminal import environment
 from tests.conftest import ROOT, thin
@@ -472,7 +472,7 @@ class Person:
     def __init__(self, folder: Path, *words: str) -> None:
         self._above, below = pty.openpty()
         self.seen = ""
-        command = [sys.executable, "-m", "postrender.cli", "init", *words]
+        command = [sys.executable, "-m", "grpo.cli", "init", *words]
         self.process = subprocess.Popen(
             command, stdin=below, stdout=below, stderr=below, cwd=folder, env=environment(), start_new_session=True
         )  # fmt: skip

@@ -32,7 +32,7 @@ spec:
         resources: {limits: {nvidia.com/gpu: 8}}
 """
 CONFLICT = JOB.replace("{name: MODE,", "{name: NCCL_NET,")
-PROGRAM = "import sys; sys.path.insert(0, {root!r}); from postrender.cli.post_render import main; sys.exit(main())"
+PROGRAM = "import sys; sys.path.insert(0, {root!r}); from postrender.main import main; sys.exit(main())"
 
 
 @pytest.fixture

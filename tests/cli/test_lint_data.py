@@ -14,13 +14,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from grpo.cli import main as cli
+from grpo.lint.data import samples
+from grpo.lint.data.readers import Chats, Reader, Responses, Source
+from grpo.lint.linter import described_run
+from grpo.rules.reading import READING
 from postrender import textfile
-from postrender.cli import main as cli
 from postrender.errors import InputError
-from postrender.lint.data import samples
-from postrender.lint.data.readers import Chats, Reader, Responses, Source
-from postrender.lint.linter import described_run
-from postrender.rules.reading import READING
 from postrender.values import merge
 from tests.conftest import ROOT, SITE, stack_files
 

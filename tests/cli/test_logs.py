@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from postrender import deadline
-from postrender.cli import main as cli
-from postrender.cli.watching import printing
+from grpo import deadline
+from grpo.cli import main as cli
+from grpo.cli.watching import printing
 from tests.cli.clusters import Cluster, Waits, stand_in
 from tests.conftest import Render, stack_files
 from tests.played import Clock

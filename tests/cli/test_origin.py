@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from postrender.check.trace import Origins
-from postrender.cli import main as cli
-from postrender.helm.engines import Engine
-from postrender.helm.stack import Stack
+from grpo.check.trace import Origins
+from grpo.cli import main as cli
+from grpo.helm.engines import Engine
+from grpo.helm.stack import Stack
 from tests.conftest import ROOT, SITE
 
 STACK = [ROOT / "values/accelerators/b200.yaml", ROOT / "values/recipes/gemma3-27b-gsm8k.yaml", SITE]

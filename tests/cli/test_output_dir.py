@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from postrender.cli import main as cli
+from grpo.cli import main as cli
 from postrender.yaml import reader
 from tests.conftest import LAYERS, require_tool, stack_files, thin
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from postrender.cli import main
+from grpo.cli import main
 from tests.conftest import stack_files
 
 Run = Callable[..., tuple[int, str, str]]

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from postrender.cli import main as cli
-from postrender.helm.engines import Embedded
+from grpo.cli import main as cli
+from grpo.helm.engines import Embedded
 from tests.conftest import LAYERS, require_tool, stack_files, thin
 
 FILES = [word for path in stack_files() for word in ("-f", str(path))]

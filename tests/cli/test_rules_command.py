@@ -11,18 +11,18 @@ from pathlib import Path
 
 import pytest
 
+from grpo.cli import main as cli
+from grpo.lint import linter
+from grpo.rules import index, reading, registry
 from postrender import paths
-from postrender.cli import main as cli
 from postrender.finding import SEVERITIES
-from postrender.lint import linter
-from postrender.rules import index, reading, registry
 from postrender.rules.rule import Rule
 from postrender.yaml import reader
 from tests.conftest import ROOT, stack_files
 from tests.postrender.test_secrets import EXAMPLES
 
 Run = Callable[..., tuple[int, str, str]]
-CASES = reader.load_values(ROOT / "tests/postrender/lint_cases.yaml").plain()
+CASES = reader.load_values(ROOT / "tests/grpo/lint_cases.yaml").plain()
 
 
 @pytest.fixture
@@ -170,7 +170,7 @@ def test_a_wheel_has_no_examples(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
         if path.name != "_data":
             (folder / "postrender" / path.name).symlink_to(path)
     code = (
-        "import sys; from postrender import paths; from postrender.cli.main import main; "
+        "import sys; from postrender import paths; from grpo.cli.main import main; "
         f"paths._PACKAGE = {str(folder / 'postrender')!r}; sys.exit(main(['rules', 'pods/duplicate-merge-key']))"
     )
     (folder / "postrender/_data/charts").mkdir()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from postrender.cli import main as cli
+from grpo.cli import main as cli
 from tests.conftest import stack_files
 
 STACK = [word for path in stack_files() for word in ("-f", str(path))]

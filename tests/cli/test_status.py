@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from postrender.cli import main as cli
-from postrender.live import bundle, client, collection
-from postrender.live.evidence import Evidence
+from grpo.cli import main as cli
+from grpo.live import bundle, client, collection
+from grpo.live.evidence import Evidence
 from tests.live import bundles
 
 

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from postrender import deadline
-from postrender.cli import main as cli
-from postrender.cli.jobs import packing, submitted
-from postrender.cli.jobs.request import Request
-from postrender.cli.jobs.run import Run
+from grpo import deadline
+from grpo.cli import main as cli
+from grpo.cli.jobs import packing, submitted
+from grpo.cli.jobs.request import Request
+from grpo.cli.jobs.run import Run
+from grpo.helm import kubectl
 from postrender.errors import ClusterError, InputError, UnreadableError
-from postrender.helm import kubectl
 from tests.cli.clusters import Waits, stand_in
 from tests.conftest import ROOT, Render, stack_files
 

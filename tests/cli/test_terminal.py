@@ -16,8 +16,8 @@ from unittest import mock
 
 import pytest
 
-from postrender.cli import main as cli
-from postrender.report import text as report_text
+from grpo.cli import main as cli
+from grpo.report import text as report_text
 from tests.conftest import ROOT, SITE, stack_files, thin
 from tests.jobs import checkpoint_files
 from tests.postrender.test_secrets import EXAMPLES
@@ -50,10 +50,10 @@ def piped(folder: Path, *words: str, **more: str) -> str:
 
 # `grpo` without a progress bar, however long it takes.
 PROGRAM = """
-from postrender.terminal import progress
+from grpo.terminal import progress
 progress._AFTER_SECONDS = 3600.0
 import runpy
-runpy.run_module("postrender.cli", run_name="__main__")
+runpy.run_module("grpo.cli", run_name="__main__")
 """
 # The line on stderr that says what was judged.
 SUMMARY = re.compile(r"^judged: .*\n", re.MULTILINE)

@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 import yaml
 
-from postrender.cli import main as cli
-from postrender.helm import local
-from postrender.rewards import files, samples
-from postrender.rewards.files import RewardFiles
+from grpo.cli import main as cli
+from grpo.helm import local
+from grpo.rewards import files, samples
+from grpo.rewards.files import RewardFiles
 from postrender.values import merge
 from tests.conftest import RECIPES, ROOT, stack_files, thin
 from tests.docs import pages

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from postrender.cli import main as cli
-from postrender.cli.uploading import sending
+from grpo.cli import main as cli
+from grpo.cli.uploading import sending
 from tests.cli.clusters import Cluster, Waits, stand_in
 from tests.conftest import ROOT, Render, by_kind, stack_files
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from grpo.cli import main as cli
+from grpo.helm.engines import Engine
 from postrender import __version__, paths, textfile
-from postrender.cli import main as cli
-from postrender.helm.engines import Engine
 from tests.conftest import ROOT
 
 Run = Callable[..., tuple[int, str, str]]
@@ -22,7 +22,7 @@ STACK = ("--accelerator", "b200", "--project", "acme-rl", "--project-number", "4
 SMOKE = ("--yes", *STACK, "--recipe", "smoke")
 OWN = ("--yes", *STACK, "--model", "Qwen/Qwen2.5-7B-Instruct", "--framework-version", "v0.6.0")
 NAMED = f"grpo-charts {__version__}"
-SHELL = f'set -euo pipefail\ngrpo() {{ {sys.executable} -m postrender.cli "$@"; }}\n'
+SHELL = f'set -euo pipefail\ngrpo() {{ {sys.executable} -m grpo.cli "$@"; }}\n'
 
 
 @pytest.fixture

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from grpo.cli import main as cli
+from grpo.report import formats
+from grpo.report import text as report_text
 from postrender import textfile
-from postrender.cli import main as cli
-from postrender.report import formats
-from postrender.report import text as report_text
 from tests.conftest import SITE, stack_files, thin
 
 Run = Callable[..., tuple[int, str, str]]

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from postrender.terminal import console, visible
+from grpo.terminal import console
+from postrender import visible
 
 HOSTILE = st.text(st.sampled_from("\x1b[]31m;\x07\r\n\t\x9b\u202e\u2028\udc80 :#azé中👩‍🔬"), max_size=60)
 

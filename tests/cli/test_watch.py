@@ -14,17 +14,17 @@ from typing import Any
 
 import pytest
 
-from postrender.cli import main as cli
-from postrender.cli.watching import lines
-from postrender.cli.watching.drawing import Screen
-from postrender.cli.watching.guard import Judgement, judgement
-from postrender.cli.watching.watcher import Watcher
+from grpo.cli import main as cli
+from grpo.cli.watching import lines
+from grpo.cli.watching.drawing import Screen
+from grpo.cli.watching.guard import Judgement, judgement
+from grpo.cli.watching.watcher import Watcher
+from grpo.rules import registry
+from grpo.runlog import pieces, polling
+from grpo.runlog.events import Found
+from grpo.runlog.shared import Limits, Phase, Step
 from postrender.errors import Location
-from postrender.rules import registry
 from postrender.rules.rule import LOG
-from postrender.runlog import pieces, polling
-from postrender.runlog.events import Found
-from postrender.runlog.shared import Limits, Phase, Step
 from tests.cli.test_terminal import environment, watched
 from tests.conftest import ROOT
 from tests.runlog import logs
@@ -384,7 +384,7 @@ def test_without_the_library_its_extra_is_named(grpo: Run, tmp_path: Path, monke
 
 
 def start(*words: object, **options: Any) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "postrender.cli", "watch", *map(str, words)]
+    command = [sys.executable, "-m", "grpo.cli", "watch", *map(str, words)]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     return subprocess.Popen(command, text=True, env=environment(), cwd=ROOT, **pipes, **options)  # type: ignore[call-overload,no-any-return]
 

@@ -15,8 +15,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from postrender.cli import main as cli
-from postrender.runlog import job_output, ray_jobs
+from grpo.cli import main as cli
+from grpo.runlog import job_output, ray_jobs
 from tests.cli.clusters import LONG, until
 from tests.runlog import logs
 

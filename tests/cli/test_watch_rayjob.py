@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from postrender.cli import main as cli
-from postrender.cli.watching import head_pod
+from grpo.cli import main as cli
+from grpo.cli.watching import head_pod
 from tests.cli.clusters import NAME, Cluster, Waits, stand_in, until
 from tests.cli.test_terminal import environment
 from tests.conftest import ROOT, Render
@@ -28,7 +28,7 @@ PATIENT = """
 from postrender import deadline
 deadline.PATIENCE = 600.0
 import runpy
-runpy.run_module("postrender.cli", run_name="__main__")
+runpy.run_module("grpo.cli", run_name="__main__")
 """
 
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import yaml
 
-from postrender.cli.main import grpo
-from postrender.start import site_file
-from postrender.start.interview import Interview
+from grpo.cli.main import grpo
+from grpo.start import site_file
+from grpo.start.interview import Interview
 from tests.conftest import LAYERS, ROOT, SITE
 
 # The README has tests of its own.

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from postrender.generate import __main__ as generate
-from postrender.generate.blocks import pages
-from postrender.generate.blocks.texts import WRITERS, Facts
-from postrender.generate.sources import ROOT, SourceError
-from postrender.live.why import registry
-from postrender.runlog.shared import SEVERITIES
+from grpo.generate import __main__ as generate
+from grpo.generate.blocks import pages
+from grpo.generate.blocks.texts import WRITERS, Facts
+from grpo.generate.sources import ROOT, SourceError
+from grpo.live.why import registry
+from grpo.runlog.shared import SEVERITIES
 from postrender.values import merge
 
 FACTS = Facts(ROOT, {"job": {"lapseSeconds": 240, "share": 0.125}})

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 import yaml
 
-from postrender.cli.commands.judge.check import check
-from postrender.cli.commands.judge.lint import lint
+from grpo.cli.commands.judge.check import check
+from grpo.cli.commands.judge.lint import lint
 from tests.conftest import ROOT, stack_files
 
 PAGE = (ROOT / "docs/howto/ci.md").read_text(encoding="utf-8")
@@ -56,7 +56,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         shutil.copy(file, tmp_path / f"values/{name}.yaml")
     (tmp_path / "deploy").mkdir()
     (tmp_path / "deploy/pod.yaml").write_text(POD)
-    code = "import sys; from postrender.cli.main import main; sys.exit(main())"
+    code = "import sys; from grpo.cli.main import main; sys.exit(main())"
     add_program(tmp_path, "grpo", f'exec {shlex.quote(sys.executable)} -c "{code}" "$@"')
     programs = tmp_path / "programs"
     programs.mkdir()
@@ -196,7 +196,7 @@ def wheel(folder: Path) -> Path:
         "stand_in.pth": "".join(f"{each}\n" for each in search),
         "grpo_charts-0.dist-info/METADATA": "Metadata-Version: 2.1\nName: grpo-charts\nVersion: 0\n",
         "grpo_charts-0.dist-info/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-        "grpo_charts-0.dist-info/entry_points.txt": "[console_scripts]\ngrpo = postrender.cli.main:program\n",
+        "grpo_charts-0.dist-info/entry_points.txt": "[console_scripts]\ngrpo = grpo.cli.main:program\n",
         "grpo_charts-0.dist-info/RECORD": "",
     }
     path = folder / "grpo_charts-0-py3-none-any.whl"

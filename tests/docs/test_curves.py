@@ -7,9 +7,9 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from postrender.generate import curves
-from postrender.generate.sources import SourceError
-from postrender.runlog.shared import SIGNS
+from grpo.generate import curves
+from grpo.generate.sources import SourceError
+from grpo.runlog.shared import SIGNS
 from tests.conftest import ROOT
 
 

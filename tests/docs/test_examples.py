@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 import yaml
 
-from postrender.helm.engines import Engine
-from postrender.helm.stack import Stack
-from postrender.manifests import export
-from postrender.start import vendor
+from grpo.helm.engines import Engine
+from grpo.helm.stack import Stack
+from grpo.manifests import export
+from grpo.start import vendor
 from tests.conftest import LAYERS, ROOT, SITE, by_kind, require_tool, stack_files
 
 EXAMPLES = ROOT / "examples"

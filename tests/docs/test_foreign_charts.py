@@ -60,7 +60,7 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         path = tmp_path / "kuberay/ray-cluster" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
-    python = f'exec "{sys.executable}" -c \'import sys; from postrender.cli.{{}} import main; sys.exit(main())\' "$@"\n'
+    python = f'exec "{sys.executable}" -c \'import sys; from grpo.cli.{{}} import main; sys.exit(main())\' "$@"\n'
     programs = {
         "helm": HELM.format(program=require_tool(request.param)),
         "grpo": python.format("main"),

@@ -18,10 +18,10 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from postrender.generate import facts, reference, schemas, sources, tutorial
-from postrender.generate.__main__ import main
-from postrender.generate.markdown import prose
-from postrender.generate.sources import CHARTS, ROOT, SECTIONS, Schema, SourceError, Sources
+from grpo.generate import facts, reference, schemas, sources, tutorial
+from grpo.generate.__main__ import main
+from grpo.generate.markdown import prose
+from grpo.generate.sources import CHARTS, ROOT, SECTIONS, Schema, SourceError, Sources
 from postrender.yaml import writer
 from tests.conftest import thin
 
@@ -111,7 +111,7 @@ def test_a_stale_file_is_named_with_the_command_that_mends_it(
     assert main(["--check"], root=tmp_path) == 1
     said = capsys.readouterr().err
     assert "charts/storage/values.yaml, docs/tutorial.md" in said
-    assert "python -m postrender.generate" in said
+    assert "python -m grpo.generate" in said
     assert "network" not in said
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from postrender.cli import main as cli
+from grpo.cli import main as cli
 from tests.conftest import ROOT
 from tests.jobs.torch_python import torch_python
 

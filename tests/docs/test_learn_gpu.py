@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from postrender.cli import main as cli
+from grpo.cli import main as cli
 from tests.catalogues.sources import tree
 from tests.conftest import ROOT
 

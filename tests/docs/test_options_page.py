@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from postrender.helm.engines import Rendered
-from postrender.lint import linter
+from grpo.helm.engines import Rendered
+from grpo.lint import linter
 from tests.conftest import LAYERS, ROOT, SITE, stack_files, thin
 
 PAGE = (ROOT / "docs/options.md").read_text(encoding="utf-8")

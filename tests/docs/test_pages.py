@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from postrender.cli import main as cli
+from grpo.cli import main as cli
+from grpo.generate import tutorial
+from grpo.helm.engines import Engine
+from grpo.lint import linter
+from grpo.manifests.needs.prerequisites import Prerequisites
+from grpo.start import guide, questions
 from postrender.errors import InputError, RenderError
-from postrender.generate import tutorial
-from postrender.helm.engines import Engine
-from postrender.lint import linter
-from postrender.manifests.needs.prerequisites import Prerequisites
-from postrender.start import guide, questions
 from postrender.values import merge
 from postrender.wiring import platform
 from postrender.wiring.apply import Options

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from postrender.cli import main as cli
-from postrender.helm.engines import Rendered
-from postrender.start import next_steps
-from postrender.start.interview import Interview
+from grpo.cli import main as cli
+from grpo.helm.engines import Rendered
+from grpo.start import next_steps
+from grpo.start.interview import Interview
 from tests.conftest import LAYERS, ROOT, SITE
 from tests.docs import pages
 from tests.docs.test_pages import TASKS

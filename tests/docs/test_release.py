@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
+from grpo.generate.release import CHARTS, problems
 from postrender import __version__
-from postrender.generate.release import CHARTS, problems
 from tests.conftest import LAYERS, ROOT
 
 WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yaml"))

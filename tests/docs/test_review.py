@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from postrender.cli import main as cli
+from grpo.cli import main as cli
 from tests.conftest import ROOT, stack_files
 from tests.docs import pages
 
 Change = Callable[[], None]
-SHELL = f'set -euo pipefail\ngrpo() {{ {sys.executable} -m postrender.cli "$@"; }}\n'
+SHELL = f'set -euo pipefail\ngrpo() {{ {sys.executable} -m grpo.cli "$@"; }}\n'
 STEPS = 'git() { command git -c user.name=a -c user.email=a@example.com -c init.defaultBranch=main "$@"; }\n'
 OLDER = "attempt 2 of this run is older than attempt 3, and an ended attempt never runs again"
 PAGE = (ROOT / "docs/howto/ci.md").read_text(encoding="utf-8")

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from postrender.generate import site
-from postrender.generate.markdown import prose
-from postrender.rules import index, reading
+from grpo.generate import site
+from grpo.generate.markdown import prose
+from grpo.rules import index, reading
 from tests.conftest import ROOT
 
 RULES = {rule.id: rule for rule in index.rules()}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from postrender.generate import reference, site, sources
+from grpo.generate import reference, site, sources
 from tests.conftest import PROFILES, RECIPES, ROOT
 from tests.docs import pages
 

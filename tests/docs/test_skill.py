@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from postrender.cli import main as cli
+from grpo.cli import main as cli
 from tests.conftest import ROOT
 from tests.docs import pages
 from tests.docs.test_pages import is_of_a_cluster, offline

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from postrender.helm.engines import Engine
+from grpo.helm.engines import Engine
 from postrender.manifests.pods import Pod, pods
 from postrender.values.quantity import quantity
 from tests.conftest import ROOT

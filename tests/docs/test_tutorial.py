@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from postrender.generate import tutorial
-from postrender.helm.engines import Engine, Rendered
-from postrender.plan import cost
-from postrender.start import guide, names, training, words
-from postrender.start.names import Shown
-from postrender.start.words import GuideError
+from grpo.generate import tutorial
+from grpo.helm.engines import Engine, Rendered
+from grpo.plan import cost
+from grpo.start import guide, names, training, words
+from grpo.start.names import Shown
+from grpo.start.words import GuideError
+from grpo.values.config import Effective
 from postrender.values import merge
-from postrender.values.config import Effective
 from tests.conftest import LAYERS, RECIPES, ROOT, by_kind, thin
 from tests.docs import pages
 

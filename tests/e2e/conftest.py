@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from postrender.helm.engines import Embedded
+from grpo.helm.engines import Embedded
 from pytest_helm_charts.clusters import Cluster
 
 from harness import pods, suite

@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from postrender.live import logs, submission
+from grpo.live import logs, submission
 
 from conftest import REPOSITORY, NewStack
 from harness.apiserver import ApiServer, Tools
@@ -99,7 +99,7 @@ def test_a_command_by_kubectl_asks_in_the_pod_what_it_shows(
     """A pod that nobody runs gives no answer; what is asked there is what --show-commands prints, or prints a file."""
     server = control_plane.server
     files = [word for option in stack.options() for word in ("-f", option.removeprefix("--values="))]
-    words = [sys.executable, "-m", "postrender.cli", *command, *files, "-n", stack.namespace]
+    words = [sys.executable, "-m", "grpo.cli", *command, *files, "-n", stack.namespace]
     environment = {**os.environ, "KUBECONFIG": str(server.audited), "PATH": f"{tools.bin}:{os.environ['PATH']}"}
     options = {"cwd": REPOSITORY, "env": environment, "capture_output": True, "text": True}
     shown = subprocess.run([*words, "--show-commands"], check=False, **options)  # type: ignore[call-overload]

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from postrender.helm.engines import Embedded
+from grpo.helm.engines import Embedded
 from tests import options
 from tests.catalogues import kuberay
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from postrender.helm.engines import Embedded
+from grpo.helm.engines import Embedded
 from tests import options
 
 from conftest import NewStack

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.ci
 def write(stack: Stack, folder: Path) -> str:
     """Render all layers into a folder and return what the command said."""
     words = ["render", "all", *stack.options(), "--namespace", stack.namespace, "--output-dir", str(folder)]
-    command = [sys.executable, "-m", "postrender.cli", *words, "--helm", str(stack.helm.program)]
+    command = [sys.executable, "-m", "grpo.cli", *words, "--helm", str(stack.helm.program)]
     return subprocess.run(command, cwd=REPOSITORY, check=True, capture_output=True, text=True, timeout=120).stderr
 
 

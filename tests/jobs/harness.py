@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from postrender.generate import programs as packed
+from grpo.generate import programs as packed
 from tests.programs import PROGRAMS
 
 ROOT = Path(__file__).parents[2]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from postrender.generate.blocks.texts import MARKS
+from grpo.generate.blocks.texts import MARKS
 from tests.conftest import thin
 
 from . import judges

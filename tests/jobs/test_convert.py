@@ -19,7 +19,7 @@ import yaml
 
 import convert
 import tensors
-from postrender.values import catalogue
+from grpo.values import catalogue
 from runtime import JobError
 from tests.conftest import thin
 from tests.programs import flat_folder

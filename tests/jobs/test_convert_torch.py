@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import checkpoints
-from postrender.values import catalogue
+from grpo.values import catalogue
 
 from . import checkpoint_files as files
 from .test_convert import Run, run

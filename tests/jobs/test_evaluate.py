@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from postrender.values import catalogue
+from grpo.values import catalogue
 from tests.conftest import thin
 from tests.programs import flat_folder
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from postrender.generate.programs import code
+from grpo.generate.programs import code
 from tests.programs import PROGRAMS
 
 from .harness import VERSION, Site

@@ -17,7 +17,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from postrender.rules.values.nemo_rl.settings.rewards import SCORES
+from grpo.rules.values.nemo_rl.settings.rewards import SCORES
 from tests.programs import PROGRAMS
 
 from .harness import ROOT

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from postrender.values import catalogue
+from grpo.values import catalogue
 from tests import programs
 
 from .patience import LIMIT, write_limits

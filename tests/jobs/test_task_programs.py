@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from postrender.generate.programs import TASKS as PACKED
-from postrender.generate.programs import files
+from grpo.generate.programs import TASKS as PACKED
+from grpo.generate.programs import files
 from tests.conftest import ROOT
 
 from .tasks import run_task, run_task_here

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from postrender.live import bundle
-from postrender.live.evidence import Evidence
-from postrender.live.expected import Expected
+from grpo.live import bundle
+from grpo.live.evidence import Evidence
+from grpo.live.expected import Expected
 
 GPU = "nvidia.com/gpu"
 

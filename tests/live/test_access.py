@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from postrender.cli import main as cli
-from postrender.live import bundle
-from postrender.live.doctor import access
+from grpo.cli import main as cli
+from grpo.live import bundle
+from grpo.live.doctor import access
 from tests.live import bundles
 
 TOKEN = "of-the-user"

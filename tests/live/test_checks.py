@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from postrender.cli import main as cli
-from postrender.live import bundle
-from postrender.live.doctor import examination, limits, namespace, network, nodes, operator, queue, references, version
-from postrender.live.doctor.check import Check, Result, warned
-from postrender.manifests.needs import needed
+from grpo.cli import main as cli
+from grpo.live import bundle
+from grpo.live.doctor import examination, limits, namespace, network, nodes, operator, queue, references, version
+from grpo.live.doctor.check import Check, Result, warned
+from grpo.manifests.needs import needed
 from tests.live import bundles
 
 GPU = "nvidia.com/gpu"

@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 import urllib3
 
+from grpo.live import client
+from grpo.live.client import RefusedError
 from postrender.errors import ClusterError
-from postrender.live import client
-from postrender.live.client import RefusedError
 
 pytest.importorskip("kubernetes")
 PLUGIN = {"apiVersion": "client.authentication.k8s.io/v1", "interactiveMode": "Never"}

@@ -16,10 +16,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from grpo.cli import main as cli
+from grpo.live import bundle, logs
+from grpo.live.evidence import Evidence
 from postrender import masking, secrets
-from postrender.cli import main as cli
-from postrender.live import bundle, logs
-from postrender.live.evidence import Evidence
 from tests.conftest import examples, thin
 from tests.live import bundles
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
-from postrender.live import collection, definitions
-from postrender.live.client import Cluster
-from postrender.live.expected import Expected
+from grpo.live import collection, definitions
+from grpo.live.client import Cluster
+from grpo.live.expected import Expected
 
 LIVE = Path(__file__).resolve().parents[2] / "examples/team/live.yaml"
 # What programs in pods need; a namespace's own Secrets are left out on purpose.

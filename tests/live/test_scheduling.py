@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from postrender.live.evidence import Evidence
-from postrender.live.expected import Expected
-from postrender.live.status import scheduling, waiting
+from grpo.live.evidence import Evidence
+from grpo.live.expected import Expected
+from grpo.live.status import scheduling, waiting
 
 GPU = "nvidia.com/gpu"
 LABEL = "cloud.google.com/gke-accelerator"

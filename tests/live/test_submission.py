@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from postrender.cli import main as cli
-from postrender.live import bundle, submission
-from postrender.live.evidence import Evidence
-from postrender.live.expected import Expected
+from grpo.cli import main as cli
+from grpo.live import bundle, submission
+from grpo.live.evidence import Evidence
+from grpo.live.expected import Expected
 from tests.live import bundles
 
 LONG_AGO = "2025-11-24T15:46:00Z"

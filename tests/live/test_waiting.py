@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from postrender.live.evidence import Evidence
-from postrender.live.expected import Expected
-from postrender.live.status import waiting
+from grpo.live.evidence import Evidence
+from grpo.live.expected import Expected
+from grpo.live.status import waiting
 
 
 def pod(phase: str = "Pending", **status: Any) -> dict[str, Any]:

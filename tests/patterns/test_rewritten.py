@@ -16,13 +16,13 @@ import last_error
 import nemo_rl_evaluation
 import reward_numbers
 import samples
-from postrender.live.doctor import operator
-from postrender.manifests import chart_files, entrypoint
-from postrender.rules.chart import templates
-from postrender.rules.objects.ray import duration
-from postrender.rules.objects.ray.job import shell
-from postrender.start import training
-from postrender.values import gke_versions
+from grpo.live.doctor import operator
+from grpo.manifests import chart_files, entrypoint
+from grpo.rules.chart import templates
+from grpo.rules.objects.ray import duration
+from grpo.rules.objects.ray.job import shell
+from grpo.start import training
+from grpo.values import gke_versions
 
 
 def _found(pattern: str | re.Pattern[str], mode: str = "search", flags: int = 0) -> Callable[[str], Any]:

@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
+from grpo.cli.plans.subject import Subject
+from grpo.lint.linter import described_run
+from grpo.plan import planner
+from grpo.plan.advice import changes, limits, offers
+from grpo.plan.advice.changes import worst
+from grpo.plan.phase import DOES_NOT_FIT, FITS
+from grpo.values.config import Effective
+from grpo.values.frameworks import configuration
 from postrender import paths
-from postrender.cli.plans.subject import Subject
-from postrender.lint.linter import described_run
-from postrender.plan import planner
-from postrender.plan.advice import changes, limits, offers
-from postrender.plan.advice.changes import worst
-from postrender.plan.phase import DOES_NOT_FIT, FITS
 from postrender.values import merge
-from postrender.values.config import Effective
-from postrender.values.frameworks import configuration
 from tests.conftest import stack_files
 
 MACHINE = {"name": "h100", "gpusPerNode": 8, "gpuMemoryGigabytes": 80}

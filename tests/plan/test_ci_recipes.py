@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from postrender.plan import planner
-from postrender.plan.phase import FITS, NOT_MODELLED, TIGHT
-from postrender.values.config import Effective
+from grpo.plan import planner
+from grpo.plan.phase import FITS, NOT_MODELLED, TIGHT
+from grpo.values.config import Effective
 from tests.recall import shipped
 from tests.recall.mutations import VERSIONS
 from tests.recipes.test_sources import sources

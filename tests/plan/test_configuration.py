@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from grpo.plan import planner
+from grpo.values.config import Effective
+from grpo.values.frameworks import configuration
 from postrender.errors import GrpoError, InputError, UsageError
-from postrender.plan import planner
-from postrender.values.config import Effective
-from postrender.values.frameworks import configuration
 
 H200 = {"name": "h200", "gpusPerNode": 8, "gpuMemoryGigabytes": 141}
 GB200 = {"name": "gb200", "gpusPerNode": 4, "gpuMemoryGigabytes": 186}

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
-from postrender.plan import training
-from postrender.plan.phase import Item, Phase
-from postrender.plan.setup import (
+from grpo.plan import training
+from grpo.plan.phase import Item, Phase
+from grpo.plan.setup import (
     KEEP_ALL,
     KEEP_LAYERS,
     KEEP_PARTS,
@@ -24,9 +24,9 @@ from postrender.plan.setup import (
     Shards,
     Trainer,
 )
-from postrender.plan.units import gib
-from postrender.values.frameworks import parameters
-from postrender.values.frameworks.model import Model
+from grpo.plan.units import gib
+from grpo.values.frameworks import parameters
+from grpo.values.frameworks.model import Model
 
 ROWS: list[dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("measured.yaml").read_text("utf-8"))["rows"]
 KEPT = {"none": KEEP_ALL, "submodule": KEEP_PARTS, "layer": KEEP_LAYERS}

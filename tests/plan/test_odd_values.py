@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from postrender.plan import planner
-from postrender.plan.advice import changes, limits, offers
-from postrender.plan.phase import VERDICTS
-from postrender.report import plan as report
-from postrender.report.plan import Answer
+from grpo.plan import planner
+from grpo.plan.advice import changes, limits, offers
+from grpo.plan.phase import VERDICTS
+from grpo.report import plan as report
+from grpo.report.plan import Answer
+from grpo.values.config import Effective
 from postrender.values import merge
-from postrender.values.config import Effective
 from tests.conftest import stack_files
 
 ODD = st.sampled_from([0, -1, 1.5, True, None, "x", "8", [], {}, 10**12, 1e308, float("inf"), float("nan")])

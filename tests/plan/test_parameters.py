@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from postrender.values.frameworks import parameters
-from postrender.values.frameworks.model import Model
-from postrender.values.reference_errors import UnknownError
+from grpo.values.frameworks import parameters
+from grpo.values.frameworks.model import Model
+from grpo.values.reference_errors import UnknownError
 
 # Total, one layer and the embedding, counted on the classes of transformers 5.23 on PyTorch's meta device.
 COUNTED = {

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from postrender.plan import generation, host, planner
-from postrender.plan.phase import DOES_NOT_FIT, FITS, NOT_MODELLED, TIGHT, Item, Phase
-from postrender.plan.units import Bytes, gib
+from grpo.plan import generation, host, planner
+from grpo.plan.phase import DOES_NOT_FIT, FITS, NOT_MODELLED, TIGHT, Item, Phase
+from grpo.plan.units import Bytes, gib
+from grpo.values.config import Effective
 from postrender.values import merge
-from postrender.values.config import Effective
 from tests.conftest import stack_files
 
 NODES = st.sampled_from([2, 4, 8])

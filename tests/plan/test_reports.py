@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
-from postrender.plan import planner
-from postrender.plan.phase import DOES_NOT_FIT, FITS, NOT_MODELLED, VERDICTS
-from postrender.values.config import Effective
+from grpo.plan import planner
+from grpo.plan.phase import DOES_NOT_FIT, FITS, NOT_MODELLED, VERDICTS
+from grpo.values.config import Effective
 from postrender.values.merge import overlay
 
 REPORTS: list[dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("reports.yaml").read_text("utf-8"))

@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from postrender.plan import planner
-from postrender.report import topology
-from postrender.values.frameworks import configuration
+from grpo.plan import planner
+from grpo.report import topology
+from grpo.values.frameworks import configuration
 
 H200 = {"name": "h200", "gpusPerNode": 8, "gpuMemoryGigabytes": 141}
 MODEL = "policy.model_name=Qwen/Qwen3-8B"

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
+from grpo.helm.engines import Embedded
+from grpo.helm.stack import Stack
 from postrender import facts
-from postrender.helm.engines import Embedded
-from postrender.helm.stack import Stack
 from postrender.pipeline import Pipeline
 from postrender.wiring import inputs
 from postrender.wiring.apply import STAMP, Options

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from grpo.helm.engines import Embedded
 from postrender.errors import RenderError
-from postrender.helm.engines import Embedded
 from postrender.wiring import apply, inputs
 from postrender.wiring.apply import Options
 from postrender.wiring.plan import Wiring

@@ -11,9 +11,9 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
+from grpo.helm.engines import Embedded
 from postrender import facts, paths
 from postrender.errors import InputError, RenderError
-from postrender.helm.engines import Embedded
 from postrender.values import merge
 from postrender.wiring import inputs
 from tests.conftest import ROOT, thin

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from grpo.cli import main as cli
 from postrender import json_text
-from postrender.cli import main as cli
 from tests.conftest import ROOT, stack_files
 
 STACK = [word for path in stack_files() for word in ("-f", str(path))]

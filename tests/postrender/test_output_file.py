@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from grpo.live import bundle
 from postrender import output_file
 from postrender.errors import OutputError, OutputRefusedError
-from postrender.live import bundle
 from tests.conftest import ROOT, Points
 from tests.jobs import faults
 from tests.live import bundles
@@ -184,7 +184,7 @@ def writers(tree: ast.AST) -> Iterator[str]:
 
 
 def test_no_other_module_writes_files() -> None:
-    """postrender/generate writes what `make generate` puts into the repository."""
+    """grpo/generate writes what `make generate` puts into the repository."""
     package = ROOT / "postrender"
     found = set()
     for path in package.rglob("*.py"):

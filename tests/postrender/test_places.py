@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from grpo.manifests.loader import read
 from postrender.errors import InputError
-from postrender.manifests.loader import read
 from tests.conftest import ROOT
 
 FILES = sorted(path for path in (ROOT / "tests").rglob("*.yaml") if not path.is_symlink())

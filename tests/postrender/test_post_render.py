@@ -16,13 +16,13 @@ from types import SimpleNamespace
 import pytest
 import yaml
 
-from postrender.cli import post_render
+from postrender import main as post_render
 from postrender.wiring.apply import NOT_WIRED
 from tests.conftest import ROOT, require_tool
 from tests.postrender.streams import RAYCLUSTER, documents, pod
 from tests.postrender.test_secrets import EXAMPLES
 
-START = "import sys; from postrender.cli.post_render import main; sys.exit(main())"
+START = "import sys; from postrender.main import main; sys.exit(main())"
 SECRET = EXAMPLES["huggingface"]
 B200 = str(ROOT / "values/accelerators/b200.yaml")
 CPU = str(ROOT / "values/accelerators/cpu.yaml")
@@ -295,11 +295,11 @@ def test_a_system_without_memory_is_named(monkeypatch: pytest.MonkeyPatch, capsy
 
 def test_it_needs_no_library_of_the_command_line() -> None:
     """Neither to wire and to judge a stream, nor to refuse one."""
-    code = f"import sys; from postrender.cli.post_render import main; main({[*VALUES]!r}); sys.exit(repr(sys.modules))"
+    code = f"import sys; from postrender.main import main; main({[*VALUES]!r}); sys.exit(repr(sys.modules))"
     for data in (RAYCLUSTER.encode(), STREAM.encode()):
         done = subprocess.run([sys.executable, "-c", code], check=False, input=data, capture_output=True, cwd=ROOT)
         loaded = done.stderr.decode()
-        assert "'postrender.rules.objects.gate.literal_token'" in loaded
+        assert "'postrender.gate.literal_token'" in loaded
         assert not [
             name for name in ("click", "rich", "jsonschema_rs", "jsonschema", "omegaconf") if f"'{name}'" in loaded
         ]
@@ -677,7 +677,7 @@ def test_devices_by_claim_and_by_the_device_plugin_are_refused(
 
 def test_nowhere_to_write_is_no_traceback() -> None:
     for name in ("", "grpo-post-render"):
-        code = "import sys; from postrender.cli.post_render import main; sys.exit(main())"
+        code = "import sys; from postrender.main import main; sys.exit(main())"
         words = f"HELM_PLUGIN_NAME={name} {sys.executable} -c '{code}' --values none.yaml"
         done = subprocess.run(
             ["bash", "-c", f"{words} >/dev/full"], check=False, capture_output=True, text=True, cwd=ROOT
@@ -698,7 +698,7 @@ def test_a_full_disk_is_told() -> None:
 @pytest.mark.parametrize("words", ["--help", "--values none.yaml"])
 @pytest.mark.parametrize("closed", [">&-", "2>&-"])
 def test_a_closed_stream_is_no_traceback(words: str, closed: str) -> None:
-    code = "import sys; from postrender.cli.post_render import main; sys.exit(main())"
+    code = "import sys; from postrender.main import main; sys.exit(main())"
     line = f"{sys.executable} -c '{code}' {words} </dev/null {closed}"
     done = subprocess.run(["bash", "-c", line], check=False, capture_output=True, text=True, cwd=ROOT)
     said = "grpo-post-render: cannot write: stdout is closed\n" if closed == ">&-" else ""

@@ -14,16 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from postrender.errors import (
-    EXIT_CANNOT_RUN,
-    EXIT_USAGE,
-    GrpoError,
-    InputError,
-    Location,
-    RenderError,
-    UnreadableError,
-)
-from postrender.helm.engines import Embedded
+from grpo.helm.engines import Embedded
+from postrender.errors import EXIT_CANNOT_RUN, EXIT_USAGE, GrpoError, InputError, Location, RenderError, UnreadableError
 from postrender.textfile import MAX_BYTES
 from postrender.yaml import builder, reader, scalars
 from tests.conftest import read_values

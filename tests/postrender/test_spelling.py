@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from grpo.generate.sources import SECTIONS, read_yaml
+from grpo.values import catalogue
 from postrender import facts, paths, spelling
-from postrender.generate.sources import SECTIONS, read_yaml
 from postrender.schema import Schema
-from postrender.values import catalogue
 from tests.conftest import ROOT
 
 SCHEMA: dict[str, Any] = Schema(paths.schema("grpo-job")).source

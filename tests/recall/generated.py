@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-from postrender.values import catalogue
+from grpo.values import catalogue
 from tests.recall.cases import UNKNOWN, Case
 from tests.recall.mutations import Mutation, of_case
 

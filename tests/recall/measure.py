@@ -23,8 +23,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from grpo.helm.engines import Embedded, Engine
 from postrender.errors import RenderError
-from postrender.helm.engines import Embedded, Engine
 from tests.conftest import ROOT
 from tests.recall import floor, generated, reasons, verdicts
 from tests.recall.mutations import VERSIONS, Mutation, mutations

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import yaml
 
-from postrender.lint.linter import lint
-from postrender.rules import registry
+from grpo.lint.linter import lint
+from grpo.rules import registry
 from tests.conftest import SITE
 from tests.recall import verdicts
 from tests.recall.mutations import REFUSED, SILENT, Mutation, mutations

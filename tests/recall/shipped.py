@@ -75,7 +75,7 @@ def _ours(config: dict[str, Any]) -> Iterator[tuple[str, Any]]:
 
 def errors(tree: Path, version: str, folder: Path) -> dict[str, list[str]]:
     """Return the rules of the errors that lint finds in each shipped recipe; clean ones have an empty list."""
-    from postrender.lint.linter import lint
+    from grpo.lint.linter import lint
 
     found = {}
     for name, config in configurations(tree).items():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from postrender.helm.engines import Engine
+from grpo.helm.engines import Engine
 from tests.recipes.rendered import Configurations
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from postrender.values import catalogue
+from grpo.values import catalogue
 
 # The version that the recipes are written for, and the others.
 DEFAULT = "v0.7.0"

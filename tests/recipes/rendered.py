@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from postrender.helm.engines import Engine
+from grpo.helm.engines import Engine
 from tests.charts.test_grpo_job import plan
 from tests.conftest import ACCELERATORS, ROOT, SITE
 from tests.recipes.contract import DEFAULT, VERSIONS

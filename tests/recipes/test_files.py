@@ -8,7 +8,7 @@ import re
 import pytest
 import yaml
 
-from postrender.helm.engines import Engine
+from grpo.helm.engines import Engine
 from tests import options
 from tests.conftest import ACCELERATORS, LAYERS, PROFILES, RECIPES, ROOT, SITE, Render, thin
 from tests.recipes.contract import DEFAULT, REPOSITORIES, SETUPS, VERSIONS

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from postrender.helm.engines import Engine
+from grpo.helm.engines import Engine
 from tests.conftest import ACCELERATORS, SITE, Render, thin
 from tests.recipes.arithmetic import Facts, violations
 from tests.recipes.contract import DEFAULT, NESTED, SETUPS, VERSIONS

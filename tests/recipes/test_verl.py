@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
+from grpo.helm.engines import Rendered
 from postrender.errors import RenderError
-from postrender.helm.engines import Rendered
 from tests.charts.test_grpo_job import plan, rayjob
 from tests.conftest import ACCELERATORS, LAYERS, ROOT, SITE, Render, thin
 from tests.jobs.harness import load_program

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from postrender.cli import main as cli
+from grpo.cli import main as cli
 from tests.conftest import thin
 from tests.report.chromium import Browser, Page
 from tests.runlog import logs

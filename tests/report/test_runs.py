@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from postrender.cli import main as cli
-from postrender.report.runs import figures, graphs, phases, points
-from postrender.report.runs.run import Run, read_all
-from postrender.runlog.shared import Step, Validation
+from grpo.cli import main as cli
+from grpo.report.runs import figures, graphs, phases, points
+from grpo.report.runs.run import Run, read_all
+from grpo.runlog.shared import Step, Validation
 from tests.conftest import ROOT
 from tests.runlog import logs
 
@@ -338,7 +338,7 @@ def test_the_page_has_a_title_headings_and_a_text_for_each_graph(grpo: Command, 
 
 @pytest.mark.full
 def test_another_process_writes_the_same_bytes(grpo: Command, log: Path) -> None:
-    command = [sys.executable, "-m", "postrender.cli", "report", str(log), str(log)]
+    command = [sys.executable, "-m", "grpo.cli", "report", str(log), str(log)]
     first = subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout
     assert first.decode() == grpo(log, log)[1]
     assert len(first) < 1_500_000
@@ -470,7 +470,7 @@ def test_what_cannot_be_reported_is_said(
 @pytest.mark.full
 def test_without_the_libraries_the_other_formats_still_work(log: Path) -> None:
     def run(form: str) -> subprocess.CompletedProcess[str]:
-        program = "import sys; sys.modules['vl_convert'] = None; from postrender.cli.main import main; sys.exit(main())"
+        program = "import sys; sys.modules['vl_convert'] = None; from grpo.cli.main import main; sys.exit(main())"
         command = [sys.executable, "-c", program, "report", str(log), "--format", form]
         return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from postrender.rules.objects.ray.duration import nanoseconds, number
+from grpo.rules.objects.ray.duration import nanoseconds, number
 from postrender.values.quantity import near, quantity, whole
 
 UNITS = {

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from grpo.helm.engines import Binary, Embedded, Engine
+from grpo.manifests import chart_files
+from grpo.rules.chart import values_file
+from grpo.rules.chart.schema import drafts, pattern_not_re2
 from postrender.errors import RenderError
-from postrender.helm.engines import Binary, Embedded, Engine
-from postrender.manifests import chart_files
-from postrender.rules.chart import values_file
-from postrender.rules.chart.schema import drafts, pattern_not_re2
 from tests.conftest import require_tool, thin
 
 DRAFTS = {

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from postrender.check import helm_chart
-from postrender.check.helm_chart import Checked, Given
+from grpo.check import helm_chart
+from grpo.check.helm_chart import Checked, Given
+from grpo.helm.engines import Embedded
+from grpo.rules import registry
 from postrender.finding import SEVERITIES
-from postrender.helm.engines import Embedded
-from postrender.rules import registry
 from postrender.rules.rule import Rule
 
 HERE = Path(__file__).parent

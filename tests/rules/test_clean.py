@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from postrender.check.objects import check
+from grpo.check.objects import check
+from grpo.helm.engines import Engine, Rendered
+from grpo.manifests.loader import read
+from grpo.values import job_cluster as cluster
 from postrender.finding import Finding
-from postrender.helm.engines import Engine, Rendered
-from postrender.manifests.loader import read
 from postrender.pipeline import Pipeline
 from postrender.values import merge
-from postrender.wiring import cluster
 from postrender.wiring.apply import Options
 from postrender.wiring.plan import Wiring
 from postrender.wiring.transforms import KEEP

@@ -18,13 +18,13 @@ from typing import Any
 import pytest
 import yaml
 
-from postrender.check.objects import check
+from grpo.check.objects import check
+from grpo.helm.engines import Rendered
+from grpo.manifests.loader import read
+from grpo.rules import registry
+from grpo.rules.objects.ray.fields import FIELDS, LATER
 from postrender.finding import ERROR, reported
-from postrender.helm.engines import Rendered
-from postrender.manifests.loader import read
 from postrender.manifests.schemas import Kinds
-from postrender.rules import registry
-from postrender.rules.objects.ray.fields import FIELDS, LATER
 from postrender.yaml import reader
 from tests import options
 from tests.catalogues import kuberay

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 import yaml
 
+from grpo.rules import registry
+from grpo.rules.log.define import judged
+from grpo.runlog.shared import STALLED, Step
 from postrender.finding import SEVERITIES, Finding
-from postrender.rules import registry
 from postrender.rules.judge import judge
-from postrender.rules.log.define import judged
 from postrender.rules.rule import Rule
-from postrender.runlog.shared import STALLED, Step
 
 HERE = Path(__file__).parent
 RULES = registry.rules("log")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from postrender.lint.linter import lint
+from grpo.lint.linter import lint
 from tests import options
 from tests.conftest import PROFILES, RECIPES, ROOT, SITE, thin
 from tests.recipes.rendered import ONE_GPU, nemo_rl_recipes, stack

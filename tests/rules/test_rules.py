@@ -10,16 +10,17 @@ from typing import Any
 
 import pytest
 
-from postrender.check.objects import check
+from grpo.check.objects import check
+from grpo.manifests.loader import read
+from grpo.rules import registry
+from grpo.values import job_cluster as cluster
 from postrender.finding import Finding
 from postrender.manifests import pods
-from postrender.manifests.loader import read
 from postrender.pipeline import Pipeline
-from postrender.rules import registry
 from postrender.rules.judge import judge
-from postrender.rules.objects.manifests import Item, Manifests
+from postrender.rules.manifests import Item, Manifests
+from postrender.rules.registry import rules_in
 from postrender.values import merge
-from postrender.wiring import cluster
 from postrender.wiring.apply import Options
 from postrender.wiring.plan import Wiring
 from postrender.wiring.transforms import KEEP
@@ -33,7 +34,7 @@ BY_ID = {rule.id: rule for rule in RULES}
 FILES = sorted(path.relative_to(HERE) for name in BY_ID for path in HERE.glob(f"{name}/*.yaml"))
 BAD = [file for file in FILES if file.name.startswith("bad")]
 GOOD = [file for file in FILES if file.name.startswith("good")]
-IN_GATE = {rule.id for rule in registry.rules("objects/gate")}
+IN_GATE = {rule.id for rule in rules_in("postrender.gate")}
 # A key of W&B has no shape of its own: the name in front of it decides.
 SECRETS = {**EXAMPLES, "forty": "a1b2" * 10}
 PLACE = re.compile(rf"<(base64:|rest:|)({'|'.join(SECRETS)})>")

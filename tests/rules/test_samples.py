@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 import yaml
 
-from postrender.check.objects import check
+from grpo.check.objects import check
+from grpo.helm.engines import Rendered
+from grpo.lint import linter
+from grpo.manifests.loader import read
+from grpo.rules import registry
 from postrender.errors import InputError, RenderError
-from postrender.helm.engines import Rendered
-from postrender.lint import linter
 from postrender.manifests import pods
-from postrender.manifests.loader import read
-from postrender.rules import registry
 from postrender.rules.judge import judge
-from postrender.rules.objects.manifests import Item, Manifests
+from postrender.rules.manifests import Item, Manifests
 from postrender.types import Json
 from tests.conftest import KINDS, stack_files
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from postrender.check.objects import check
-from postrender.manifests.loader import read
+from grpo.check.objects import check
+from grpo.manifests.loader import read
 
 RULES = {"ray/entrypoint-split", "ray/entrypoint-expanded"}
 # What stands in submitters and not on heads: other files, other variables.

@@ -7,7 +7,7 @@ import re
 import pytest
 import yaml
 
-from postrender.rules import index
+from grpo.rules import index
 from tests.conftest import ROOT
 
 STATUS: dict[str, dict[str, str]] = yaml.safe_load((ROOT / "postrender/rules/status.yaml").read_text("utf-8"))

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from grpo.helm.engines import Engine
 from postrender.errors import RenderError
-from postrender.helm.engines import Engine
 from postrender.rules.rule import REFUSED
 from tests.conftest import ROOT, thin
 from tests.rules.test_values_rules import BAD, BY_ID, GOOD, files

@@ -15,14 +15,15 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from grpo.lint.linter import lint
+from grpo.rules import registry
+from grpo.rules.values.define import whole
+from grpo.rules.values.judge import judge_run
+from grpo.values import catalogue
+from grpo.values.config import Effective
 from postrender.errors import GrpoError
-from postrender.lint.linter import lint
-from postrender.rules import registry
-from postrender.rules.values.define import whole
-from postrender.rules.values.judge import judge_run
 from postrender.types import Json
-from postrender.values import catalogue, merge
-from postrender.values.config import Effective
+from postrender.values import merge
 from tests.conftest import SITE, examples
 from tests.recipes.rendered import stack
 

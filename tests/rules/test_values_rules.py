@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from grpo.lint import values_editor
+from grpo.lint.linter import lint
+from grpo.rules import registry
 from postrender.finding import SEVERITIES, Finding, NewName
-from postrender.lint import values_editor
-from postrender.lint.linter import lint
-from postrender.rules import registry
 from tests.conftest import ROOT, SITE, thin
 
 HERE = Path(__file__).parent

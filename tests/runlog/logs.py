@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from postrender.values import catalogue
+from grpo.values import catalogue
 
 SETUP = "\n▶ Setting up compute cluster...\n\n▶ Setting up model and training...\n"
 ENDED = "Max number of steps has been reached, stopping training early\n"

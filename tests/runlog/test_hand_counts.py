@@ -22,7 +22,7 @@ from typing import Any
 
 import pytest
 
-from postrender.cli import main as cli
+from grpo.cli import main as cli
 from tests.runlog.test_wandb_files import write
 
 LOGS = Path(__file__).parent / "learn"

@@ -10,8 +10,8 @@ from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
-from postrender.runlog import events, polling
-from postrender.runlog.shared import Step
+from grpo.runlog import events, polling
+from grpo.runlog.shared import Step
 
 MEMORY = "ray/node.{}.gpu.{}.mem_gb"
 

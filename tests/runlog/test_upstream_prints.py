@@ -14,7 +14,7 @@ import pytest
 
 import nemo_rl_log
 import verl_log
-from postrender.values import catalogue
+from grpo.values import catalogue
 
 NEMO_RL = catalogue.versions("nemo-rl")
 VERL = catalogue.versions("verl")

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from grpo.report.runs import run
+from grpo.runlog import events, polling, wandb_files
+from grpo.runlog.shared import Step, Validation
 from postrender.errors import InputError
-from postrender.report.runs import run
-from postrender.runlog import events, polling, wandb_files
-from postrender.runlog.shared import Step, Validation
 from tests.runlog import logs
 
 # Writes each line of stdin, which is a number and its metrics, as one step: both frameworks do it in this way.

@@ -1,6 +1,6 @@
 {{/*
 What pods name and no chart of the stack makes: Secrets, ConfigMaps, claims, classes and the like. The toolkit computes
-the same from the rendered objects of all charts (postrender/manifests/needs); a test compares the two.
+the same from the rendered objects of all charts (grpo/manifests/needs); a test compares the two.
 
 call                                                returns
 include "common.named" (list $ $pods) | fromJson    {KIND: {NAME: {KEY: FILE}}} of a list of pod templates

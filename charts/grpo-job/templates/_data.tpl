@@ -1,5 +1,5 @@
 {{/*
-What a run is trained on, in a few words for people; postrender/values/frameworks/data.py says the same.
+What a run is trained on, in a few words for people; grpo/values/frameworks/data.py says the same.
 
 call                            returns
 include "grpo.dataWords" $      data sets or files with commas between them, as the configuration or its base names them

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 from unittest.mock import sentinel
 
-from postrender.check.objects import check
+from grpo.check.objects import check
+from grpo.manifests.loader import read
 from postrender.finding import ERROR
-from postrender.manifests.loader import read
 from postrender.manifests.schemas import Kinds
 
 from harness.kube import Kube, KubectlError, Manifest, dump

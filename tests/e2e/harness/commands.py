@@ -16,7 +16,7 @@ Done = subprocess.CompletedProcess[str]
 
 def grpo(*words: str) -> Done:
     """Run `grpo` of this checkout."""
-    command = [sys.executable, "-m", "postrender.cli", *words]
+    command = [sys.executable, "-m", "grpo.cli", *words]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, cwd=suite.REPOSITORY)
 
 

@@ -20,7 +20,7 @@ VARIABLES = {"LD_LIBRARY_PATH", "HF_TOKEN", "HF_HUB_OFFLINE", "WANDB_API_KEY", "
 # What a user of NCCL sets for themselves, in any chart.
 THEIRS = {"NCCL_DEBUG"}
 FOLDERS = {"/usr/local/nvidia", "/usr/local/gib", "/dev/shm"}
-START = "import sys; sys.path.insert(0, {root!r}); from postrender.cli.post_render import main; sys.exit(main())"
+START = "import sys; sys.path.insert(0, {root!r}); from postrender.main import main; sys.exit(main())"
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class PostRenderer:
         self.program.write_text(f'#!/bin/sh\nexec \'{sys.executable}\' -c "{code}" "$@"\n')
         self.program.chmod(0o755)
         plugins = helm4.home / "data/plugins"
-        command = [sys.executable, "-m", "postrender.cli", "helm-plugin", "dir", str(plugins)]
+        command = [sys.executable, "-m", "grpo.cli", "helm-plugin", "dir", str(plugins)]
         environment = {**os.environ, "PYTHONPATH": str(self.repository)}
         subprocess.run(command, check=True, capture_output=True, env=environment, timeout=60)
 

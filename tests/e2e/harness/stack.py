@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from postrender.generate import programs
+from grpo.generate import programs
 
 from harness.helm import Helm
 from harness.kube import Kube, Manifest

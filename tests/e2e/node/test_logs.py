@@ -25,7 +25,7 @@ def grpo(command: str, stack: Stack, *words: str, environment: dict[str, str]) -
     renders = ["--helm", str(stack.helm.program)] if command != "upload" else []
     options = [*files, "-n", stack.namespace, *renders]
     return subprocess.run(
-        [sys.executable, "-m", "postrender.cli", command, *options, *words],
+        [sys.executable, "-m", "grpo.cli", command, *options, *words],
         env=environment,
         cwd=REPOSITORY,
         capture_output=True,

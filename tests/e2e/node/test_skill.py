@@ -37,7 +37,7 @@ class Shell:
         programs = folder / "bin"
         programs.mkdir()
         (programs / "helm").symlink_to(stack.helm.program)
-        (programs / "grpo").write_text(f'#!/bin/sh\nexec {sys.executable} -m postrender.cli "$@"\n')
+        (programs / "grpo").write_text(f'#!/bin/sh\nexec {sys.executable} -m grpo.cli "$@"\n')
         (programs / "grpo").chmod(0o755)
         for name in ("charts", "jobs", "values"):
             (folder / name).symlink_to(REPOSITORY / name)

@@ -55,7 +55,7 @@ def namespace(shared: Installed) -> str:
 def watch(*words: str, **environment: str) -> Iterator[subprocess.Popen[str]]:
     """Start a watch, and end it with the block."""
     known = {**os.environ, "PATH": f"{TOOLS.bin}:{os.environ['PATH']}", "PYTHONPATH": str(REPOSITORY), **environment}
-    command = [sys.executable, "-m", "postrender.cli", "watch", *words, "--follow"]
+    command = [sys.executable, "-m", "grpo.cli", "watch", *words, "--follow"]
     with subprocess.Popen(command, env=known, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         try:
             yield process

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 import pytest
-from postrender.cli.jobs import packing
+from grpo.cli.jobs import packing
 
 from harness import suite
 from harness.waiting import until
@@ -53,7 +53,7 @@ class Person:
     def command(self, *words: str) -> list[str]:
         options = [*FILES, "--helm", str(suite.TOOLS / "bin/helm4"), "-n", "rl"]
         options += ["--set", "images.training.libraryPath=/none", "--set-json", f"job.guard.deadlines={DEADLINES}"]
-        return [sys.executable, "-m", "postrender.cli", "submit", str(self.code), *options, *words]
+        return [sys.executable, "-m", "grpo.cli", "submit", str(self.code), *options, *words]
 
     def submit(self, *words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from postrender.cli import main as cli
-from postrender.live import bundle, submission
-from postrender.live.evidence import Evidence
-from postrender.live.why import diagnosis, registry
-from postrender.live.why.cause import HARDWARE, UNKNOWN
+from grpo.cli import main as cli
+from grpo.live import bundle, submission
+from grpo.live.evidence import Evidence
+from grpo.live.why import diagnosis, registry
+from grpo.live.why.cause import HARDWARE, UNKNOWN
 from tests.live import bundles
 
 HEAD, WORKER = 0, 1

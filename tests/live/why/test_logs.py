@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from postrender.cli import main as cli
-from postrender.live.why import diagnosis, log_reader, registry
-from postrender.live.why.cause import CONFIGURATION
-from postrender.live.why.ranking import Found
-from postrender.rules import index, messages
+from grpo.cli import main as cli
+from grpo.live.why import diagnosis, log_reader, registry
+from grpo.live.why.cause import CONFIGURATION
+from grpo.live.why.ranking import Found
+from grpo.rules import index, messages
 from tests.processor import limited
 
 PLANTS: dict[str, list[str]] = yaml.safe_load(Path(__file__).with_name("logs.yaml").read_text("utf-8"))

@@ -1,0 +1,1 @@
+"""The toolkit: validation, planning, live commands and reports for GRPO training on Kubernetes."""

@@ -1,0 +1,99 @@
+"""Check what a stack renders to: what its charts refuse, and its objects, placed in the values files."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from grpo.check.objects import Checked, checked
+from grpo.check.trace import Origins, identity
+from grpo.helm.engines import Engine
+from grpo.helm.stack import Stack
+from grpo.lint import refusals
+from grpo.lint.ignores import Ignores
+from grpo.manifests.loader import read
+from grpo.terminal.progress import Progress
+from grpo.values.job_cluster import wiring_of
+from postrender.errors import InputError, RenderError
+from postrender.finding import ERROR, Finding
+from postrender.manifests.schemas import Kinds
+from postrender.wiring.plan import Wiring
+
+
+class Verdict(NamedTuple):
+    """The findings of a stack, the layers that rendered and those that refused the values, the number of objects."""
+
+    findings: list[Finding]
+    rendered: Sequence[str]
+    refused: Sequence[str]
+    objects: int
+
+
+class Target(NamedTuple):
+    """The namespace and the Kubernetes version for which a stack is rendered; None for the chart's default version."""
+
+    namespace: str = "default"
+    kube_version: str | None = None
+
+
+def judge(stack: Stack, engine: Engine, kinds: Kinds, target: Target, reported: Sequence[Finding]) -> Verdict:
+    """Render all layers for one namespace and one cluster, and check them.
+
+    `reported` are the findings in the values, which are not repeated. Raises EngineError if Helm cannot run.
+    """
+
+    def render(layer: str, change: Mapping[str, Any]) -> str:
+        namespace, version = target
+        return stack.render(engine, layer, namespace=namespace, kube_version=version, change=change).manifest
+
+    manifests: dict[str, str] = {}
+    found: list[Finding] = []
+    for layer in stack.layers():
+        try:
+            manifests[layer] = render(layer, {})
+        except RenderError as error:
+            found += refusals.findings(error, stack.values, reported)
+    documents = read({_name(layer): text.encode("utf-8") for layer, text in manifests.items()})
+    result = checked(documents, _wiring(stack), kinds)
+    for layer in sorted(manifests):
+        mine = [each for each in result if each[1].file == _name(layer)]
+        if mine:
+            found += _moved(mine, Origins(stack.values, functools.partial(render, layer)))
+    accepted = Ignores(stack.values)
+    found = accepted.left(found)
+    refused = [layer for layer in stack.layers() if layer not in manifests]
+    if not refused:
+        found += accepted.useless_of_objects(ERROR)
+    unique = {finding.key(): finding for finding in found}
+    return Verdict(sorted(unique.values(), key=Finding.key), [*manifests], refused, len(documents))
+
+
+def _name(layer: str) -> str:
+    return f"<{layer}>"
+
+
+def _wiring(stack: Stack) -> Wiring | None:
+    """Return the wiring of the values; None for values that are too wrong for it, of which there are findings.
+
+    None too for a stack whose pods the post-renderer wires: what the charts render is not yet for the machine.
+    """
+    if stack.values.get("stack.wiring.enabled") is False:
+        return None
+    try:
+        return wiring_of(stack.values)
+    except InputError:
+        return None
+
+
+def _moved(checked: Sequence[Checked], origins: Origins) -> Iterator[Finding]:
+    """Yield findings about rendered objects, moved to the lines of the values that cause them, if there are any."""
+    places = [(identity(document.plain), path) for _, document, path in checked]
+    with Progress("values") as progress:
+        found = origins.of([*dict.fromkeys(places)], progress.step)
+    for (finding, _, _), place in zip(checked, places, strict=True):
+        if place in found:
+            at, key = found[place]
+            yield finding._replace(at=at, also=[(finding.at, f"rendered from {key}")])
+        else:
+            yield finding

@@ -1,0 +1,91 @@
+"""What the commands that judge share: --format, --fail-on and --select, schemas, and the refusals of charts."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterator, Sequence
+
+import click
+
+from grpo.cli.command import wrong
+from grpo.cli.options import one_of, output_format
+from grpo.cli.output import Report
+from grpo.cli.rulebook import complete, find_rules, split
+from grpo.helm.stack import Stack
+from grpo.lint import refusals
+from grpo.lint.linter import can_render, judge_values
+from grpo.report import formats
+from postrender.errors import GrpoError, InputError, RenderError
+from postrender.finding import SEVERITIES
+from postrender.manifests import schemas
+from postrender.manifests.schemas import Kinds
+
+_SECRETS = ("values/token", "job/secret-by-value")
+
+
+def judging(function: Callable[..., int]) -> Callable[..., int]:
+    """Add the options to a command, which gets them as one Report in its parameter `report`."""
+
+    @output_format(*formats.FORMATS)
+    @one_of(
+        "--fail-on",
+        choices=SEVERITIES,
+        default=SEVERITIES[0],
+        help="Exit with 1 for findings of this severity or a worse one.",
+    )
+    @click.option(
+        "--select",
+        multiple=True,
+        metavar="ID|DOMAIN",
+        shell_complete=complete,
+        help="Print the findings of this rule, or of the rules of this domain, only. Part several with commas.",
+    )
+    @functools.wraps(function)
+    def command(*, form: str, fail_on: str, select: Sequence[str], **options: object) -> int:
+        selected = {rule.id for rule in find_rules(split(select))} if select else None
+        return function(report=Report(form, fail_on, selected), **options)
+
+    return command
+
+
+def kinds(version: str | None) -> Kinds:
+    """Return the schemas of a version of Kubernetes; raise UsageError for a version without schemas."""
+    minor = schemas.DEFAULT if version is None else schemas.minor(version)
+    if minor is None:
+        listed = f"1.{schemas.VERSIONS[0]} to 1.{schemas.VERSIONS[-1]}"
+        raise wrong(f"--kube-version is {version!r}, expected one of {listed}")
+    return Kinds(minor)
+
+
+def _with_report(kind: type[GrpoError], report: str) -> GrpoError:
+    """Return an error whose message is a report of findings."""
+    error = kind(report.rstrip("\n"))
+    error.is_report = True
+    return error
+
+
+def refuse_secrets(stack: Stack) -> None:
+    """Raise InputError if the values hold a secret: a command that prints them would print it too."""
+    if found := [each for each in judge_values(stack.values) if each.rule in _SECRETS]:
+        raise _with_report(InputError, formats.write(found, "text"))
+
+
+def refuse_unreadable(stack: Stack) -> None:
+    """Raise InputError if the values are no stack: sections of a wrong type, no machine, no recipe, no site file."""
+    if found := [each for each in judge_values(stack.values) if not can_render([each])]:
+        raise _with_report(InputError, formats.write(found, "text"))
+
+
+@contextlib.contextmanager
+def explaining(stack: Stack) -> Iterator[None]:
+    """Report what a chart refuses as grpo lint does, with the lines of the values, instead of in Helm's words.
+
+    Values with a secret are refused before.
+    """
+    refuse_secrets(stack)
+    try:
+        yield
+    except RenderError as error:
+        found = refusals.explained(error, stack.values, judge_values(stack.values))
+        raise _with_report(RenderError, formats.write(found, "text", SEVERITIES[0])) from error

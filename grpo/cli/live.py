@@ -1,0 +1,134 @@
+"""Options of the commands that ask a cluster, or a bundle of what was read from one."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import click
+
+from grpo import deadline
+from grpo.cli import options
+from grpo.cli.command import wrong
+from grpo.cli.judging import explaining
+from grpo.helm import engines
+from grpo.live import bundle, client, collection, expected
+from grpo.live.client import Cluster
+from grpo.live.evidence import Evidence
+from grpo.live.expected import Expected
+from grpo.values.set_arguments import Argument
+from postrender import output_file
+
+USAGE = "-f FILE ... [OPTIONS]"
+
+
+# Said when a kubeconfig's credential program takes long: it may wait for a person, so it is not stopped.
+_LOGIN: Final = (
+    "grpo: still waiting for the credential program that the kubeconfig starts (users[].user.exec); "
+    "it may ask for a login. kubectl get pods must work first\n"
+)
+
+
+@dataclass
+class Source:
+    """Where evidence comes from: a cluster that is asked each time, or a bundle; `is_named` if the user says which."""
+
+    ask: Callable[[], Evidence]
+    is_live: bool
+    is_named: bool = True
+
+
+@contextlib.contextmanager
+def _slow_login_said() -> Iterator[None]:
+    """Say what is waited for when the block takes longer than an answer of the cluster may."""
+    timer = threading.Timer(deadline.PATIENCE, lambda: sys.stderr.write(_LOGIN))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def evidence_options(*, rights: bool = False, logs: bool = False) -> options.Decorator:
+    """Add the options of a stack, a cluster and a bundle to a command, which gets them as its parameter `source`.
+
+    With `rights` the cluster is also asked what the user may install, with `logs` for the last lines of programs, which
+    a bundle has always. Nothing is read before the source is asked.
+    """
+    return lambda function: _with_options(function, rights=rights, logs=logs)
+
+
+def _with_options(function: Callable[..., int], *, rights: bool, logs: bool) -> Callable[..., int]:
+    @options.values()
+    @options.set_values
+    @options.accelerator
+    @options.helm
+    @options.namespace("Namespace of the releases. Default: that of the context.")
+    @click.option("--context", metavar="NAME", help="Context of the kubeconfig. Default: the current one.")
+    @click.option("--kubeconfig", type=options.FILE, metavar="FILE", help="Default: KUBECONFIG, or ~/.kube/config.")
+    @click.option(
+        "--bundle",
+        "saved",
+        type=options.OUTPUT,
+        metavar="FILE",
+        help="Also save what was read in FILE, a tar.gz without secrets.",
+    )
+    @click.option(
+        "--from", "bundled", type=options.FILE, metavar="FILE", help="Read this bundle, not a cluster; needs no values."
+    )
+    @functools.wraps(function)
+    def command(
+        *,
+        files: Sequence[str],
+        arguments: Sequence[Argument],
+        accelerator: str | None,
+        helm: str | None,
+        namespace: str | None,
+        context: str | None,
+        kubeconfig: str | None,
+        saved: str | None,
+        bundled: str | None,
+        **others: object,
+    ) -> int:
+        if bundled:
+            if files or saved or context or namespace:
+                raise wrong(
+                    "--from reads a bundle, which has values, namespace and context in it", fix="leave them out"
+                )
+            return function(source=Source(lambda: bundle.read(bundled), is_live=False), **others)
+
+        @functools.cache
+        def wanted() -> tuple[Cluster, str, Callable[[], Expected]]:
+            stack = options.stack(files, accelerator, arguments)
+            with _slow_login_said():
+                cluster = client.connect(kubeconfig=kubeconfig, context=context, namespace=namespace)
+
+            @functools.cache
+            def render() -> Expected:
+                with engines.choose(helm) as engine, explaining(stack):
+                    return expected.render(stack, engine, cluster.namespace)
+
+            return cluster, stack.name, render
+
+        if saved:
+            output_file.refuse(saved, mark=bundle.MARK, inputs=options.inputs())
+
+        def ask() -> Evidence:
+            until = functools.partial(deadline.after, time.monotonic())
+            found = collection.collect(*wanted(), rights=rights, with_logs=logs or bool(saved), deadline=until)
+            if saved:
+                listed = bundle.write(saved, found)
+                sys.stderr.write(f"saved in {saved}: {', '.join(listed)}\n")
+            return found
+
+        named = bool(files or arguments or accelerator or saved)
+        return function(source=Source(ask, is_live=True, is_named=named), **others)
+
+    return command

@@ -1,0 +1,186 @@
+"""Print findings, tables and errors: plain text for pipes, files and CI; colour and tables for a terminal."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Final, TextIO
+
+from rich.box import SIMPLE_HEAD
+from rich.highlighter import RegexHighlighter
+from rich.table import Table
+from rich.text import Text
+from rich.theme import Theme
+
+from grpo.report import formats
+from grpo.report import text as report_text
+from grpo.report.scope import Scope
+from grpo.terminal import console
+from postrender import masking, visible
+from postrender.counting import counted
+from postrender.errors import EXIT_CLEAN, EXIT_FINDINGS, GrpoError, InstallationError, Location, UsageError
+from postrender.finding import Finding, is_at_least, reported
+
+NOTHING_JUDGED: Final = "Nothing that it concerns has been judged."
+_THEME: Final = Theme(
+    {
+        "grpo.place": "bold",
+        "grpo.error": "red",
+        "grpo.warning": "yellow",
+        "grpo.info": "blue",
+        "grpo.rule": "cyan",
+        "grpo.label": "green",
+        "grpo.caret": "bold red",
+        "grpo.count": "bold",
+        "grpo.yes": "green",
+        "grpo.no": "red",
+    }
+)
+
+
+class _Highlighter(RegexHighlighter):
+    """Colour the parts of findings and errors."""
+
+    base_style = "grpo."
+    highlights = (
+        r"(?m)^(?P<place>\S.*?:\d+:\d+):(?= )",
+        r"(?m)^\S.*?: ((?P<warning>warning)|(?P<info>info)): ",
+        r"(?m)(?P<rule>\[[a-z0-9-]+/[a-z0-9-]+\])$",
+        r"(?m)^  (?P<label>why|fix|see|also):",
+        r"(?m)^ +\|\s+(?P<caret>\^)$",
+        r"(?m)^(?P<count>\d+ (error|warning|info)s?(, \d+ (warning|info)s?)*)(;|$)",
+    )
+
+
+def give_up(stream: TextIO) -> None:
+    """Discard buffered output: at exit Python would try to write it again, and print an error."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def tell(text: str) -> None:
+    """Write the last line to stderr: the exit code is that of the judgement, though nobody may read it."""
+    try:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+    except BrokenPipeError:
+        give_up(sys.stderr)
+
+
+def write(text: str) -> None:
+    """Write a text to stdout, with colour on a terminal."""
+    _write(text, sys.stdout)
+
+
+def write_lines(lines: Iterable[str]) -> None:
+    """Write the lines of a command for people to stdout, without secrets."""
+    # A secret may stand in several lines, of one text or of several.
+    sys.stdout.write(masking.text(visible.lines(map(masking.text, lines))))
+
+
+def write_document(text: str) -> None:
+    """Write what another program reads to stdout, each character as it is; on a terminal it is made visible."""
+    (sys.stdout if sys.stdout.isatty() else visible.exact(sys.stdout)).write(text)
+
+
+def _write(text: str, stream: TextIO) -> None:
+    if not console.is_watched(stream):
+        stream.write(text)
+        return
+    coloured = Text(text)
+    _Highlighter().highlight(coloured)
+    console.create(stream, _THEME).print(coloured, end="", soft_wrap=True)
+
+
+def write_table(
+    headings: Sequence[str], rows: Iterable[Sequence[str]], text: Callable[[], str], below: str = ""
+) -> None:
+    """Write rows as a table and the lines `below` it to a terminal, and `text` to anything else.
+
+    Secrets in the rows are masked.
+    """
+    if not console.is_watched(sys.stdout):
+        sys.stdout.write(text())
+        return
+    table = Table(*headings, box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    for row in rows:
+        table.add_row(*(_cell(each) for each in row))
+    console.create(sys.stdout, _THEME).print(table)
+    write(below)
+
+
+def _cell(text: str) -> Text:
+    style = {"error": "grpo.error", "warning": "grpo.warning", "info": "grpo.info", "yes": "grpo.yes", "no": "grpo.no"}
+    return Text(masking.text(text), style.get(text, ""), overflow="fold")
+
+
+def complain(error: GrpoError) -> None:
+    """Print an error with its line of the file; mask secrets in both."""
+    place = f"{error.at}: " if error.at else ""
+    fix = visible.lines([f"  fix: {error.fix}"]) if error.fix else ""
+    source = report_text.excerpt(error.at) if error.at and not error.secret else ""
+    message = f"{error.message}\n" if error.is_report else visible.lines([place + error.message])
+    _write(masking.text(f"{message}{source}{fix}"), sys.stderr)
+
+
+class Report:
+    """Print the selected findings in the selected format.
+
+    `fail_on` is the least severity that makes the exit code 1; `selected` holds the ids of rules, None means all.
+    """
+
+    def __init__(self, form: str, fail_on: str, selected: Collection[str] | None) -> None:
+        self._form = form
+        self._fail_on = fail_on
+        self._selected = selected
+
+    @property
+    def of_all_rules(self) -> bool:
+        """Return whether no rule is left out."""
+        return self._selected is None
+
+    def of(self, findings: Iterable[Finding]) -> list[Finding]:
+        """Return the selected findings."""
+        return reported(findings, self._selected)
+
+    def left_out(self, findings: Iterable[Finding]) -> str:
+        """Return a line that says how many findings other rules have; nothing where all rules are selected."""
+        count = sum(self._selected is not None and each.rule not in self._selected for each in reported(findings))
+        return f"not shown: {counted(count, 'finding')} of other rules\n" if count else ""
+
+    def tell(
+        self,
+        error: GrpoError,
+        place: str,
+        findings: Sequence[Finding] = (),
+        *,
+        why: str = NOTHING_JUDGED,
+        scope: Scope | None = None,
+    ) -> None:
+        """Print what was found before an error ended the command; in machine formats the error is a finding too.
+
+        An empty report would look like a clean one, or like none. A wrong command line is no finding in any file.
+        `place` stands for an error that names none; `why` says what it left without a judgement.
+        """
+        told = list(findings)
+        if self._form != "text" and not isinstance(error, (UsageError, InstallationError)):
+            at, fix = error.at or Location(place), error.fix or "mend what it names"
+            told.append(Finding(error.message, at, rule="checks/could-not-run", why=why, fix=fix, secret=error.secret))
+        if told:
+            self.deliver(told, scope)
+
+    def deliver(self, findings: Sequence[Finding], scope: Scope | None = None) -> int:
+        """Print a report of findings, and of what was judged; return the exit code."""
+        text = formats.write(findings, self._form, self._fail_on, scope)
+        try:
+            if self._form == "text":
+                write(text)
+            elif self._form == "github":
+                # These commands are ours; the text in them is escaped.
+                visible.exact(sys.stdout).write(text)
+            else:
+                sys.stdout.write(text)
+        except BrokenPipeError:
+            # The exit code is that of the judgement, though nobody reads the rest.
+            give_up(sys.stdout)
+        return EXIT_FINDINGS if is_at_least(findings, self._fail_on) else EXIT_CLEAN

@@ -1,0 +1,100 @@
+"""Read the output of a RayJob in the head pod of its cluster, through kubectl.
+
+The log of a pod has none of it: Ray starts the driver, and writes its output into a file of the head. This is so for
+every submissionMode. The launcher of the chart grpo-job also writes it to the volume of the run, where it outlives the
+cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from grpo.cli.watching import head_pod
+from grpo.cli.watching.head_pod import Output
+from grpo.deadline import Deadline
+from grpo.manifests import entrypoint
+from grpo.runlog.job_output import State
+from postrender.errors import ClusterError
+
+_ENDED: Final = ("Complete", "Failed")
+_RAN: Final = ("RUNNING", "STOPPED", "SUCCEEDED", "FAILED")
+_DRIVER: Final = "/tmp/ray/session_latest/logs/job-driver-{}.log"  # noqa: S108 (of the pod: Ray's own folder)
+# The API server's reason for an object that is not there, as kubectl shows it.
+_MISSING: Final = "(NotFound)"
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Where the output of an attempt is when its RayJob is gone: a folder, and the labels of a pod that mounts it."""
+
+    directory: str
+    labels: str
+
+
+class RayJob:
+    """A RayJob of a namespace; `cluster` is another RayCluster that mounts the volume of its run."""
+
+    def __init__(
+        self,
+        name: str,
+        namespace: str,
+        cluster: str | None,
+        kept: Kept | None = None,
+        deadline: Deadline | None = None,
+    ) -> None:
+        """Ask nothing yet; `deadline` is that of the first look and what is read after it."""
+        self.name = f"RayJob {name}"
+        self._path = f"/apis/ray.io/v1/namespaces/{namespace}/rayjobs/{name}"
+        self._namespace, self._cluster, self._kept, self._output = namespace, cluster, kept, Output()
+        self._first, self._deadline = deadline, Deadline()
+
+    def look(self) -> State:
+        """Return the state of the RayJob, and find its head pod; raise ClusterError if kubectl fails."""
+        self._deadline, self._first = self._first or Deadline(), None
+        try:
+            found = head_pod.ask(self._path, self._deadline)
+        except ClusterError as error:
+            if self._kept is None or _MISSING not in error.message:
+                raise
+            return self._without_job(self._kept)
+        status = found.get("status") or {}
+        deployed, job = status.get("jobDeploymentStatus") or "not seen by the operator", status.get("jobStatus") or ""
+        said = ": ".join(filter(None, (deployed, job, status.get("message", "").partition("\n")[0])))
+        ended, volume = deployed in _ENDED, entrypoint.attempt_directory(entrypoint.plan(found))
+        pod = self._head(self._cluster or status.get("rayClusterName", "")) if self._cluster or job in _RAN else {}
+        if not pod:
+            elsewhere = f"{volume} on the volume of the run" if volume else "what its pods have left"
+            lost = f"read {elsewhere}, where it is mounted; --cluster NAME names a cluster that mounts it"
+            return State("", ended, said, lost)
+        driver = [] if self._cluster else [_DRIVER.format(status.get("jobId"))]
+        return self._state(pod, [*driver, *([f"{volume}/output.log"] if volume else [])], ended, said, status)
+
+    def _without_job(self, kept: Kept) -> State:
+        """Return the state of an attempt that was replaced or uninstalled: what its launcher has written."""
+        pod = head_pod.find(self._namespace, kept.labels, self._deadline)
+        if not pod:
+            lost = f"read {kept.directory} where its volume is mounted; --cluster NAME names a cluster that mounts it"
+            return State("", True, f"there is no such RayJob, and no running pod has the labels {kept.labels}", lost)
+        return self._state(pod, [f"{kept.directory}/output.log"], True, "its RayJob is gone", {})
+
+    def _state(
+        self, pod: Mapping[str, Any], files: list[str], ended: bool, said: str, status: Mapping[str, Any]
+    ) -> State:
+        self._output = Output.of(self._namespace, pod, *files)
+        starts = [each["restartCount"] for each in pod["status"].get("containerStatuses", ())]
+        return State(f"{pod['metadata']['uid']} {starts} {status.get('jobId')}", ended, said)
+
+    def read(self, state: State, start: int, *, wait: bool) -> Iterator[bytes]:
+        """Yield the output from a byte on; with `wait`, for half a minute."""
+        del state
+        return self._output.read(start, self._deadline, wait=wait)
+
+    def before(self, lines: int) -> int:
+        """Return how many bytes of the output are before its last lines; `look` has found it."""
+        return self._output.before(lines, self._deadline)
+
+    def _head(self, cluster: str) -> Mapping[str, Any]:
+        labels = f"ray.io/cluster={cluster},ray.io/node-type=head"
+        return head_pod.find(self._namespace, labels, self._deadline)

@@ -1,0 +1,186 @@
+"""The texts of the blocks in pages, each from what it says: values, catalogues, causes, results."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import pkgutil
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from statistics import fmean
+from typing import Any, Final, NamedTuple
+
+from grpo.generate.markdown import table_row
+from grpo.generate.sources import Schema, read_yaml
+from grpo.live.why import causes as folder_of_causes
+from grpo.live.why.cause import Cause
+from grpo.plan import phase
+from grpo.runlog.shared import Limits
+from grpo.start import shipped
+from grpo.values.catalogue import sentence
+from postrender.manifests.schemas import DEFAULT, VERSIONS
+from postrender.yaml import reader
+
+# Which answers of tests/jobs/answers.yaml a judge of a framework is asked about: those with its mark.
+MARKS: Final = {"nemo-rl": "", "verl-gsm8k": "####", "verl-math": "box"}
+_ANSWERS = "tests/jobs/answers.yaml"
+# A recipe of each framework: all are written for the same version. And the page about the others.
+_RECIPES = {"nemo-rl": "gemma3-27b-gsm8k", "verl": "qwen2.5-32b-gsm8k-verl"}
+_VERSIONS = {"nemo-rl": "[NeMo RL](howto/older-versions.md)", "verl": "[verl](howto/verl.md)"}
+_SHARES = {"gpu": phase.SHARE, "wide": phase.WIDE_SHARE}
+_SILENCES = {
+    "factor": Limits.silent_factor,
+    "minutes": Limits.silent_seconds / 60,
+    "hours": Limits.validation_seconds / 3600,
+}
+# How many steps at the beginning and at the end of a run are compared.
+_WINDOW = 10
+
+
+class Facts(NamedTuple):
+    """What the texts are made of: the files below the root, and the defaults of the charts."""
+
+    root: Path
+    defaults: Schema
+
+
+def _at(tree: Mapping[str, Any], path: str) -> object:
+    found: Any = tree
+    for key in path.split("."):
+        found = found[key]
+    return found
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:g} %"
+
+
+def _value(facts: Facts, argument: str) -> str:
+    file, path = argument.split()
+    return str(_at(read_yaml(facts.root / file), path))
+
+
+def _kubernetes(_: Facts, what: str) -> str:
+    return {"default": f"1.{DEFAULT}", "versions": f"1.{VERSIONS[0]} to 1.{VERSIONS[-1]}"}[what]
+
+
+def _causes(_: Facts, __: str) -> str:
+    lines = ["| topic | causes |", "|---|---|"]
+    for found in pkgutil.iter_modules(folder_of_causes.__path__):
+        module = importlib.import_module(f"{folder_of_causes.__name__}.{found.name}")
+        topic = (module.__doc__ or "").splitlines()[0].removesuffix(".")
+        lines.append(table_row([topic, " ".join(f"`{name}`" for name in sorted(_ids(vars(module))))]))
+    return "\n".join(lines)
+
+
+def _ids(names: Mapping[str, object]) -> Iterator[str]:
+    """Give the ids of the causes of a module, which are variables or stand in tuples."""
+    for value in names.values():
+        yield from (each.id for each in (value if isinstance(value, tuple) else (value,)) if isinstance(each, Cause))
+
+
+def _files(facts: Facts, framework: str) -> dict[str, Path]:
+    """Return the files that move a stack to another version, by the version, oldest first."""
+    files = (facts.root / "values/frameworks").glob(f"{framework}-*.yaml")
+    found = {path.stem.removeprefix(f"{framework}-"): path for path in files}
+    return dict(sorted(found.items(), key=lambda item: _number(item[0])))
+
+
+def _number(version: str) -> list[int]:
+    return [int(part) for part in version.strip("v").split(".")]
+
+
+def _recipe(facts: Facts, framework: str) -> Schema:
+    return read_yaml(facts.root / f"values/recipes/{_RECIPES[framework]}.yaml")
+
+
+def _described(folder: str, title: str) -> Callable[[Facts, str], str]:
+    """Return what writes the table of the profiles or recipes of a folder."""
+
+    def table(facts: Facts, _: str) -> str:
+        files = sorted((facts.root / folder).glob("*.yaml"))
+        rows = [(f"[{each.stem}](../{folder}/{each.name})", shipped.description(str(each))) for each in files]
+        return "\n".join([table_row([title, "for"]), "|---|---|", *map(table_row, rows)])
+
+    return table
+
+
+def _versions(facts: Facts, _: str) -> str:
+    """Return the version that the recipes of each framework are written for, and the others."""
+    lines = [table_row(["framework", "the recipes are written for", "other versions"]), "|---|---|---|"]
+    for framework, name in _VERSIONS.items():
+        lines.append(
+            table_row([name, _recipe(facts, framework)["job"]["version"], ", ".join(_files(facts, framework))])
+        )
+    return "\n".join(lines)
+
+
+def _frameworks(facts: Facts, framework: str) -> str:
+    """Return what differs between the versions: those of the files, and the one of the recipes."""
+    trees = [*map(read_yaml, _files(facts, framework).values()), _recipe(facts, framework)]
+    trees.sort(key=lambda tree: _number(tree["job"]["version"]), reverse=True)
+    images = [tree["images"]["training"] for tree in trees]
+    rays = [tree.get("ray", {}) for tree in trees]
+    tokens = [ray.get("tokenAuth", {}).get("enabled", True) for ray in rays]
+    rows = {
+        "": [tree["job"]["version"] for tree in trees],
+        "Ray": [image["rayVersion"] for image in images],
+        "NVIDIA driver from": [image["minimumDriver"] for image in images],
+        "CPU of the head for Ray (`ray.head.numCpus`)": [ray.get("head", {}).get("numCpus", 0) for ray in rays],
+        "`ray.tokenAuth`": ["yes" if token else "no: see below" for token in tokens],
+    }
+    lines = [table_row([title, *map(str, cells)]) for title, cells in rows.items()]
+    return "\n".join([lines[0], "|---" * (len(trees) + 1) + "|", *lines[1:]])
+
+
+def _provisional(facts: Facts, argument: str) -> str:
+    """Return the sentence on a version of NeMo RL whose source was not read, or one of the facts of its entry."""
+    version, _, key = argument.partition(" ")
+    entry = read_yaml(facts.root / "schemas/catalogues/nemo-rl/provisional.yaml")[version]
+    if not key:
+        return sentence("NeMo RL", version, entry)
+    return str(entry[key])[:8] if key == "commit" else str(entry[key])
+
+
+def _answers(facts: Facts, judge: str) -> str:
+    (table,) = reader.load_all((facts.root / _ANSWERS).read_text("utf-8"), _ANSWERS)
+    mark = {"exact_answer": "", **MARKS}[judge]
+    asked = [row for row in table if mark in row["response"]]
+    return f"{sum(judge not in row.get('differs', ()) for row in asked)} of {len(asked)}"
+
+
+def _learned(facts: Facts, file: str) -> str:
+    """Return the results of `make learn`, a row a run."""
+    lines = (facts.root / "examples/learn-on-cpu" / file).read_text("utf-8").splitlines()
+    runs = [json.loads(line) for line in lines]
+    steps = runs[0]["steps"]
+    head = (
+        *("seed", f"mean reward of steps 1 to {_WINDOW}", f"of steps {steps - _WINDOW + 1} to {steps}"),
+        *(f"right answers: base → step {steps}", "seconds", "load, start → end"),
+    )
+    return "\n".join([table_row(head), "|---" * len(head) + "|", *map(table_row, map(_run, runs))])
+
+
+def _run(run: Mapping[str, Any]) -> list[str]:
+    first, last = (f"{fmean(rewards):.3f}" for rewards in (run["rewards"][:_WINDOW], run["rewards"][-_WINDOW:]))
+    scores = [f"{100 * run['scores'][name]:.1f} %" for name in ("base", f"step_{run['steps']}")]
+    load = [f"{each:.0f}" for each in run["load"]]
+    return [str(run["seed"]), first, last, " → ".join(scores), str(run["seconds"]), " → ".join(load)]
+
+
+WRITERS: Final[dict[str, Callable[[Facts, str], str]]] = {
+    "answers": _answers,
+    "causes": _causes,
+    "default": lambda facts, path: str(_at(facts.defaults, path)),
+    "frameworks": _frameworks,
+    "kubernetes": _kubernetes,
+    "learned": _learned,
+    "machines": _described("values/accelerators", "profile"),
+    "percent": lambda facts, path: _percent(float(str(_at(facts.defaults, path)))),
+    "provisional": _provisional,
+    "recipes": _described("values/recipes", "recipe"),
+    "share": lambda _, name: _percent(_SHARES[name]),
+    "silence": lambda _, name: f"{_SILENCES[name]:g}",
+    "value": _value,
+    "versions": _versions,
+}

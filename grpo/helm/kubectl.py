@@ -1,0 +1,273 @@
+"""Run a program of jobs/ where its volume is mounted: on this machine, or with kubectl in the head pod of a RayCluster.
+
+No other module runs kubectl. Only the cluster's pods mount the volume, and kubectl has the user's credentials. Every
+command can be printed and pasted into a shell. A program is a single file that needs only the standard library: it is
+sent on stdin, because a running pod cannot mount it, or packed in the command where stdin has something for it.
+"""
+
+# ruff: noqa: TID251 - this module and engines.py may start programs
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+import zlib
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from grpo.deadline import Deadline
+from postrender import paths
+from postrender.errors import ClusterError, InputError
+from postrender.values.merge import Values
+
+_CONTAINER = "ray-head"
+_TIMEOUT_SECONDS = 600
+# How long a kubectl whose output has ended may take to say with which exit code.
+_END_SECONDS = 5.0
+GET_KUBECONFIG = (
+    "the program of the cloud writes it: gcloud container clusters get-credentials, aws eks update-kubeconfig, "
+    "az aks get-credentials"
+)
+# What kubectl asks without a kubeconfig, and with one that has no current context.
+_NO_KUBECONFIG = "localhost:8080 was refused"
+_LOOK = "kubectl config current-context names the cluster; kubectl auth can-i --list shows what you may do"
+# Runs a packed program with the words after it.
+_UNPACK = "import base64, sys, zlib; exec(zlib.decompress(base64.b64decode(sys.argv.pop(1))))"
+# kubectl's message if the program in the pod failed, not kubectl itself.
+_PROGRAM_FAILED = "command terminated with exit code"
+
+
+@dataclass(frozen=True)
+class Head:
+    """The head pod of a cluster: the labels that select it, and its namespace (None: the one of kubectl's context)."""
+
+    labels: str
+    namespace: str | None = None
+
+    @property
+    def _namespace(self) -> list[str]:
+        return ["--namespace", self.namespace] if self.namespace else []
+
+    def find(self) -> list[str]:
+        """Return the command that prints the pod's name."""
+        running = ["--field-selector", "status.phase=Running", "--output", "name"]
+        return ["kubectl", "get", "pods", *self._namespace, "--selector", self.labels, *running]
+
+    def execute(self, pod: str, words: Sequence[str]) -> list[str]:
+        """Return the command that runs a program in the pod, with this program's stdin."""
+        return ["kubectl", "exec", "--stdin", *self._namespace, pod, "--container", _CONTAINER, "--", *words]
+
+    def shell(self, words: Sequence[str]) -> str:
+        """Return a line to paste into a shell that finds the pod and runs a program in it."""
+        found = f'"$({shlex.join(self.find())} | head -n 1)"'
+        return shlex.join(self.execute("POD", words)).replace(" POD ", f" {found} ", 1)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The output and the exit code of a program."""
+
+    code: int
+    output: str
+    errors: str
+
+
+def head(values: Values, run: str, *, namespace: str | None = None, cluster: str | None = None) -> Head:
+    """Return the head pod that mounts the volume of a run, by the names that the charts use.
+
+    Raises InputError if the values do not name a stack.
+    """
+    ephemeral = values.get("job.cluster.mode", "existing") == "ephemeral"
+    if ephemeral and not cluster:
+        # KubeRay names the cluster of such a run; the chart names its pods.
+        return Head(f"grpo-charts/owner={run},ray.io/node-type=head", namespace)
+    stack = values.get("stack.name")
+    name = cluster or values.get("stack.names.cluster") or (f"{stack}-ray" if stack else "")
+    if not name:
+        raise InputError(
+            "the values name no stack, so its RayCluster is unknown", fix="also give the site file, with -f"
+        )
+    return Head(f"ray.io/cluster={name},ray.io/node-type=head", namespace)
+
+
+def run_directory(values: Values, run: str) -> str:
+    """Return the path of a run's directory in the pods; raise InputError as `mount_path` does."""
+    return f"{mount_path(values)}/runs/{run}"
+
+
+def mount_path(values: Values) -> str:
+    """Return where the pods mount the volume job.volume; raise InputError if storage has no such volume."""
+    volume = values.get("job.volume", "data")
+    mount = values.get(f"storage.{volume}.mountPath")
+    if not isinstance(mount, str):
+        raise InputError(
+            f"job.volume is {volume!r}, and storage has no volume of that name with a mountPath",
+            fix="also give the site file, with -f",
+        )
+    return mount
+
+
+def program(name: str) -> str:
+    """Return the path of a program of jobs/inspection/; raise ClusterError if the installation lacks it."""
+    path = os.path.join(paths.data_root(), "jobs", "inspection", f"{name}.py")
+    if not os.path.isfile(path):
+        raise ClusterError(f"{path} is missing", fix="install grpo-charts again, or run from a checkout")
+    return path
+
+
+def packed(name: str, arguments: Sequence[str]) -> list[str]:
+    """Return the words that run a program of jobs/ with a stdin of its own; raise ClusterError as `program` does."""
+    with open(program(name), "rb") as file:
+        text = base64.b64encode(zlib.compress(file.read(), 9)).decode()
+    return ["python3", "-I", "-c", _UNPACK, text, *arguments]
+
+
+def shell(name: str, arguments: Sequence[str], pod: Head | None = None) -> str:
+    """Return the command of `run` as a line to paste into a shell."""
+    path = program(name)
+    if pod is None:
+        return shlex.join(["python3", path, *arguments])
+    return f"{pod.shell(['python3', '-I', '-', *arguments])} < {shlex.quote(path)}"
+
+
+def run(
+    name: str,
+    arguments: Sequence[str],
+    pod: Head | None = None,
+    stdin: bytes = b"",
+    deadline: Deadline | None = None,
+) -> Outcome:
+    """Run a program of jobs/ on this machine or in a head pod, and wait for its end; there it may get a stdin.
+
+    Its end is waited for until the deadline, or for ten minutes. Raises ClusterError if kubectl is missing or fails,
+    or if there is no such pod.
+    """
+    path = program(name)
+    if pod is None:
+        return _start([sys.executable, "-I", path, *arguments], None)
+    words = packed(name, arguments) if stdin else ["python3", "-I", "-", *arguments]
+    found = _name(pod, deadline)
+    done = _start(pod.execute(found, words), stdin or Path(path).read_bytes(), deadline)
+    if done.code and _PROGRAM_FAILED not in done.errors:
+        raise _refused(done)
+    errors = [line for line in done.errors.splitlines(keepends=True) if _PROGRAM_FAILED not in line]
+    return Outcome(done.code, done.output, "".join(errors))
+
+
+def _name(pod: Head, deadline: Deadline | None) -> str:
+    """Return the name of the pod; raise ClusterError if none runs."""
+    found = _start(pod.find(), None, deadline or Deadline())
+    names = found.output.split()
+    if found.code:
+        raise _refused(found)
+    if not names:
+        raise ClusterError(
+            f"no head pod is running with the labels {pod.labels}",
+            fix="--cluster NAME selects another cluster that mounts the volume; list them with kubectl get raycluster",
+        )
+    return names[0]
+
+
+@contextlib.contextmanager
+def running(name: str, arguments: Sequence[str], pod: Head) -> Iterator[int]:
+    """Run a program of jobs/ in a head pod, as `run` does, and give the descriptor of its output, as `piped` does."""
+    with open(program(name), "rb") as file:
+        words = pod.execute(_name(pod, None), ["python3", "-I", "-", *arguments])
+        with piped(words, (), file.fileno()) as descriptor:
+            yield descriptor
+
+
+def namespace() -> str:
+    """Return the namespace of kubectl's context; raise ClusterError if kubectl cannot run."""
+    found = _start(["kubectl", "config", "view", "--minify", "--output", "jsonpath={..namespace}"], None)
+    return found.output.strip() or "default"
+
+
+def read(path: str, deadline: Deadline) -> bytes:
+    """Return what the API server answers to a GET of a path, as JSON; raise ClusterError without an answer in time.
+
+    kubectl asks for nothing else, as it would to find out the name of a kind.
+    """
+    done = _start(["kubectl", "get", "--raw", path], None, deadline)
+    if done.code:
+        raise _refused(done, _LOOK)
+    return done.output.encode("utf-8")
+
+
+@contextlib.contextmanager
+def piped(words: Sequence[str], ends: Collection[int], stdin: int = subprocess.DEVNULL) -> Iterator[int]:
+    """Run kubectl, and give the descriptor of its output; stop it at the end of the block.
+
+    Raises ClusterError if it cannot run, or has ended by then with another exit code than 0 and `ends`.
+    """
+    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as errors:
+        try:
+            process = subprocess.Popen(
+                words, stdin=stdin, stdout=subprocess.PIPE, stderr=errors, start_new_session=True
+            )
+        except OSError as error:
+            raise _cannot_run(words[0], error) from error
+        with process:
+            assert process.stdout  # noqa: S101 (a pipe, as above)
+            try:
+                yield process.stdout.fileno()
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(_END_SECONDS)
+            finally:
+                code = process.poll()
+                process.kill()
+        if code and code not in ends:
+            errors.seek(0)
+            raise _refused(Outcome(code, "", errors.read()), _LOOK)
+
+
+def definitions() -> bytes:
+    """Return the CustomResourceDefinitions of the cluster that kubectl reaches, as JSON.
+
+    Raises ClusterError if kubectl is missing or fails.
+    """
+    words = ["kubectl", "get", "customresourcedefinitions", "--output", "json"]
+    done = _start(words, None)
+    if done.code:
+        raise _refused(done, f"run it by hand: {shlex.join(words)}")
+    return done.output.encode("utf-8")
+
+
+def _refused(done: Outcome, fix: str = "print the command with --show-commands and run it by hand") -> ClusterError:
+    lines = [line for line in done.errors.strip().splitlines() if _PROGRAM_FAILED not in line]
+    last = (lines or ["it left no message"])[-1]
+    if _NO_KUBECONFIG in last:
+        fix = f"choose a context (kubectl config get-contexts lists them); without any, {GET_KUBECONFIG}"
+        return ClusterError("kubectl has no kubeconfig, or one without a current context", fix=fix)
+    return ClusterError(f"kubectl failed: {last}", fix=fix)
+
+
+def _cannot_run(program: str, error: OSError) -> ClusterError:
+    fix = "install kubectl, or run this command where kubectl is" if program == "kubectl" else ""
+    return ClusterError(f"cannot run {program}: {error.strerror}", fix=fix)
+
+
+def _start(words: list[str], stdin: bytes | None, deadline: Deadline | None = None) -> Outcome:
+    deadline = deadline or Deadline(_TIMEOUT_SECONDS)
+    try:
+        done = subprocess.run(
+            words,
+            check=False,
+            capture_output=True,
+            input=stdin,
+            stdin=None if stdin is not None else subprocess.DEVNULL,
+            timeout=deadline.left,
+        )
+    except OSError as error:
+        raise _cannot_run(words[0], error) from error
+    except subprocess.TimeoutExpired as error:
+        fix = _LOOK if words[0] == "kubectl" else ""
+        raise ClusterError(f"{words[0]} did not answer within {deadline.seconds:.0f} s", fix=fix) from error
+    deadline.renew()
+    return Outcome(done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace"))

@@ -1,0 +1,84 @@
+"""Compare the number of rows that a run trains on with its batches, epochs and steps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Final
+
+from grpo.lint.data.problem import Problem
+from grpo.lint.data.samples import Sample
+from grpo.rules.values.nemo_rl import data as nemo_rl
+from grpo.rules.values.verl.training import prepared as verl
+from grpo.values.config import Effective
+from grpo.values.frameworks.nemo_rl import data_sections
+from postrender.finding import Finding
+from postrender.values.merge import value_at
+
+_NEMO_RL: Final = (
+    "silent: NeMo RL leaves out an incomplete step, so the run ends {}, with exit code 0"
+    " (nemo_rl/algorithms/grpo.py:363 at v0.7.0)"
+)
+_NO_STEP: Final = "lower job.config.grpo.num_prompts_per_step, or add rows"
+_FEW: Final = "lower job.config.grpo.max_num_steps or num_prompts_per_step, raise max_num_epochs, or add rows"
+_NO_BATCH: Final = (
+    "the run ends at set-up, because verl leaves out an incomplete batch: the cluster is up, and its GPUs are paid for"
+    " (verl/trainer/ppo/ray_trainer.py:368 at 0.7.1)"
+)
+_FEW_STEPS: Final = (
+    "silent: the run ends early, without the checkpoint and the validation of its last step"
+    " (verl/trainer/ppo/ray_trainer.py:1286 at 0.7.1)"
+)
+
+
+def problems(run: Effective, sample: Sample) -> Iterator[Problem]:
+    """Yield what is wrong with the number of rows of the training, where it is known.
+
+    Raises UnknownError where only the running job knows a number.
+    """
+    rows = sample.total
+    if rows is not None and run.framework == "verl":
+        yield from _of_verl(run, rows)
+    elif rows is not None:
+        yield from _of_nemo_rl(run, rows)
+
+
+def _of_nemo_rl(run: Effective, rows: int) -> Iterator[Problem]:
+    sections = [section for path, section in data_sections(run) if path != "data.validation"]
+    # Of a list, the rows of the other data sets are not known; several loaders have batches of their own.
+    if len(sections) != 1 or run.on("data.use_multiple_dataloader"):
+        return
+    held = sections[0].get("split_validation_size") if run.since("v0.6.0") else None
+    kept = rows - _held_out(rows, held)
+    for finding in nemo_rl.too_few(run, kept):
+        is_none = "grpo.num_prompts_per_step" in finding.keys
+        less = f", once data.train.split_validation_size has {rows - kept} of {rows}" if kept < rows else ""
+        why = _NEMO_RL.format("at once" if is_none else "early")
+        yield _problem(finding, f"{finding.what}{less}", why, _NO_STEP if is_none else _FEW, ends=is_none)
+
+
+def _held_out(rows: int, size: object) -> int:
+    """Return how many rows of the training NeMo RL validates with: a share, or their number."""
+    if not isinstance(size, (int, float)) or isinstance(size, bool) or size <= 0:
+        return 0
+    return min(rows, int(size) if size >= 1 else math.ceil(size * rows))
+
+
+def _of_verl(run: Effective, rows: int) -> Iterator[Problem]:
+    given = value_at(run.config, ("data", "train_files"))
+    if isinstance(given, list) and len(given) != 1:
+        return
+    most = run.at("data.train_max_samples")
+    if isinstance(most, int) and 0 < most < rows:
+        rows = most
+    for finding in verl.no_batch(run, rows):
+        yield _problem(
+            finding, finding.what, _NO_BATCH, "lower the batch to these rows or less, or add rows", ends=True
+        )
+    for finding in verl.too_few(run, rows):
+        fix = "lower job.config.trainer.total_training_steps, raise total_epochs, or add rows"
+        yield _problem(finding, finding.what, _FEW_STEPS, fix, ends=False)
+
+
+def _problem(finding: Finding, what: str, why: str, fix: str, *, ends: bool) -> Problem:
+    return Problem("data/too-few-rows", what, (*finding.keys,), why, fix, ends=ends, is_doubtful=not ends)

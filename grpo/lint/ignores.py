@@ -1,0 +1,71 @@
+"""Accept findings: `checks.ignore` of the values lists rule ids, each with a reason."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from grpo.rules import index, registry
+from postrender.finding import ERROR, Finding
+from postrender.rules.rule import CHART, OBJECTS, VALUES
+from postrender.values.merge import Values
+
+_WHY = "An unnecessary exception hides the next mistake of its kind."
+
+
+def given(tree: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return checks.ignore of plain values, {} if it is not a map."""
+    checks = tree.get("checks")
+    ignored = checks.get("ignore") if isinstance(checks, dict) else None
+    return ignored if isinstance(ignored, dict) else {}
+
+
+class Ignores:
+    """The ids that the values accept, and which of them have accepted a finding."""
+
+    def __init__(self, merged: Values) -> None:
+        self._values = merged
+        self._ids = {name for name, reason in given(merged.effective()).items() if reason}
+        self._used: set[str] = set()
+        self._never = index.never_ignored() if self._ids else set()
+
+    def left(self, findings: Iterable[Finding]) -> list[Finding]:
+        """Return the findings that are not accepted."""
+        findings = list(findings)
+        accepted = self._ids - self._never
+        self._used |= accepted & {finding.rule for finding in findings}
+        # What an accepted finding has covered is a problem of its own.
+        return [
+            finding._replace(covered_by=finding.covered_by - accepted) if finding.covered_by else finding
+            for finding in findings
+            if finding.rule not in accepted
+        ]
+
+    def useless_of_values(self) -> Iterator[Finding]:
+        """Yield a finding for each id of a rule over values that accepted nothing, and for each unknown id."""
+        if not self._ids:
+            return
+        for name in sorted(self._ids - self._used - _ids(OBJECTS, CHART)):
+            if name in self._never:
+                yield self._finding(name, ERROR, f"{name} cannot be accepted", "fix the finding, and remove the line")
+            elif name in _ids(VALUES):
+                yield self._nothing(name, ERROR)
+            else:
+                yield self._finding(name, ERROR, f"no rule is called {name}", "run grpo rules to list them")
+
+    def useless_of_objects(self, severity: str) -> Iterator[Finding]:
+        """Yield a finding for each id of a rule over objects or charts that accepted nothing."""
+        if self._ids:
+            for name in sorted((self._ids - self._used) & _ids(OBJECTS, CHART)):
+                yield self._nothing(name, severity)
+
+    def _nothing(self, name: str, severity: str) -> Finding:
+        return self._finding(name, severity, f"{name} finds nothing here", "remove the line")
+
+    def _finding(self, name: str, severity: str, what: str, fix: str) -> Finding:
+        at = self._values.at(("checks", "ignore", name))
+        return Finding(what, at, rule="checks/ignored-nothing", why=_WHY, fix=fix, severity=severity)
+
+
+def _ids(*targets: str) -> set[str]:
+    return {rule.id for rule in registry.rules(*targets)}

@@ -1,0 +1,100 @@
+"""Find the causes that lines show, and rank them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from grpo.live.evidence import Evidence
+from grpo.live.why import registry
+from grpo.live.why.cause import ERROR, ORIGIN, Cause
+from grpo.live.why.line import GPU_HEAD, HEAD, LOG, OPERATOR, Line
+from grpo.rules import messages
+from grpo.rules.values.define import whole
+from postrender import masking
+
+# What is kept of one cause: enough for a line of each rank of a large run.
+_KEPT: Final = 2000
+_LONGEST: Final = 1000
+
+
+@dataclass
+class Found:
+    """A cause with the lines that show it, the first ones first; `count` is how many there were."""
+
+    cause: Cause
+    lines: list[Line] = field(default_factory=list)
+    count: int = 0
+
+    def remark(self, evidence: Evidence | None) -> str:
+        """Return what all lines say together, with the evidence of a cluster where there is one."""
+        return self.cause.remark(self.lines, evidence) if self.cause.remark else ""
+
+    @property
+    def rules(self) -> tuple[str, ...]:
+        """Return the rules of `grpo lint` that would have said it before."""
+        ids = [rule.id for line in self.lines[:1] for rule in messages.rules_of(line.text)]
+        return tuple(ids or self.cause.rule.split())
+
+    @property
+    def value(self) -> str:
+        """Return the path of the value to look at: the first key of its rule, or that of the cause."""
+        keys = [rule.keys[0] for line in self.lines[:1] for rule in messages.rules_of(line.text) if rule.keys]
+        if keys:
+            return whole(keys[0])
+        heads = (HEAD,) if self.cause.value.startswith("accelerator.") else (HEAD, GPU_HEAD)
+        on_head = any(line.role in heads for line in self.lines[:1])
+        return self.cause.on_head if on_head and self.cause.on_head else self.cause.value
+
+
+class Clues:
+    """The causes that the lines of one run have shown so far."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, Found] = {}
+
+    def take(self, lines: Iterable[Line | None]) -> None:
+        """Take the lines of one source; None says that all lines before it were survived."""
+        mine: dict[str, Found] = {}
+        for line in lines:
+            if line is None:
+                mine = {}
+            elif cause := registry.cause_of(line):
+                entry = mine.setdefault(cause.id, Found(cause))
+                entry.count += 1
+                if len(entry.lines) < _KEPT:
+                    entry.lines.append(_short(line))
+        for name, entry in mine.items():
+            kept = self.found.setdefault(name, Found(entry.cause))
+            kept.count += entry.count
+            kept.lines += entry.lines
+
+    def ranked(self, *, ran: bool = True) -> list[Found]:
+        """Return the causes, the nearest to the root first.
+
+        Roots come before errors of Python that no cause explains, these before symptoms (a collective that timed out),
+        and symptoms before consequences (an actor that died). Among equals comes first what the cluster says, by its
+        time, then the lines of logs, by their number. After a run has started and ended (`ran`), what its pods wait for
+        now is not why it ended, but may show what was lost: it comes after errors and before symptoms. What the
+        operator logged comes last. A run that lost its place also waits, for another one: that is still the origin.
+        """
+
+        def rank(found: Found) -> tuple[bool, int, int, str, int]:
+            line, place = min(found.lines, key=lambda each: _order(each, ran=ran)), found.cause.place
+            if ran and place > ORIGIN and all(each.waits for each in found.lines):
+                place = max(place, ERROR)
+            return (ran and line.kind == OPERATOR, place, *_order(line, ran=ran))
+
+        return sorted(self.found.values(), key=rank)
+
+
+def _order(line: Line, *, ran: bool) -> tuple[int, str, int]:
+    late = 2 if line.kind == OPERATOR or (ran and line.waits) else 1 if line.kind == LOG else 0
+    return late, line.time, line.order
+
+
+def _short(line: Line) -> Line:
+    # Hidden before it is cut: of half a token nobody knows what it is.
+    said = f"{line.text.rstrip()}: {line.asserted}" if line.asserted else line.text
+    return replace(line, text=masking.text(said)[:_LONGEST])

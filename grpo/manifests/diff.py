@@ -1,0 +1,307 @@
+"""Compare the rendered objects of several stacks field by field, layer by layer."""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from grpo.manifests import folds
+from grpo.manifests.folds import Folded
+from postrender import json_text
+from postrender.counting import counted
+from postrender.manifests import apiserver
+from postrender.manifests.apiserver import Refusal
+from postrender.manifests.pods import mapping
+from postrender.types import Json, Path
+
+_WIDTH = 100
+# Compare lists of named entries by name: one more volume must not make all later ones differ.
+_NAMES = ("name", "mountPath", "key", "topologyKey")
+_NOT_SET = "(not set)"
+_HOOK = "helm.sh/hook"
+_NUMBER = re.compile(r"\d+")
+
+Objects = Sequence[Mapping[str, Any]]
+# A field: the name of its object and its path.
+_Key = tuple[str, str]
+
+
+class _Whole(str):
+    """A text whose parts are compared by themselves; it is a difference where no part of it is one."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One field that differs: `values` by side, without the sides that do not have the field."""
+
+    object: str
+    path: str
+    values: Mapping[str, Any]
+
+
+class Locked(NamedTuple):
+    """What is refused of one layer of a side."""
+
+    layer: str
+    side: str
+    refusal: Refusal
+
+
+def compare(sides: Mapping[str, Objects], *, full: bool = False) -> list[Difference]:
+    """Return the differences between the objects of one layer; `sides` maps a name to its rendered documents.
+
+    The entrypoint of a run is compared by its parts, the plan field by field. Programs and the lock of a run are
+    folded, but not with `full`.
+    """
+    flat = {side: dict(_fields(objects, full=full)) for side, objects in _paired(sides).items()}
+    keys = dict.fromkeys(key for fields in flat.values() for key in fields)
+    found: list[Difference] = []
+    wholes: list[Difference] = []
+    for key in keys:
+        values = {side: fields[key] for side, fields in flat.items() if key in fields}
+        texts = {json.dumps(value, sort_keys=True) for value in values.values()}
+        if len(values) < len(flat) or len(texts) > 1:
+            is_whole = all(isinstance(value, _Whole) for value in values.values())
+            (wholes if is_whole else found).append(Difference(*key, values))
+    told = {(one.object, path) for one in found for path in _above(one.path)}
+    return found + [one for one in wholes if (one.object, one.path) not in told]
+
+
+def _above(path: str) -> Iterator[str]:
+    """Yield the paths of everything that contains a field."""
+    return (path[:end] for end, character in enumerate(path) if character in ".[(")
+
+
+def _paired(sides: Mapping[str, Objects]) -> dict[str, dict[str, Mapping[str, Any]]]:
+    """Return the objects of each side by the name that the first side has for them.
+
+    Names contain those of the stack and of the run, which two sites may choose differently, and the number of the
+    attempt. So objects that only one of two sides has are compared with those whose names differ in a number, and then
+    with those of their kind, in the order in which they were rendered, if both sides have as many.
+    """
+    named = {side: _named(objects) for side, objects in sides.items()}
+    first = next(iter(named.values()))
+    found = {}
+    for side, objects in named.items():
+        partners = _partners(objects, first)
+        found[side] = {partners.get(name, name): item for name, item in objects.items()}
+    return found
+
+
+def _named(objects: Objects) -> dict[str, Mapping[str, Any]]:
+    """Return objects by kind and name. Two hooks of a chart may have the same, if Helm makes them at other times."""
+    seen: Counter[str] = Counter()
+    found = {}
+    for item in objects:
+        metadata = mapping(item.get("metadata"))
+        hook = mapping(metadata.get("annotations")).get(_HOOK)
+        name = f"{item.get('kind', '?')}/{metadata.get('name', '?')}{f' ({hook})' if hook else ''}"
+        seen[name] += 1
+        found[name if seen[name] == 1 else f"{name} ({seen[name]})"] = item
+    return found
+
+
+def _partners(objects: Mapping[str, Any], first: Mapping[str, Any]) -> dict[str, str]:
+    """Return the names of the first side with whose objects those of another side are compared."""
+    found = {name: name for name in objects if name in first}
+    for alike in (_without_numbers, _kind):
+        own = _grouped((name for name in objects if name not in found), alike)
+        theirs = _grouped((name for name in first if name not in found.values()), alike)
+        for key, names in own.items():
+            if len(names) == len(theirs.get(key, ())):
+                found.update(zip(names, theirs[key], strict=True))
+    return found
+
+
+def _grouped(names: Iterator[str], alike: Callable[[str], str]) -> dict[str, list[str]]:
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        groups.setdefault(alike(name), []).append(name)
+    return groups
+
+
+def _without_numbers(name: str) -> str:
+    return _NUMBER.sub("0", name)
+
+
+def _kind(name: str) -> str:
+    return name.partition("/")[0]
+
+
+def _fields(objects: Mapping[str, Mapping[str, Any]], *, full: bool) -> Iterator[tuple[_Key, Any]]:
+    for name, item in objects.items():
+        for path, value in _leaves(item if full else folds.fold_object(item), "", full=full):
+            yield (name, path), value
+
+
+def _leaves(value: Json, path: str, *, full: bool) -> Iterator[tuple[str, Any]]:
+    """Yield every scalar, and every empty map or list, with its path."""
+    if isinstance(value, dict) and value:
+        for key, child in value.items():
+            yield from _leaves(child, _below(path, key), full=full)
+    elif isinstance(value, list) and value:
+        entries = dict(_entries(value))
+        for part, child in entries.items():
+            yield from _leaves(child, f"{path}[{part}]", full=full)
+        yield path, _Whole(", ".join(part.partition("=")[2] or part for part in entries))
+    else:
+        parts = dict(_parts(value, full=full))
+        for part, child in parts.items():
+            yield from _leaves(child, f"{path}({part})", full=full)
+        yield path, _Whole(value) if parts else value
+
+
+def dotted(path: Path) -> str:
+    """Return a path of keys as the differences name it."""
+    return functools.reduce(_below, map(str, path), "")
+
+
+def _below(path: str, key: str) -> str:
+    return path + (f'["{key}"]' if "." in key or "/" in key else f".{key}" if path else key)
+
+
+def _parts(value: Json, *, full: bool) -> Iterator[tuple[str, Json]]:
+    """Yield the parts of a text that are compared by themselves: the map in a JSON text, and those of an entrypoint."""
+    if isinstance(value, Folded) or not isinstance(value, str):
+        return
+    if value.startswith("{"):
+        try:
+            tree = json_text.loads(value)
+        except ValueError:
+            return
+        if tree and isinstance(tree, dict):
+            yield "JSON", tree
+    else:
+        yield from folds.parts(value, full=full)
+
+
+def _entries(items: list[Any]) -> Iterator[tuple[str, Any]]:
+    for key in _NAMES:
+        names = [item.get(key) for item in items if isinstance(item, dict)]
+        if len(names) == len(items) and all(isinstance(name, str) for name in names) and len({*names}) == len(names):
+            yield from zip((f"{key}={name}" for name in names), items, strict=True)
+            return
+    yield from ((str(at), item) for at, item in enumerate(items))
+
+
+def locked(layers: Mapping[str, Mapping[str, Objects]]) -> list[Locked]:
+    """Return what is refused if another side is applied over the first one; `layers` maps each to its sides."""
+    return [
+        Locked(layer, side, refusal)
+        for layer, sides in layers.items()
+        for side, objects in [*sides.items()][1:]
+        for refusal in apiserver.refusals(next(iter(sides.values())), objects)
+    ]
+
+
+def as_json(layers: Mapping[str, Sequence[Difference]], refused: Sequence[Locked] = ()) -> str:
+    """Write differences as JSON: layer → list of object, path, values by side; and what is refused."""
+    tree = {
+        layer: [{"object": one.object, "path": one.path, "values": dict(one.values)} for one in found]
+        for layer, found in layers.items()
+    }
+    listed = [
+        {
+            "layer": layer,
+            "side": side,
+            "object": each.object,
+            "paths": [*map(dotted, each.fields)],
+            "why": each.why or "the API server refuses it",
+            "fix": each.fix,
+            "source": each.source,
+        }
+        for layer, side, each in refused
+    ]
+    return json.dumps({"layers": tree, "locked": listed}, indent=2, ensure_ascii=False) + "\n"
+
+
+def as_text(
+    layers: Mapping[str, Sequence[Difference]],
+    sides: Sequence[str],
+    refused: Sequence[Locked] = (),
+    *,
+    full: bool = False,
+) -> str:
+    """Write differences as text: a heading for each layer and object, then one line for each side of a field.
+
+    A folded text is one line with both sides, and so is an object that some sides lack. Long lines are cut. Both not
+    with `full`. What is refused stands at the end.
+    """
+    lines: list[str] = []
+    for layer, found in layers.items():
+        count = f"{len(found)} field{'s' if len(found) > 1 else ''}" if found else "no field"
+        lines.append(f"{layer}: {count} differ{'s' if len(found) <= 1 else ''}")
+        for name in dict.fromkeys(one.object for one in found):
+            own = [one for one in found if one.object == name]
+            if (fold := _whole_object(own, sides)) and not full:
+                lines.append(f"  {name}: {fold}")
+                continue
+            lines.append(f"  {name}")
+            for one in own:
+                lines += _field(one, sides, full=full)
+    for side in sides[1:]:
+        lines += _refusals([each.refusal for each in refused if each.side == side], side, sides[0])
+    return "\n".join(lines) + "\n"
+
+
+def _whole_object(own: Sequence[Difference], sides: Sequence[str]) -> str:
+    """Return what stands for the fields of an object that some sides lack; an empty text for one that all have."""
+    # Objects that are compared have the same kind.
+    having = next((one.values for one in own if one.path == "kind"), None)
+    if having is None:
+        return ""
+    # One line says nothing of what differs between the sides that have it.
+    if any(one.values.keys() != having.keys() or len({*map(repr, one.values.values())}) > 1 for one in own):
+        return ""
+    word = "new object" if sides[0] not in having else "object that is gone" if len(sides) == 2 else "object"
+    where = ", ".join(side for side in sides if side in having)
+    return f"{word}, only in {where} ({counted(len(own), 'field')}; --full shows {'it' if len(own) == 1 else 'them'})"
+
+
+def _refusals(refused: Sequence[Refusal], side: str, first: str) -> Iterator[str]:
+    if refused:
+        yield f"locked: {side} is refused where {first} is applied"
+    for each in refused:
+        yield f"  {each.object}: {each.why or ', '.join(map(dotted, each.fields))}"
+        yield f"    fix: {each.fix}"
+
+
+def _field(one: Difference, sides: Sequence[str], *, full: bool) -> list[str]:
+    folded = {side: value.short for side, value in one.values.items() if isinstance(value, Folded)}
+    if len(folded) == len(one.values):
+        return [f"    {one.path}: {'; '.join(f'{side} {folded.get(side, _NOT_SET)}' for side in sides)}"]
+    shared = set.intersection(*({*_lines(one.values.get(side))} for side in sides))
+    own = {side: [text for text in _lines(one.values[side]) if text not in shared] for side in one.values}
+    if len(own) == len(sides) and not any(own.values()):
+        return [f"    {one.path}", "      (the same lines in another order or number)"]
+    # Lines may differ only behind the place where they would be cut.
+    hides = len({*map(_cut, own.values())}) < len({*map(tuple, own.values())})
+    shown = own if full or hides else {side: [_short(text) for text in texts] for side, texts in own.items()}
+    width = max(len(side) for side in sides)
+    lines = [f"    {one.path}"]
+    for side in sides:
+        texts = (shown[side] or ["(without these lines)"]) if side in shown else [_NOT_SET]
+        lines += [f"      {side:<{width}}  {text}" for text in texts]
+    return lines
+
+
+def _lines(value: Json) -> list[str]:
+    """Split a long text into lines, so that only the different ones are shown."""
+    if isinstance(value, str):
+        return value.splitlines() if "\n" in value else [value]
+    return [json.dumps(value, ensure_ascii=False)]
+
+
+def _cut(texts: Sequence[str]) -> tuple[str, ...]:
+    return tuple(text[:_WIDTH] for text in texts)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _WIDTH else f"{text[:_WIDTH]}… ({len(text)} characters)"

@@ -1,0 +1,41 @@
+"""What a stack needs before it is installed, and before its training starts, as its charts render it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from grpo.helm.engines import Engine
+from grpo.helm.stack import Stack
+from grpo.manifests import entrypoint
+from grpo.manifests.needs.needed import Need, needs
+from postrender import paths
+from postrender.manifests.pods import mapping
+
+
+class Prerequisites(NamedTuple):
+    """`needs` are objects that must exist, `files` those that the job reads, each with the task that makes it.
+
+    A file without a task is the user's own.
+    """
+
+    needs: tuple[Need, ...] = ()
+    files: Mapping[str, str] = {}
+
+
+def of_stack(stack: Stack, engine: Engine, namespace: str) -> Prerequisites:
+    """Return what all four layers of a stack need; raise as Stack.render does."""
+    rendered = stack.objects(engine, paths.LAYERS, namespace)
+    return of_objects((each for objects in rendered.values() for each in objects), namespace)
+
+
+def of_objects(objects: Iterable[Mapping[str, Any]], namespace: str) -> Prerequisites:
+    """Return what rendered objects need in a namespace."""
+    given = list(objects)
+    files = {
+        str(file): str(task)
+        for each in given
+        if each.get("kind") == "RayJob"
+        for file, task in mapping(entrypoint.plan(each).get("neededFiles")).items()
+    }
+    return Prerequisites(tuple(needs(given, namespace)), files)

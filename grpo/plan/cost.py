@@ -1,0 +1,70 @@
+"""What the GPUs of a run cost."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from grpo.values.derived import mapping
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from grpo.values.config import Effective
+
+_HOUR = 3600
+
+
+class StepTime(NamedTuple):
+    """How long a step took on the machines of the run, and who says so."""
+
+    seconds: float
+    source: str
+
+
+class Cost(NamedTuple):
+    """Dollars for all GPUs of a run, at a price for one GPU an hour; `steps` is 0 if their number is not known."""
+
+    price: float
+    gpus: int
+    step_time: StepTime | None = None
+    steps: int = 0
+
+    @property
+    def hour(self) -> float:
+        """Return the dollars an hour, busy or idle."""
+        return self.price * self.gpus
+
+    @property
+    def day(self) -> float:
+        """Return the dollars a day."""
+        return 24 * self.hour
+
+    @property
+    def step(self) -> float | None:
+        """Return the dollars a step; None if nobody has said how long one takes."""
+        return self.hour * self.step_time.seconds / _HOUR if self.step_time else None
+
+    @property
+    def run(self) -> float | None:
+        """Return the dollars of all steps."""
+        return self.step * self.steps if self.step is not None and self.steps else None
+
+
+def price(run: Effective) -> float | None:
+    """Return the price of a GPU hour in the values; None if they have none."""
+    found = run.value("platform.pricePerGpuHour")
+    return found if isinstance(found, int | float) and found > 0 else None
+
+
+def step_time(run: Effective) -> StepTime | None:
+    """Return the step time in the values for this machine and this number of nodes; None if they have none."""
+    return step_time_of(mapping(run.value("job.stepTimes")), run.accelerator, run.nodes)
+
+
+def step_time_of(times: Mapping[str, Any], accelerator: str, nodes: int) -> StepTime | None:
+    """Return the step time in a section `job.stepTimes` for so many nodes of a machine; None if it has none."""
+    found = mapping(times.get(accelerator))
+    seconds = found.get("seconds")
+    if found.get("nodes") != nodes or not isinstance(seconds, int | float) or seconds <= 0:
+        return None
+    return StepTime(seconds, str(found.get("source") or "your values"))

@@ -1,0 +1,99 @@
+"""A run as a report shows it: its steps, its validations, and the findings of the rules over logs."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from grpo.rules import registry
+from grpo.rules.log.define import Shown
+from grpo.runlog import events, trajectories
+from grpo.runlog.shared import Judge, Limits, Sign, Step, Validation
+from postrender import masking, visible
+from postrender.errors import Location
+from postrender.finding import SEVERITIES, Finding
+from postrender.rules.judge import judge
+from postrender.rules.rule import LOG
+
+
+@dataclass
+class Run:
+    """A run; `word` is what the command line calls it, `name` is what the report calls it.
+
+    Texts that a log or a model wrote are masked (secrets) and have no control characters, but they are not escaped.
+    """
+
+    word: str
+    name: str = ""
+    steps: list[Step] = field(default_factory=list)
+    validations: list[Validation] = field(default_factory=list)
+    signs: list[tuple[Sign, Location]] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    # The samples of its last step, as jobs/inspection/samples.py describes them; empty if the run has none.
+    samples: dict[str, Any] = field(default_factory=dict)
+    # From when on a measure was a sign.
+    limits: Limits = field(default_factory=Limits)
+
+    def values(self, measure: str) -> list[float]:
+        """Return what is known of a measure, NaN included, in the order of the steps."""
+        return [value for step in self.steps if (value := getattr(step, measure)) is not None]
+
+
+def read_all(words: Sequence[str], limits: Limits | None = None) -> list[Run]:
+    """Read runs from logs, directories or stdin, and name each of them; `limits` says what is a sign.
+
+    Raises UnreadableError, and InputError for something without steps.
+    """
+    runs = [_read(word, limits or Limits()) for word in words]
+    for run, name in zip(runs, _names(words), strict=True):
+        run.name = shown(name)
+    return runs
+
+
+def shown(written: str) -> str:
+    """Return a text that somebody else wrote without secrets and control characters."""
+    return visible.text(masking.text(written))
+
+
+def _read(word: str, limits: Limits) -> Run:
+    run, judging = Run(word, limits=limits), Judge(limits)
+    for batch in events.read(word, follow=False):
+        for event, at in batch:
+            if isinstance(event, Step):
+                _add(run, event)
+                run.signs += [(sign, at) for sign in judging.add(event)]
+            elif isinstance(event, Validation):
+                _validate(run, event)
+    found = judge(Shown(run.signs), registry.rules(LOG)) if run.signs else []
+    run.findings = sorted(found, key=lambda each: (SEVERITIES.index(each.severity), each.at.line or 0))
+    run.samples = trajectories.last_step(word) if os.path.isdir(word) else {}
+    return run
+
+
+def _add(run: Run, step: Step) -> None:
+    """Append a step; a resumed run repeats steps and validations, and the later ones count."""
+    while run.steps and run.steps[-1].number >= step.number:
+        run.steps.pop()
+    run.validations = [each for each in run.validations if (each.number or 0) <= step.number]
+    step.phases = {shown(name): seconds for name, seconds in step.phases.items()}
+    run.steps.append(step)
+
+
+def _validate(run: Run, validation: Validation) -> None:
+    again = [each for each in run.validations if each.number is None or each.number != validation.number]
+    run.validations = [*again, validation]
+
+
+def _names(words: Sequence[str]) -> list[str]:
+    """Return a name for each run: the last part of its path where that tells them apart, else what was given."""
+    whole = [os.path.abspath(word) if os.path.isdir(word) else word for word in words]
+    short = ["stdin" if word == events.STDIN else os.path.basename(word) for word in whole]
+    names = short if len({*short}) == len(short) else list(words)
+    count: Counter[str] = Counter()
+    for index, name in enumerate(names):
+        count[name] += 1
+        names[index] = name if count[name] == 1 else f"{name} ({count[name]})"
+    return names

@@ -1,0 +1,1 @@
+"""Rules over values, objects, charts and logs, in the folder of what they judge."""

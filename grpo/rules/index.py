@@ -1,0 +1,52 @@
+"""List every id that a finding can have: for `grpo rules`, `--select`, reports and the pages."""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING
+
+from grpo.rules import registry
+from grpo.rules.reading import READING
+from postrender.errors import UsageError
+from postrender.rules.rule import CHART, LOG, OBJECTS, REFUSED, VALUES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from postrender.rules.rule import Rule
+
+# The number of similar names to suggest.
+_NEAR = 3
+
+
+def rules() -> tuple[Rule, ...]:
+    """Return every rule: those over values, then those over objects, charts and logs."""
+    return registry.rules(VALUES, OBJECTS, CHART, LOG)
+
+
+def everything() -> list[Rule]:
+    """Return every id that a finding can have, with the checks that are not rules first."""
+    return [*READING, *rules()]
+
+
+def never_ignored() -> set[str]:
+    """Return the ids that checks.ignore cannot accept: reading of values, what a chart enforces, what a log shows."""
+    return {rule.id for rule in everything() if not rule.source or rule.why == REFUSED or rule.target == LOG}
+
+
+def find(words: Sequence[str], command: str) -> list[Rule]:
+    """Return the rules with these ids or domains; raise UsageError with similar names for an unknown one."""
+    listed = everything()
+    for word in words:
+        if not any(word in (each.id, each.domain) for each in listed):
+            raise UsageError(f"{command}: there is no rule or domain {word!r}", fix=_nearest(word, listed))
+    return [each for each in listed if each.id in words or each.domain in words]
+
+
+def _nearest(word: str, listed: Sequence[Rule]) -> str:
+    by_word = {each.id.partition("/")[2]: each.id for each in listed}
+    by_word |= {name: name for each in listed for name in (each.domain, each.id)}
+    matches = {rule for name, rule in by_word.items() if word and name.startswith(word)}
+    shortest = sorted(matches, key=lambda each: (len(each), each))[:_NEAR]
+    close = shortest or [by_word[name] for name in difflib.get_close_matches(word, by_word, n=_NEAR, cutoff=0.6)]
+    return f"did you mean {' or '.join(dict.fromkeys(close))}?" if close else "run grpo rules to list them"

@@ -1,0 +1,48 @@
+"""Define rules over logs: the sign is found by jobs/runlog/signs.py, which a job uses too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from grpo.runlog.shared import SEVERITIES, Judge, Sign, Step
+from postrender.errors import Location
+from postrender.finding import Finding
+from postrender.rules.rule import LOG, Rule
+
+# The folder of NeMo RL's guide, and of verl's documentation; what has neither as a source is a default of ours.
+NEMO_RL_GUIDE = "docs/guides/grpo.md"
+OUR_DEFAULT = "jobs/runlog/signs.py at v0.1.0"
+
+
+class Shown(NamedTuple):
+    """Signs that the steps of a log show, each with the place of its step."""
+
+    signs: Sequence[tuple[Sign, Location]]
+
+
+def judged(steps: Sequence[Step], file: str) -> Shown:
+    """Return the signs that the steps of a file show, each where it begins."""
+    judge = Judge()
+    return Shown([(sign, Location(file, step.line)) for step in steps for sign in judge.add(step)])
+
+
+def rule(sign: str, *, title: str, why: str, fix: str, source: str) -> Rule:
+    """Return the rule of a sign by its id."""
+
+    def check(shown: Shown) -> Iterator[Finding]:
+        # A log may hold prompts and answers, so no report shows its line.
+        found = ((each, at) for each, at in shown.signs if each.id == sign)
+        return (Finding(f"step {each.step}: {each.what}", at, secret=True) for each, at in found)
+
+    return Rule(
+        f"run/{sign}",
+        target=LOG,
+        severity=SEVERITIES[sign],
+        title=title,
+        why=why,
+        fix=fix,
+        source=source,
+        check=check,
+        fact=f"observability/{sign}",
+    )

@@ -1,0 +1,38 @@
+"""The network profile of an RDMA network is zonal."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from postrender.finding import ERROR, Finding, Place
+from postrender.rules.manifests import Manifests
+from postrender.rules.rule import OBJECTS, Rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_PROFILE: Final = re.compile(r"(?i)profile[^\n]{0,120}?\b([a-z]+-[a-z]+\d+)-vpc-roce\b")
+
+
+def check(manifests: Manifests) -> Iterator[Finding]:
+    """Search all texts: objects of Config Connector and scripts in ConfigMaps name such profiles."""
+    for document, text in enumerate(manifests.texts):
+        for match in _PROFILE.finditer(text):
+            line = text.count("\n", 0, match.start(1))
+            col = match.start(1) - (text.rfind("\n", 0, match.start(1)) + 1)
+            what = f"the network profile {match[1]}-vpc-roce is named after the region {match[1]}"
+            yield Finding(what, place=Place(document, line=line + 1, col=col + 1))
+
+
+RULE = Rule(
+    "network/profile-of-a-region",
+    target=OBJECTS,
+    severity=ERROR,
+    title="a RoCE network profile is named after a region",
+    why="profiles are zonal: the network cannot be created, and the GPU nodes are created without RDMA",
+    fix="write the profile of the zone, such as us-central1-b-vpc-roce",
+    source="https://docs.cloud.google.com/ai-hypercomputer/docs/create/gke-ai-hypercompute-custom",
+    fact="gke/R19",
+    check=check,
+)

@@ -1,0 +1,36 @@
+"""List the rules over values, objects, charts and logs."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Final
+
+from postrender.rules import registry
+from postrender.rules.registry import RegistryError
+from postrender.rules.rule import CHART, LOG, OBJECTS, VALUES
+
+if TYPE_CHECKING:
+    from postrender.rules.rule import Rule
+
+_PACKAGES: Final = {
+    VALUES: ("grpo.rules.values",),
+    OBJECTS: ("grpo.rules.objects", "postrender.gate"),
+    CHART: ("grpo.rules.chart",),
+    LOG: ("grpo.rules.log",),
+}
+
+
+@cache
+def rules(*targets: str) -> tuple[Rule, ...]:
+    """Return the rules over some targets, those of one target sorted by id.
+
+    Raises RegistryError for two rules with the same id, and for a rule in the package of another target.
+    """
+    found: dict[str, Rule] = {}
+    for target in targets:
+        for rule in registry.rules_in(*_PACKAGES[target]):
+            if rule.target != target:
+                raise RegistryError(f"{rule.id}, a rule over {rule.target}, is in {' or '.join(_PACKAGES[target])}")
+            if found.setdefault(rule.id, rule) is not rule:
+                raise RegistryError(f"two rules have the id {rule.id}")
+    return tuple(found.values())

@@ -1,0 +1,83 @@
+"""Names of data and models that are no name of one file or folder: addresses, and patterns."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from grpo.rules.values.define import Topic
+from grpo.rules.values.job import inputs
+from grpo.values.derived import mapping
+from postrender.finding import Finding
+from postrender.values.merge import value_at
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from grpo.values.config import Effective
+
+TOPIC: Final = Topic("job", framework="", source="")
+_ADDRESS: Final = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
+# The library datasets opens them itself, where the pods reach the web or the hub.
+_OPENED: Final = ("http", "https", "hf", "file")
+_S3: Final = ("s3", "s3a")
+_PATTERN: Final = re.compile(r"[*?\[]")
+
+
+def _scheme(text: str) -> str:
+    found = _ADDRESS.match(text)
+    return found[1].lower() if found else ""
+
+
+def _loads_data(run: Effective, scheme: str) -> bool:
+    """Return whether the framework, or a library of its image, opens an address of data."""
+    if scheme in _OPENED or not inputs.is_official(run):
+        # An image of one's own may have the library for a bucket.
+        return True
+    if run.framework == "verl":
+        return scheme == "hdfs"
+    # Up to v0.6.0 the lock of NeMo RL has s3fs.
+    return scheme in _S3 and not run.since("v0.7.0")
+
+
+@TOPIC.rule(
+    "address-not-loaded",
+    "nemo-rl/N1 verl/D1",
+    "data",
+    title="data and models are on a volume or on the hub, not at an address that nothing opens",
+    why="the run ends when it loads it: every pod has started, and the GPUs are paid for",
+    fix="put it on a volume (grpo upload for data, task fetch for a model) and write its absolute path there",
+    source="verl/utils/fs.py:43 at 0.7.1; nemo_rl/data/datasets/utils.py:107 at v0.7.0",
+)
+def _addresses(run: Effective) -> Iterator[Finding]:
+    for path, text in inputs.data_files(run):
+        scheme = _scheme(text)
+        if scheme and not _loads_data(run, scheme):
+            fix = (
+                f"grpo upload puts it on a volume: write the absolute path there, such as {inputs.uploaded(run, text)}"
+            )
+            yield Finding(f"{path} is at {scheme}://, which nothing in the image opens", keys=[path], fix=fix)
+    for path in inputs.models(run) if run.trains else ():
+        name = value_at(run.given, tuple(path.split("."))) if run.given_has(path) else None
+        scheme = _scheme(name) if isinstance(name, str) else ""
+        if scheme and not (run.framework == "verl" and scheme == "hdfs"):
+            fix = "write OWNER/NAME of a model on the hub (task fetch), or the absolute path of its folder on a volume"
+            yield Finding(f"{path} is at {scheme}://, and no loader of models opens it", keys=[path], fix=fix)
+
+
+@TOPIC.rule(
+    "pattern-for-data",
+    "nemo-rl/N1 verl/D1",
+    "data",
+    title="a file of data has its whole name, without *, ? or [",
+    why="the job ends at its start, when the cluster is up: no file has exactly this name",
+    fix="write the name of each file: verl takes a list, NeMo RL one file a section",
+    source="jobs/launcher/launch.py at 0.1.0",
+)
+def _patterns(run: Effective) -> Iterator[Finding]:
+    volumes = [str(mapping(each).get("mountPath")).rstrip("/") for each in mapping(run.value("storage")).values()]
+    for path, text in inputs.data_files(run):
+        is_on_volume = any(text.startswith(f"{folder}/") for folder in volumes)
+        # Another rule knows the files below GRPO_DATASETS.
+        if is_on_volume and "${" not in text and _PATTERN.search(text):
+            yield Finding(f"{path} is {text}, which the job takes as the name of one file", keys=[path])

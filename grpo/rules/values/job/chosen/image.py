@@ -1,0 +1,36 @@
+"""The image holds the framework that the run uses."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from grpo.rules.values.define import Topic
+from grpo.values import images
+from postrender.finding import Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from grpo.values.config import Effective
+
+TOPIC: Final = Topic("job", framework="", source="")
+_REPOSITORY: Final = "images.training.repository"
+
+
+@TOPIC.rule(
+    "image-of-another-framework",
+    "nemo-rl/K3 verl/D1",
+    f"={_REPOSITORY} =job.framework",
+    title="the image is one of the run's framework",
+    why="the driver does not find the framework: the job ends when every pod has started, and the GPUs are paid for",
+    fix="write the image of the framework, or correct job.framework",
+    source="values/recipes at 0.1.0",
+)
+def _image(run: Effective) -> Iterator[Finding]:
+    repository = run.value(_REPOSITORY)
+    owner = images.framework_of(repository)
+    if owner and owner != run.framework:
+        own = images.of_version(run.framework, run.version)
+        fix = f"write images.training.repository {own['repository']} and tag {own['tag']}, or job.framework {owner}"
+        what = f"{_REPOSITORY} is {repository}, an image of {owner}, and job.framework is {run.framework}"
+        yield Finding(what, keys=[f"={_REPOSITORY}", "=job.framework"], fix=fix)

@@ -1,0 +1,120 @@
+"""Space: the volume of a run holds its checkpoints, a local disk its model, the head's memory what it converts."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from grpo.plan import planner
+from grpo.plan.setup import NotModelledError
+from grpo.rules.values.define import Topic
+from grpo.values.reference_errors import UnknownError
+from postrender.finding import WARNING, Finding
+from postrender.values.quantity import quantity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from grpo.values.config import Effective
+
+TOPIC: Final = Topic("job", framework="", source="")
+_GIB: Final = 2**30
+_KEEP: Final = {"nemo-rl": "checkpointing.keep_top_k", "verl": "trainer.max_actor_ckpt_to_keep"}
+
+
+class _Space(NamedTuple):
+    """The key, text and bytes of the run's volume, the bytes of a checkpoint, and their number, None if not known."""
+
+    key: str
+    text: str
+    size: float
+    each: float
+    kept: int | None
+
+
+def _space(run: Effective) -> _Space:
+    """Return what the checkpoints need and the volume has; raise UnknownError where it is not known."""
+    each, saved = planner.checkpoints(run)
+    if saved.volume is None or saved.kept == 0:
+        raise UnknownError("the size of the volume")
+    return _Space(saved.key, str(run.value(saved.key)), saved.volume.count, each.count, saved.kept)
+
+
+def _gib(size: float) -> str:
+    return f"{math.ceil(size / _GIB)} GiB"
+
+
+@TOPIC.rule(
+    "volume-below-checkpoint",
+    "verl/S12 nemo-rl/P7",
+    "=job.volume",
+    title="the volume of the run has room for a checkpoint",
+    why="the run fails when it saves its first checkpoint (No space left on device), and all steps before are lost",
+    fix="write a larger size, with room for all checkpoints that lie there at the same time",
+    source="nemo_rl/utils/checkpoint.py:140 at v0.7.0",
+)
+def _too_small(run: Effective) -> Iterator[Finding]:
+    key, text, size, each, count = _space(run)
+    if size < each:
+        why = f"{count} lie there at the same time" if count else "the number of checkpoints is not known"
+        fix = f"write {math.ceil(each * (count or 1) / _GIB)}Gi or more: {why}"
+        yield Finding(f"{key} is {text}, and a checkpoint takes at least {_gib(each)}", keys=[f"={key}"], fix=fix)
+
+
+@TOPIC.rule(
+    "volume-below-checkpoints",
+    "verl/S12 nemo-rl/P7",
+    "=job.volume checkpointing.keep_top_k trainer.max_actor_ckpt_to_keep",
+    title="the volume of the run has room for all checkpoints that it keeps",
+    why="the volume fills up in the middle of the training, and the run fails with No space left on device",
+    fix="write a larger size, or keep fewer checkpoints",
+    source="nemo_rl/utils/checkpoint.py:269 at v0.7.0",
+    severity=WARNING,
+)
+def _too_few(run: Effective) -> Iterator[Finding]:
+    key, text, size, each, count = _space(run)
+    if count and each <= size < each * count:
+        what = f"{key} is {text}, and {count} checkpoints of {_gib(each)} lie there at the same time"
+        fix = f"write {math.ceil(each * count / _GIB)}Gi or more, or keep fewer"
+        yield Finding(what, keys=[f"={key}", _KEEP[run.framework]], fix=fix)
+
+
+@TOPIC.rule(
+    "disk-below-model",
+    "gke/R15",
+    "=job.stage",
+    title="the local disk has room for the model",
+    why="the copy of the model fails on every node, and the job ends before the training starts",
+    fix="write a larger size, with room for all models that are trained on these pods",
+    source="charts/grpo-job/templates/_stage.tpl at 0.1.0",
+    severity=WARNING,
+)
+def _disk(run: Effective) -> Iterator[Finding]:
+    if run.value("job.stage") is not True or not run.trains:
+        return
+    (size, key), model = planner.local_disk(run), planner.weights(run)
+    if size < model:
+        what = f"{key} is {run.value(key)}, and the model takes about {_gib(model.count)} (2 bytes a parameter)"
+        yield Finding(what, keys=[f"={key}"], fix=f"write {math.ceil(1.1 * model.gib)}Gi or more")
+
+
+@TOPIC.rule(
+    "head-below-weights",
+    "nemo-rl/P8 verl/S12",
+    "=ray.head.memory",
+    title="the head has memory for the weights that task convert merges",
+    why="the kernel kills the conversion (exit code 137) after it has read the checkpoint",
+    fix="raise ray.head.memory above the size of the weights; the merge needs more than they take",
+    source="nemo_rl/utils/native_checkpoint.py:258 at v0.7.0",
+)
+def _converts(run: Effective) -> str | None:
+    text = run.value("ray.head.memory")
+    has = quantity(text) if run.value("job.task") == "convert" and not run.value("ray.head.gpus.enabled") else None
+    if has is None or run.value("stack.names.cluster"):
+        # A cluster that somebody else made has a head of its own.
+        return None
+    try:
+        needs = planner.converted(run)
+    except NotModelledError:
+        return None
+    return f"ray.head.memory is {text}, and the weights take {_gib(needs.count)}" if has < needs.count else None

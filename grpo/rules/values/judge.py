@@ -1,0 +1,54 @@
+"""Check a run with the rules over values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from grpo.values.derived import mapping
+from grpo.values.reference_errors import UnknownError
+from postrender.finding import NewName
+from postrender.rules.judge import judge
+from postrender.values.merge import value_at
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from grpo.values.config import Effective
+    from postrender.finding import Finding
+    from postrender.rules.rule import Rule
+
+# The rules that can check a configuration in which a section is not a map.
+_OF_SECTIONS = ("/wrong-type", "/unknown-key", "/derived-key-differs", "/dangling-reference", "/section-not-judged")
+
+
+def judge_run(run: Effective, rules: Iterable[Rule]) -> list[tuple[Rule, Finding]]:
+    """Return the findings, those about sections first; they have keys but no location.
+
+    A rule that needs a value that only the running job knows has no findings.
+    """
+    chosen = [rule for rule in rules if applies(rule, run)]
+    of_sections = [rule for rule in chosen if rule.id.endswith(_OF_SECTIONS)]
+    found = _judged(run, of_sections)
+    if run.is_whole() and not any(_is_misspelt_section(run, rule, finding) for rule, finding in found):
+        found += _judged(run, (rule for rule in chosen if rule not in of_sections))
+    # Otherwise any other rule would report a consequence of the wrong section.
+    return found
+
+
+def _judged(run: Effective, rules: Iterable[Rule]) -> list[tuple[Rule, Finding]]:
+    return [(rule, finding) for rule in rules for finding in judge(run, [rule], silent=(UnknownError,))]
+
+
+def _is_misspelt_section(run: Effective, rule: Rule, finding: Finding) -> bool:
+    """Return whether a finding, which nobody has accepted, renames a section."""
+    if rule.id in mapping(run.value("checks.ignore")):
+        return False
+    names = [key for key, value in finding.proposed.items() if isinstance(value, NewName)]
+    return any(isinstance(value_at(run.given, key.split(".")), dict) for key in names)
+
+
+def applies(rule: Rule, run: Effective) -> bool:
+    """Return whether a rule holds for a run's framework and its version."""
+    if rule.framework and rule.framework != run.framework:
+        return False
+    return (not rule.since or run.since(rule.since)) and not (rule.before and run.since(rule.before))

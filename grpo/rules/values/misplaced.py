@@ -1,0 +1,38 @@
+"""Find the key that somebody meant by one that the framework does not read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from postrender import spelling
+
+if TYPE_CHECKING:
+    from grpo.values.catalogue import Catalogue
+    from grpo.values.config import Effective
+
+
+def meant(path: str, run: Effective) -> tuple[list[str], str]:
+    """Return what somebody may mean by an unknown key, and its new name if it can mean only one."""
+    known, name = run.catalogue, path.rpartition(".")[2]
+    if of_others := [key for key in spelling.elsewhere(run.framework, name) if known.knows(key)]:
+        return of_others, ""
+    siblings = _siblings(path, known)
+    elsewhere = [key for key in known.keys if key.rpartition(".")[2] == name]
+    # The place with the most sections in common is the nearest one.
+    most = max((_common(path, key) for key in elsewhere), default=0)
+    nearest = [key for key in elsewhere if _common(path, key) == most]
+    # A name that is right elsewhere is misplaced, and not misspelt for certain.
+    new = "" if elsewhere else spelling.meant(name, siblings)
+    return [*spelling.near(name, siblings), *nearest[:3]], new
+
+
+def _common(path: str, key: str) -> int:
+    """Return how many sections two keys have in common."""
+    pairs = zip(path.split("."), key.split("."), strict=False)
+    return next((at for at, (one, other) in enumerate(pairs) if one != other), len(path.split(".")))
+
+
+def _siblings(path: str, catalogue: Catalogue) -> list[str]:
+    """Return the names of the keys in the same section."""
+    parent = path.rpartition(".")[0]
+    return [key.rpartition(".")[2] for key in catalogue.keys if key.rpartition(".")[0] == parent]

@@ -1,0 +1,337 @@
+"""The algorithm: loss, advantages, validation, reward shaping, asynchronous training."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from grpo.rules.values.checks import excludes, one_of, quoted, requires, within
+from grpo.rules.values.nemo_rl.run import SETUP, STEP, TOPIC, TRAINING
+from grpo.rules.values.nemo_rl.training.datasets import splits_off_validation
+from grpo.values.frameworks.nemo_rl import COLOCATED, GENERATION, VLLM, data_sections, validates
+from postrender.finding import WARNING, Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from grpo.values.config import Effective
+
+_CORRECTION = "loss_fn.use_importance_sampling_correction"
+_SEQUENCE = "loss_fn.sequence_level_importance_ratios"
+_TOKEN = "loss_fn.token_level_loss"  # noqa: S105 (no password)
+_TRUNCATED = "loss_fn.truncated_importance_sampling"
+_SHAPING = "grpo.reward_shaping"
+_ASYNC = "grpo.async_grpo.enabled"
+# From v0.8.0 on, these backends have no other engine than the asynchronous one.
+_ALWAYS_ASYNC = ("dynamo", "megatron")
+
+
+@TOPIC.rule(
+    "no-validation-data",
+    "G1 G2",
+    "data.validation data grpo.val_period",
+    title="a run that validates has validation data",
+    why=SETUP,
+    fix="name data.validation, or split_validation_size where the data set reads it, or set grpo.val_period to 0",
+    source="nemo_rl/algorithms/grpo.py:408 at v0.7.0",
+    since="v0.6.0",
+)
+def _validation(run: Effective) -> str | None:
+    names = [path for path, _ in data_sections(run)]
+    if not validates(run) or "data.validation" in names or "data.train" not in names:
+        return None
+    without = "the run validates, data.validation is not given, and no data set leaves a share of its rows for it"
+    return None if splits_off_validation(run) else without
+
+
+@TOPIC.rule(
+    "no-validation-file",
+    "G1 G2",
+    "data.val_data_path grpo.val_period",
+    title="a run that validates has validation data",
+    why=SETUP,
+    fix="name data.val_data_path, or set grpo.val_period to 0 and val_at_start to false",
+    source="nemo_rl/algorithms/grpo.py:278 at v0.5.0",
+    before="v0.6.0",
+)
+def _validation_file(run: Effective) -> str | None:
+    own = run.at("data.dataset_name") == "ResponseDataset" and not run.at("data.val_data_path")
+    return "the run validates, and data.val_data_path is not given" if own and validates(run) else None
+
+
+@TOPIC.rule(
+    "validation-batch-too-large",
+    "W1",
+    "grpo.val_batch_size grpo.max_val_samples",
+    title="validation has at least one whole batch",
+    why="silent: no batch is evaluated, and accuracy is 0.0 for the whole run",
+    fix="set grpo.val_batch_size to grpo.max_val_samples or less",
+    source="nemo_rl/algorithms/grpo.py:3166 at v0.7.0",
+)
+def _empty_validation(run: Effective) -> Iterator[Finding]:
+    if not validates(run):
+        return
+    batch, samples = run.integer("grpo.val_batch_size"), run.integer("grpo.max_val_samples")
+    if batch > samples:
+        yield Finding(
+            f"val_batch_size {batch} is more than max_val_samples {samples}", proposed={"grpo.val_batch_size": samples}
+        )
+
+
+@TOPIC.rule(
+    "reference-penalty-skipped",
+    "G5",
+    "grpo.skip_reference_policy_logprobs_calculation loss_fn.reference_policy_kl_penalty",
+    title="the reference policy is skipped only if its KL penalty is 0",
+    why=SETUP,
+    fix="set loss_fn.reference_policy_kl_penalty to 0, or do not skip the reference policy",
+    source="nemo_rl/algorithms/grpo.py:442 at v0.7.0",
+    since="v0.6.0",
+)
+def _skipped(run: Effective) -> str | None:
+    # The asynchronous training of v0.6.0 does not read the key.
+    reads = run.since("v0.7.0") or not run.on(_ASYNC)
+    skip = reads and run.on("grpo.skip_reference_policy_logprobs_calculation")
+    penalty = run.number("loss_fn.reference_policy_kl_penalty") if skip else 0
+    return f"the reference policy is skipped, and its KL penalty is {penalty}" if penalty else None
+
+
+@TOPIC.rule(
+    "gym-penalties",
+    "G9",
+    "grpo.invalid_tool_call_advantage grpo.malformed_thinking_advantage",
+    title="penalties for tool calls and thinking need NeMo Gym",
+    why=TRAINING,
+    fix="set both to null, or env.should_use_nemo_gym to true",
+    source="nemo_rl/algorithms/grpo.py:1510 at v0.7.0",
+    since="v0.7.0",
+)
+def _gym(run: Effective) -> Iterator[Finding]:
+    for path in ("grpo.invalid_tool_call_advantage", "grpo.malformed_thinking_advantage"):
+        if run.at(path) is not None and not run.on("env.should_use_nemo_gym"):
+            yield Finding(f"{path} is {quoted(run.at(path))} without NeMo Gym", keys=[path])
+
+
+@TOPIC.rule(
+    "advantage-estimator",
+    "G11",
+    "grpo.adv_estimator.name",
+    title="the advantage estimator is one that this version has",
+    why=TRAINING,
+    fix="write grpo, the default, or another one of the list",
+    source="nemo_rl/algorithms/grpo.py:1834 at v0.7.0",
+    since="v0.6.0",
+)
+def _estimator(run: Effective) -> str | None:
+    return one_of("grpo.adv_estimator.name", run.catalogue.names["advantageEstimators"])(run)
+
+
+@TOPIC.rule(
+    "dual-clip",
+    "L1",
+    "loss_fn.ratio_clip_c",
+    title="dual clipping is above 1",
+    why=STEP,
+    fix="write null, or a number above 1 such as 3",
+    source="nemo_rl/algorithms/loss/loss_functions.py:491 at v0.7.0",
+)
+def _dual_clip(run: Effective) -> str | None:
+    return within("loss_fn.ratio_clip_c", above=1)(run)
+
+
+_ratios = TOPIC.rule(
+    "sequence-ratios-with-token-loss",
+    "L2",
+    f"{_TOKEN} {_SEQUENCE}",
+    title="sequence-level importance ratios need a sequence-level loss",
+    why=SETUP,
+    fix="set loss_fn.token_level_loss to false, or sequence_level_importance_ratios to false",
+    source="nemo_rl/algorithms/loss/loss_functions.py:250 at v0.7.0",
+)(excludes(_SEQUENCE, _TOKEN))
+
+
+def _truncates(run: Effective) -> bool:
+    """Say whether importance sampling is truncated: by its type from v0.7.0, by its ratio before."""
+    return run.at(f"{_TRUNCATED}_type" if run.since("v0.7.0") else f"{_TRUNCATED}_ratio") is not None
+
+
+@TOPIC.rule(
+    "truncation-without-correction",
+    "L3",
+    f"{_CORRECTION} {_TRUNCATED}_type {_TRUNCATED}_ratio",
+    title="truncated importance sampling needs the correction",
+    why=SETUP,
+    fix="set loss_fn.use_importance_sampling_correction to true",
+    source="nemo_rl/algorithms/loss/loss_functions.py:277 at v0.7.0",
+)
+def _uncorrected(run: Effective) -> str | None:
+    wrong = _truncates(run) and not run.on(_CORRECTION)
+    return "importance sampling is truncated, and use_importance_sampling_correction is off" if wrong else None
+
+
+@TOPIC.rule(
+    "truncation-ratio",
+    "L4 L5",
+    f"{_TRUNCATED}_ratio {_TRUNCATED}_ratio_min {_TRUNCATED}_type",
+    title="the bounds of truncated importance sampling are valid",
+    why=SETUP,
+    fix="give a positive ratio, not below its minimum, and the type tis, icepop or seq-mask-tis",
+    source="nemo_rl/algorithms/loss/loss_functions.py:288 at v0.7.0",
+)
+def _ratio(run: Effective) -> Iterator[Finding]:
+    if not _truncates(run):
+        return
+    kind, ratio, least = (run.at(f"{_TRUNCATED}_{name}") for name in ("type", "ratio", "ratio_min"))
+    if not isinstance(ratio, (int, float)) or ratio <= 0:
+        yield Finding(f"truncated_importance_sampling_ratio is {quoted(ratio)}, expected more than 0")
+        return
+    if not run.since("v0.6.0"):
+        return
+    if kind not in ("tis", "icepop", "seq-mask-tis"):
+        what = f"truncated_importance_sampling_type is {quoted(kind)}, expected tis, icepop or seq-mask-tis"
+        yield Finding(what, keys=[f"{_TRUNCATED}_type"])
+    if kind == "seq-mask-tis" and run.on(_SEQUENCE):
+        what = "truncated_importance_sampling_type is seq-mask-tis, and sequence_level_importance_ratios is on"
+        yield Finding(what, keys=[f"{_TRUNCATED}_type"])
+    if not run.since("v0.7.0"):
+        return
+    keys = [f"{_TRUNCATED}_ratio_min", f"{_TRUNCATED}_type"]
+    if kind in ("icepop", "seq-mask-tis") and not isinstance(least, (int, float)):
+        yield Finding(f"truncated_importance_sampling_ratio_min is {quoted(least)}, and {kind} needs it", keys=keys)
+    elif isinstance(least, (int, float)) and least > ratio:
+        yield Finding(f"truncated_importance_sampling_ratio_min {least} is more than the ratio {ratio}", keys=keys)
+
+
+@TOPIC.rule(
+    "cispo",
+    "L6",
+    "loss_fn.use_cispo",
+    title="CISPO needs a token-level loss and excludes other changes of the ratio",
+    why=SETUP,
+    fix="turn the other option off, or loss_fn.use_cispo",
+    source="nemo_rl/algorithms/loss/loss_functions.py:256 at v0.7.0",
+    since="v0.7.0",
+)
+def _cispo(run: Effective) -> str | None:
+    if not run.on("loss_fn.use_cispo"):
+        return None
+    others = [name for name in ("disable_ppo_ratio", "force_on_policy_ratio") if run.on(f"loss_fn.{name}")]
+    others += ["sequence_level_importance_ratios"] if run.on(_SEQUENCE) else []
+    others += ["ratio_clip_c"] if run.at("loss_fn.ratio_clip_c") is not None else []
+    if others:
+        return f"use_cispo is on together with {', '.join(others)}"
+    return None if run.on(_TOKEN) else "use_cispo is on, and token_level_loss is off"
+
+
+@TOPIC.rule(
+    "reward-shaping",
+    "L7 L8 L9",
+    _SHAPING,
+    title="reward shaping has its settings, in their range",
+    why=TRAINING,
+    fix="give overlong_buffer_length, overlong_buffer_penalty (0 or more) and max_response_length",
+    source="nemo_rl/algorithms/reward_functions.py:126 at v0.7.0",
+)
+def _shaping(run: Effective) -> str | None:
+    if not run.on(f"{_SHAPING}.enabled"):
+        return None
+    stop = run.at(f"{_SHAPING}.stop_properly_penalty_coef") if run.since("v0.6.0") else None
+    if stop is not None:
+        return within(f"{_SHAPING}.stop_properly_penalty_coef", least=0, most=1)(run)
+    names = ("overlong_buffer_length", "overlong_buffer_penalty", "max_response_length")
+    missing = [name for name in names if run.at(f"{_SHAPING}.{name}") is None]
+    if missing:
+        return f"reward_shaping is enabled without {', '.join(missing)}"
+    return within(f"{_SHAPING}.overlong_buffer_penalty", least=0)(run)
+
+
+@TOPIC.rule(
+    "async-engine-for-async-training",
+    "A1",
+    f"{VLLM}.async_engine {_ASYNC}",
+    title="asynchronous training needs the asynchronous engine",
+    why=SETUP,
+    fix="set policy.generation.vllm_cfg.async_engine to true",
+    source="nemo_rl/algorithms/grpo.py:3364 at v0.7.0",
+)
+def _engine(run: Effective) -> Iterator[Finding]:
+    backend = run.at(f"{GENERATION}.backend")
+    if not run.on(_ASYNC) or not isinstance(backend, str):
+        return
+    engine = {"vllm": f"{VLLM}.async_engine"}
+    if run.since("v0.8.0"):
+        engine["trtllm"] = f"{GENERATION}.trtllm_cfg.async_engine"
+    elif run.since("v0.7.0"):
+        engine["megatron"] = f"{GENERATION}.mcore_generation_config.async_engine"
+    if run.since("v0.8.0") and backend in _ALWAYS_ASYNC:
+        return
+    if backend not in engine:
+        yield Finding(
+            f"async_grpo is enabled, which {backend} does not support", keys=[f"{GENERATION}.backend", _ASYNC]
+        )
+    elif not run.on(engine[backend]):
+        what = f"async_grpo is enabled, and {engine[backend].removeprefix(GENERATION + '.')} is off"
+        yield Finding(what, keys=[engine[backend], _ASYNC], proposed={engine[backend]: True})
+
+
+@TOPIC.rule(
+    "async-correction",
+    "A2",
+    f"{_CORRECTION} {_ASYNC}",
+    title="asynchronous training needs importance sampling correction",
+    why=SETUP,
+    fix="set loss_fn.use_importance_sampling_correction to true",
+    source="nemo_rl/algorithms/grpo.py:3371 at v0.7.0",
+)
+def _correction(run: Effective) -> Iterator[Finding]:
+    what = requires(_ASYNC, _CORRECTION)(run)
+    if what:
+        yield Finding(what, proposed={_CORRECTION: True})
+
+
+@TOPIC.rule(
+    "async-colocated",
+    "A3",
+    f"{COLOCATED} {_ASYNC}",
+    title="asynchronous training generates on separate GPUs, from v0.8.0 on except with Megatron",
+    why=SETUP,
+    fix="set policy.generation.colocated.enabled to false, and give it resources",
+    source="nemo_rl/algorithms/grpo.py:3421 at v0.7.0",
+)
+def _colocated(run: Effective) -> str | None:
+    if run.since("v0.8.0") and run.at(f"{GENERATION}.backend") == "megatron":
+        return None
+    return excludes(_ASYNC, COLOCATED)(run)
+
+
+@TOPIC.rule(
+    "async-with-shaping",
+    "A4",
+    f"grpo.use_dynamic_sampling {_ASYNC}",
+    title="asynchronous training excludes dynamic sampling, reward scaling and reward shaping",
+    why=SETUP,
+    fix="turn the option off, or grpo.async_grpo",
+    source="examples/run_grpo.py:173 at v0.7.0",
+)
+def _async(run: Effective) -> Iterator[Finding]:
+    options = ["grpo.use_dynamic_sampling", "grpo.reward_scaling.enabled", f"{_SHAPING}.enabled"]
+    options += ["data.use_multiple_dataloader"] if run.since("v0.6.0") else []
+    for path in options if run.on(_ASYNC) else ():
+        if run.on(path):
+            yield Finding(f"async_grpo and {path} are both on", keys=[path])
+
+
+@TOPIC.rule(
+    "trajectory-age",
+    "W8",
+    "grpo.async_grpo.in_flight_weight_updates grpo.async_grpo.max_trajectory_age_steps",
+    title="older trajectories need in-flight weight updates",
+    why="silent except for a log line: the run uses older samples and is not faster",
+    fix="set grpo.async_grpo.in_flight_weight_updates to true, or max_trajectory_age_steps to 1",
+    source="nemo_rl/algorithms/grpo.py:3382 at v0.7.0",
+    severity=WARNING,
+)
+def _age(run: Effective) -> str | None:
+    if not run.on(_ASYNC) or run.on("grpo.async_grpo.in_flight_weight_updates"):
+        return None
+    age = run.integer("grpo.async_grpo.max_trajectory_age_steps")
+    return f"max_trajectory_age_steps is {age}, and in_flight_weight_updates is off" if age > 1 else None

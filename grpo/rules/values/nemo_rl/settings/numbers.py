@@ -1,0 +1,333 @@
+"""Numbers out of range: parallel sizes, lengths, counts and periods."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from grpo.rules.values.checks import Test, within
+from grpo.rules.values.nemo_rl.run import SETUP, STEP, TOPIC
+from grpo.values.frameworks.nemo_rl import (
+    DTENSOR,
+    DYNAMIC,
+    GENERATION,
+    MEGATRON,
+    VLLM,
+    is_megatron,
+    is_v2,
+    is_vllm,
+    validates,
+)
+from grpo.values.reference_errors import UnknownError
+from postrender.finding import WARNING, Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from grpo.values.config import Effective
+
+_SHAPING: Final = "grpo.reward_shaping"
+_THRESHOLD: Final = "grpo.seq_logprob_error_threshold"
+_PORTS: Final = 65536
+_SAVE: Final = "checkpointing.save_period"
+
+
+def _always(_: Effective) -> bool:
+    return True
+
+
+@dataclass(frozen=True)
+class _Range:
+    """The range of a number, what happens outside of it, and the runs that read it."""
+
+    path: str
+    test: Test
+    effect: str = ""
+    reads: Callable[[Effective], bool] = _always
+    fix: str = ""
+
+    def findings(self, run: Effective) -> Iterator[Finding]:
+        try:
+            what = self.test(run) if self.reads(run) else None
+        except UnknownError:
+            return
+        if what:
+            yield Finding(f"{what}: {self.effect}" if self.effect else what, keys=[self.path], fix=self.fix)
+
+
+def _one_or_more(path: str, effect: str = "", reads: Callable[[Effective], bool] = _always) -> _Range:
+    return _Range(path, within(path, least=1), effect, reads)
+
+
+def _findings(ranges: Iterable[_Range], run: Effective) -> Iterator[Finding]:
+    for each in ranges:
+        yield from each.findings(run)
+
+
+def _is_dtensor(run: Effective) -> bool:
+    return not is_megatron(run)
+
+
+_SIZES: Final = (
+    _one_or_more(f"{DTENSOR}.tensor_parallel_size", reads=_is_dtensor),
+    _one_or_more(f"{DTENSOR}.context_parallel_size", reads=_is_dtensor),
+    _one_or_more(f"{DTENSOR}.expert_parallel_size", reads=is_v2),
+    _one_or_more(f"{DTENSOR}.dp_replicate_size", reads=is_v2),
+    _one_or_more(f"{MEGATRON}.tensor_model_parallel_size", reads=is_megatron),
+    _one_or_more(f"{MEGATRON}.pipeline_model_parallel_size", reads=is_megatron),
+    _one_or_more(f"{MEGATRON}.context_parallel_size", reads=is_megatron),
+    _one_or_more(f"{MEGATRON}.expert_model_parallel_size", reads=is_megatron),
+    _one_or_more(f"{MEGATRON}.expert_tensor_parallel_size", reads=is_megatron),
+    _one_or_more(f"{VLLM}.tensor_parallel_size", reads=is_vllm),
+    _one_or_more(f"{VLLM}.pipeline_parallel_size", reads=is_vllm),
+)
+
+
+@TOPIC.rule(
+    "parallel-size",
+    "S20",
+    " ".join(each.path for each in _SIZES),
+    title="parallel sizes are 1 or more",
+    why="NeMo RL divides the GPUs by it, at set-up or while the workers start: the GPUs are paid for by then",
+    fix="write 1, or a size that divides the number of GPUs",
+    source="nemo_rl/models/policy/lm_policy.py:207 at v0.7.0",
+)
+def _sizes(run: Effective) -> Iterator[Finding]:
+    yield from _findings(_SIZES, run)
+
+
+_LENGTHS: Final = (
+    _one_or_more("policy.max_total_sequence_length", "no sequence fits"),
+    _one_or_more(f"{VLLM}.max_model_len", "vLLM refuses it when it starts", is_vllm),
+    _one_or_more(f"{GENERATION}.max_new_tokens", "vLLM refuses the first request", is_vllm),
+    _one_or_more("data.max_input_seq_length", "every prompt is too long, so no answer counts"),
+    _one_or_more("policy.make_sequence_length_divisible_by", "padding divides by it"),
+    _one_or_more("policy.logprob_chunk_size", "the sequence is cut into chunks of it", _is_dtensor),
+    _one_or_more("policy.dynamic_batching.sequence_length_round", "padding divides by it", lambda run: run.on(DYNAMIC)),
+)
+
+
+@TOPIC.rule(
+    "length-not-positive",
+    "S21",
+    " ".join(each.path for each in _LENGTHS),
+    title="lengths of sequences are 1 or more",
+    why=STEP,
+    fix="write a whole number of 1 or more",
+    source="nemo_rl/data/llm_message_utils.py:335 at v0.7.0",
+)
+def _lengths(run: Effective) -> Iterator[Finding]:
+    yield from _findings(_LENGTHS, run)
+
+
+def _loads_validation(run: Effective) -> bool:
+    return validates(run) and run.at("grpo.val_batch_size") is not None
+
+
+def _within_gpu(run: Effective) -> str | None:
+    memory = run.value("accelerator.gpuMemoryGigabytes")
+    return within(_REFIT, below=memory)(run) if isinstance(memory, int | float) else None
+
+
+_REFIT: Final = "policy.refit_buffer_size_gb"
+_AGE: Final = "grpo.async_grpo.max_trajectory_age_steps"
+_COUNTS: Final = (
+    _one_or_more("grpo.val_batch_size", "the data loader refuses it", _loads_validation),
+    _Range("data.num_workers", within("data.num_workers", least=0), "the data loader refuses it"),
+    _Range("grpo.seed", within("grpo.seed", least=0, below=2.0**32), "NumPy refuses it as a seed"),
+    _one_or_more(_AGE, "the replay buffer refuses its size", lambda run: run.on("grpo.async_grpo.enabled")),
+    _Range(
+        "grpo.batch_multiplier",
+        within("grpo.batch_multiplier", above=0),
+        "a batch has no prompts",
+        lambda run: run.on("grpo.use_dynamic_sampling"),
+    ),
+    _Range(_REFIT, within(_REFIT, above=0), "no weight fits into the buffer that brings it to generation"),
+    _Range(_REFIT, _within_gpu, "the buffer is in the memory of one GPU"),
+)
+
+
+@TOPIC.rule(
+    "count-out-of-range",
+    "S22",
+    " ".join(each.path for each in _COUNTS),
+    title="counts that set-up reads are in their range",
+    why=SETUP,
+    fix="write a number in the range",
+    source="nemo_rl/algorithms/grpo.py:362 at v0.7.0",
+)
+def _counts(run: Effective) -> Iterator[Finding]:
+    yield from _findings(_COUNTS, run)
+
+
+def _penalizes(run: Effective) -> bool:
+    return run.number("loss_fn.reference_policy_kl_penalty") > 0
+
+
+_NOTHING_LEFT: Final = (
+    _one_or_more("grpo.max_rollout_turns", "no answer is generated"),
+    _one_or_more(_THRESHOLD, "the error is never below 1, so every sequence is masked"),
+    _Range(
+        "policy.max_grad_norm",
+        within("policy.max_grad_norm", above=0),
+        "every gradient is multiplied by it",
+        _is_dtensor,
+        "write 1.0, or null to switch clipping off",
+    ),
+    *(
+        _Range(path, within(path, above=0), "the KL penalty is the same for every token", _penalizes)
+        for path in ("loss_fn.kl_input_clamp_value", "loss_fn.kl_output_clamp_value")
+    ),
+    *(
+        _Range(path, within(path, least=0), "the clipped ratio never changes")
+        for path in ("loss_fn.ratio_clip_min", "loss_fn.ratio_clip_max")
+    ),
+    _Range(
+        "loss_fn.reference_policy_kl_penalty",
+        within("loss_fn.reference_policy_kl_penalty", least=0),
+        "the loss rewards distance from the reference model",
+    ),
+)
+
+
+@TOPIC.rule(
+    "nothing-to-learn",
+    "S24",
+    " ".join(each.path for each in _NOTHING_LEFT),
+    title="the limits of an update leave something to learn from",
+    why="silent: the run uses its GPUs to the end, and the model learns nothing, or the opposite",
+    fix="write a number in the range",
+    source="nemo_rl/models/dtensor/parallelize.py:802 at v0.7.0",
+)
+def _nothing(run: Effective) -> Iterator[Finding]:
+    yield from _findings(_NOTHING_LEFT, run)
+
+
+@TOPIC.rule(
+    "save-period-zero",
+    "S25",
+    _SAVE,
+    title="the period of checkpoints is not 0",
+    why="the first step ends with a division by zero, even if checkpointing is off",
+    fix="write the steps between two checkpoints; to save none, set checkpointing.enabled to false",
+    source="nemo_rl/algorithms/grpo.py:2875 at v0.7.0",
+)
+def _save_period(run: Effective) -> str | None:
+    # The last step saves without looking at the period.
+    return f"{_SAVE} is 0" if run.number(_SAVE) == 0 and run.number("grpo.max_num_steps") != 1 else None
+
+
+@TOPIC.rule(
+    "save-period-negative",
+    "S25",
+    _SAVE,
+    title="the period of checkpoints is not negative",
+    why="silent: NeMo RL saves whenever the period divides the step, with -1 at every step",
+    fix="write the steps between two checkpoints; to save none, set checkpointing.enabled to false",
+    source="nemo_rl/algorithms/grpo.py:2875 at v0.7.0",
+    severity=WARNING,
+)
+def _negative_period(run: Effective) -> str | None:
+    period = run.number(_SAVE) if run.on("checkpointing.enabled") else 0
+    return f"{_SAVE} is {period:g}, which saves every {-period:g} steps" if period < 0 else None
+
+
+@TOPIC.rule(
+    "keeps-no-best",
+    "S59",
+    "checkpointing.keep_top_k",
+    title="at least one of the best checkpoints is kept",
+    why="silent: with 0 only the newest checkpoint is left; a negative number keeps all but the worst ones",
+    fix="write the number to keep, for instance 3; a large one keeps all",
+    source="nemo_rl/utils/checkpoint.py:307 at v0.7.0",
+    severity=WARNING,
+)
+def _top(run: Effective) -> str | None:
+    return within("checkpointing.keep_top_k", least=1)(run) if run.on("checkpointing.enabled") else None
+
+
+@TOPIC.rule(
+    "port-range",
+    "S61",
+    "cluster.master_port_range_low cluster.master_port_range_high",
+    title="a range of ports is not empty",
+    why=SETUP,
+    fix="write two ports, the lower one first, or remove both",
+    source="nemo_rl/distributed/virtual_cluster.py:165 at v0.7.0",
+    since="v0.7.0",
+)
+def _ports(run: Effective) -> Iterator[Finding]:
+    sections = ["cluster.master_port_range"]
+    sections += [f"{GENERATION}.port_range"] if is_vllm(run) and run.on(f"{VLLM}.expose_http_server") else []
+    for path in sections:
+        low, high = run.number(f"{path}_low"), run.number(f"{path}_high")
+        if not 0 < low < high <= _PORTS:
+            what = f"{path}_low is {low:g} and {path.rpartition('.')[2]}_high {high:g}"
+            yield Finding(what, keys=[f"{path}_low", f"{path}_high"])
+
+
+_share = within(f"{VLLM}.gpu_memory_utilization", above=0, below=1)
+
+
+@TOPIC.rule(
+    "gpu-memory-share",
+    "S26",
+    f"{VLLM}.gpu_memory_utilization",
+    title="vLLM's share of the GPU memory is between 0 and 1",
+    why="vLLM refuses it when it starts: it is a share of the whole memory, and a part of that is always in use",
+    fix="write a share such as 0.6 (colocated) or 0.9 (generation has its own GPUs)",
+    source="nemo_rl/models/generation/vllm/vllm_worker.py:444 at v0.7.0",
+)
+def _memory(run: Effective) -> str | None:
+    return _share(run) if is_vllm(run) else None
+
+
+@TOPIC.rule(
+    "overlong-buffer",
+    "S27",
+    f"{_SHAPING}.overlong_buffer_length {_SHAPING}.max_response_length",
+    title="the overlong buffer has a length, and is shorter than the response",
+    why="0 divides by zero at the first reward; a buffer as long as the response penalizes every answer",
+    fix="write the last tokens of max_response_length in which the penalty grows, for instance a fifth of it",
+    source="nemo_rl/algorithms/reward_functions.py:169 at v0.7.0",
+)
+def _buffer(run: Effective) -> str | None:
+    stops = run.since("v0.6.0") and run.at(f"{_SHAPING}.stop_properly_penalty_coef") is not None
+    if not run.on(f"{_SHAPING}.enabled") or stops:
+        return None
+    buffer, longest = run.number(f"{_SHAPING}.overlong_buffer_length"), run.number(f"{_SHAPING}.max_response_length")
+    if buffer <= 0:
+        return within(f"{_SHAPING}.overlong_buffer_length", above=0)(run)
+    wrong = f"overlong_buffer_length {buffer:g} is not less than max_response_length {longest:g}"
+    return wrong if buffer >= longest else None
+
+
+@TOPIC.rule(
+    "reward-scaling",
+    "S28",
+    "grpo.reward_scaling.source_min grpo.reward_scaling.source_max grpo.reward_scaling.enabled",
+    title="the source range of reward scaling is not empty",
+    why="silent: an empty range makes every reward NaN, and a reversed one makes all rewards equal",
+    fix="write a source_min below source_max, for instance 0 and 1",
+    source="nemo_rl/algorithms/grpo.py:1420 at v0.7.0",
+)
+def _scaling(run: Effective) -> str | None:
+    if not run.on("grpo.reward_scaling.enabled"):
+        return None
+    least, most = run.number("grpo.reward_scaling.source_min"), run.number("grpo.reward_scaling.source_max")
+    return f"reward_scaling.source_min {least:g} is not below source_max {most:g}" if least >= most else None
+
+
+@TOPIC.rule(
+    "advantage-clip",
+    "S29",
+    "grpo.advantage_clip_low grpo.advantage_clip_high",
+    title="the lower bound of advantages is below the upper one",
+    why="silent: every advantage becomes the upper bound, and the reward no longer matters",
+    fix="write a negative advantage_clip_low and a positive advantage_clip_high, or null",
+    source="nemo_rl/algorithms/grpo.py:1844 at v0.7.0",
+    since="v0.7.0",
+)
+def _clip(run: Effective) -> str | None:
+    low, high = run.number("grpo.advantage_clip_low"), run.number("grpo.advantage_clip_high")
+    return f"advantage_clip_low {low:g} is not below advantage_clip_high {high:g}" if low >= high else None

@@ -1,0 +1,173 @@
+"""Megatron's optimizer and learning rate: keys, rates in order, styles, offload; and what it does not read."""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING, Final
+
+from grpo.rules.values.checks import quoted
+from grpo.rules.values.nemo_rl.run import TOPIC, TRAINING, WORKER
+from grpo.values import catalogue
+from grpo.values.derived import mapping
+from grpo.values.frameworks.nemo_rl import MEGATRON, is_megatron
+from postrender.finding import WARNING, Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from grpo.values.config import Effective
+
+_OPTIMIZER: Final = f"{MEGATRON}.optimizer"
+_SCHEDULER: Final = f"{MEGATRON}.scheduler"
+_SECTIONS: Final = {"optimizer": _OPTIMIZER, "scheduler": _SCHEDULER}
+_LR: Final = f"{_OPTIMIZER}.lr"
+_FRACTION: Final = f"{_OPTIMIZER}.optimizer_offload_fraction"
+_WARM_UP: Final = f"{_SCHEDULER}.lr_warmup_iters"
+_DECAY: Final = f"{_SCHEDULER}.lr_decay_iters"
+_STYLES: Final = ("lr_decay_style", "lr_wsd_decay_style", "weight_decay_incr_style")
+_WEIGHTS: Final = tuple(f"{_SCHEDULER}.{end}_weight_decay" for end in ("start", "end"))
+
+
+@TOPIC.rule(
+    "offload-fraction",
+    "X3",
+    f"{_FRACTION} {_OPTIMIZER}.optimizer_cpu_offload",
+    title="Megatron's optimizer is on the CPU as a whole, from v0.8.0 on also in part, or not at all",
+    why=WORKER,
+    fix="set optimizer_offload_fraction to 1.0, or optimizer_cpu_offload to false",
+    source="nemo_rl/models/megatron/setup.py:890 at v0.7.0",
+)
+def _offload(run: Effective) -> Iterator[Finding]:
+    if not is_megatron(run) or not run.on(f"{_OPTIMIZER}.optimizer_cpu_offload"):
+        return
+    share = run.number(_FRACTION)
+    if not 0 < share <= 1 or (share < 1 and not run.since("v0.8.0")):
+        what = f"optimizer_cpu_offload is on, and optimizer_offload_fraction is {quoted(run.number(_FRACTION))}"
+        yield Finding(what, proposed={_FRACTION: 1})
+
+
+@TOPIC.rule(
+    "megatron-key",
+    "X11",
+    f"{_OPTIMIZER} {_SCHEDULER}",
+    title="the keys of Megatron's optimizer and scheduler are fields of its classes",
+    why=WORKER,
+    fix="correct the name, or remove the key",
+    source="schemas/catalogues/libraries/megatron.yaml; nemo_rl/models/megatron/setup.py:1016 at v0.7.0",
+)
+def _keys(run: Effective) -> Iterator[Finding]:
+    for name, section in _SECTIONS.items() if is_megatron(run) else ():
+        known = catalogue.library("megatron")[name]
+        for key in mapping(run.at(section)):
+            if key not in known:
+                close = difflib.get_close_matches(key, known, n=1, cutoff=0.6)
+                fix = f"did you mean {close[0]}?" if close else ""
+                yield Finding(f"{section}.{key} is no field of Megatron's {name}", keys=[f"{section}.{key}"], fix=fix)
+
+
+@TOPIC.rule(
+    "megatron-rates",
+    "X12",
+    f"{_OPTIMIZER}.min_lr {_SCHEDULER}.lr_warmup_init {_LR}",
+    title="Megatron's learning rate is at least as high as its minimum and the beginning of its warm-up",
+    why=WORKER,
+    fix="lower the value, or raise policy.megatron_cfg.optimizer.lr",
+    source="Megatron-LM d30c3ae546, megatron/core/optimizer_param_scheduler.py:150; NeMo RL at v0.6.0",
+)
+def _rates(run: Effective) -> Iterator[Finding]:
+    if not is_megatron(run):
+        return
+    highest = run.number(_LR)
+    for path in (f"{_OPTIMIZER}.min_lr", f"{_SCHEDULER}.lr_warmup_init"):
+        if run.has(path) and run.number(path) > highest:
+            name = path.rpartition(".")[2]
+            what = f"{name} is {quoted(run.number(path))}, and lr is {quoted(highest)}"
+            # The base file has the one that the user did not think of.
+            yield Finding(what, keys=[path, _LR] if run.given_has(path) else [_LR, path])
+
+
+@TOPIC.rule(
+    "megatron-warm-up",
+    "X13",
+    f"{_WARM_UP} {_DECAY} grpo.max_num_steps",
+    title="Megatron's warm-up is shorter than its decay",
+    why=WORKER,
+    fix="lower lr_warmup_iters, or raise lr_decay_iters",
+    source="Megatron-LM af73aa2ceb, megatron/core/optimizer_param_scheduler.py:74; NeMo RL at v0.4.0",
+    # Later versions shorten the warm-up instead.
+    before="v0.6.0",
+)
+def _warm_up(run: Effective) -> Iterator[Finding]:
+    if not is_megatron(run):
+        return
+    decay = _DECAY if run.at(_DECAY) is not None else "grpo.max_num_steps"
+    if run.integer(_WARM_UP) >= run.integer(decay):
+        what = f"lr_warmup_iters is {run.integer(_WARM_UP)}, and {decay.rpartition('.')[2]} is {run.integer(decay)}"
+        yield Finding(what, keys=[_WARM_UP, decay] if run.given_has(_WARM_UP) else [decay, _WARM_UP])
+
+
+@TOPIC.rule(
+    "megatron-style",
+    "X14",
+    " ".join(f"{_SCHEDULER}.{name}" for name in _STYLES),
+    title="the styles of Megatron's schedule are styles that it has",
+    why=TRAINING,
+    fix="write one of the styles",
+    source="Megatron-LM d30c3ae546, megatron/core/optimizer_param_scheduler.py:279; NeMo RL at v0.6.0",
+)
+def _styles(run: Effective) -> Iterator[Finding]:
+    for name in _STYLES if is_megatron(run) else ():
+        path, known = f"{_SCHEDULER}.{name}", catalogue.library("megatron")["scheduler"][name]
+        if run.has(path) and not catalogue.fits(known, run.at(path)):
+            yield Finding(f"{name} is {quoted(run.at(path))}, expected one of {', '.join(known)}", keys=[path])
+    style, annealing = f"{_SCHEDULER}.lr_decay_style", f"{_SCHEDULER}.lr_wsd_decay_iters"
+    # Later versions anneal over the whole decay then.
+    if is_megatron(run) and not run.since("v0.6.0") and run.at(style) == "WSD" and run.at(annealing) is None:
+        yield Finding("lr_decay_style is WSD, and lr_wsd_decay_iters is not given", keys=[style], fix="add it")
+
+
+@TOPIC.rule(
+    "megatron-weight-decay",
+    "X15",
+    " ".join((*_WEIGHTS, f"{_SCHEDULER}.weight_decay_incr_style")),
+    title="Megatron's weight decay does not fall, and is the same at both ends if its style is constant",
+    why=WORKER,
+    fix="set both to one value, or choose linear or cosine with a higher end_weight_decay",
+    source="Megatron-LM af73aa2ceb, megatron/core/optimizer_param_scheduler.py:104; NeMo RL at v0.4.0",
+)
+def _weight_decay(run: Effective) -> Iterator[Finding]:
+    if not is_megatron(run):
+        return
+    start, end = map(run.number, _WEIGHTS)
+    constant = run.at(f"{_SCHEDULER}.weight_decay_incr_style") == "constant"
+    if end < start or (constant and end != start):
+        style = ", and weight_decay_incr_style is constant" if constant else ""
+        yield Finding(f"start_weight_decay is {quoted(start)}, end_weight_decay {quoted(end)}{style}")
+
+
+@TOPIC.rule(
+    "optimizer-not-read",
+    "X16",
+    "policy.optimizer policy.scheduler",
+    title="with Megatron, policy.optimizer and policy.scheduler are not set",
+    why="silent: Megatron reads sections of its own, so the learning rate stays that of the base file",
+    fix="write the values under policy.megatron_cfg.optimizer and policy.megatron_cfg.scheduler",
+    source="nemo_rl/models/megatron/setup.py:1016 at v0.7.0",
+    severity=WARNING,
+)
+def _not_read(run: Effective) -> Iterator[Finding]:
+    if not is_megatron(run):
+        return
+    given = mapping(run.given.get("policy"))
+    rate, base = mapping(mapping(given.get("optimizer")).get("kwargs")).get("lr"), run.at(_LR)
+    if rate is not None and rate != base and not run.given_has(_LR):
+        what = f"policy.optimizer.kwargs.lr is {quoted(rate)}, Megatron reads {_LR}, which is {quoted(base)}"
+        yield Finding(what, keys=["policy.optimizer.kwargs.lr", "policy.optimizer"])
+    elif given.get("scheduler") and not run.given_has(_SCHEDULER) and given["scheduler"] != _base_schedule(run):
+        yield Finding(
+            "policy.scheduler is set, and Megatron reads policy.megatron_cfg.scheduler", keys=["policy.scheduler"]
+        )
+
+
+def _base_schedule(run: Effective) -> object:
+    return mapping(run.catalogue.base["policy"]).get("scheduler")

@@ -1,0 +1,186 @@
+"""Micro batches: how many sequences a GPU processes at once, set by one of two keys."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from grpo.rules.values.verl.run import CHECKED, STEP, TOPIC
+from grpo.values.frameworks.verl import (
+    ACTOR,
+    DYNAMIC,
+    MICRO,
+    MINI,
+    NODES,
+    REF,
+    ROLLOUT,
+    SAMPLES,
+    SEQUENCE,
+    data_parallel,
+    gpus,
+    has_engine_workers,
+    has_new_trainer,
+    recomputes_log_probs,
+    sequence_parallel,
+    sequences,
+    uses_reference,
+)
+from postrender.finding import Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from grpo.values.config import Effective
+
+_WHOLE = f"{ACTOR}.ppo_micro_batch_size"
+_LOG_PROB = "log_prob_micro_batch_size"
+_LIMIT = f"{ACTOR}.ppo_max_token_len_per_gpu"
+
+
+@TOPIC.rule(
+    "micro-batch-once",
+    "B4",
+    f"{MICRO} {_WHOLE}",
+    title="the actor's micro batch size is set once, per GPU",
+    why=CHECKED,
+    fix="set ppo_micro_batch_size_per_gpu, and leave ppo_micro_batch_size null",
+    source="workers/config/actor.py:191 at 0.7.1",
+)
+def _actor(run: Effective) -> str | None:
+    return None if run.on(DYNAMIC) else _once(run, ACTOR, "ppo_micro_batch_size")
+
+
+@TOPIC.rule(
+    "log-prob-micro-batch-once",
+    "B5",
+    f"{ROLLOUT}.{_LOG_PROB}_per_gpu {REF}.{_LOG_PROB}_per_gpu",
+    title="the micro batch size of log probabilities is set once, for rollout and reference",
+    why=CHECKED,
+    fix="set log_prob_micro_batch_size_per_gpu, and leave log_prob_micro_batch_size null",
+    source="utils/config.py:141 at 0.7.1",
+)
+def _log_prob(run: Effective) -> Iterator[Finding]:
+    if run.on(DYNAMIC):
+        return
+    for section in _sections(run):
+        what = _once(run, section, _LOG_PROB)
+        if what:
+            yield Finding(what, keys=[f"{section}.{_LOG_PROB}_per_gpu", f"{section}.{_LOG_PROB}"])
+
+
+def _sections(run: Effective) -> tuple[str, ...]:
+    return (ROLLOUT, REF) if uses_reference(run) else (ROLLOUT,)
+
+
+def _once(run: Effective, section: str, name: str) -> str | None:
+    whole, each = run.at(f"{section}.{name}"), run.at(f"{section}.{name}_per_gpu")
+    if (whole is None) == (each is None):
+        return f"{section}.{name} and {name}_per_gpu are {'both given' if whole is not None else 'both null'}"
+    # The newer workers never look at the deprecated key.
+    ignored = each is None and has_engine_workers(run)
+    return f"{section}.{name}_per_gpu is null, and {run.version} does not read {name}" if ignored else None
+
+
+@TOPIC.rule(
+    "deprecated-micro-batch",
+    "B6",
+    f"{_WHOLE} {MINI}",
+    title="the deprecated micro batch divides the mini batch and covers all GPUs",
+    why=CHECKED,
+    fix="set ppo_micro_batch_size_per_gpu instead",
+    source="workers/config/actor.py:223 at 0.7.1",
+)
+def _deprecated(run: Effective) -> str | None:
+    if run.on(DYNAMIC) or run.at(_WHOLE) is None:
+        return None
+    whole, mini, size = run.integer(_WHOLE), run.integer(MINI), run.integer(SEQUENCE)
+    if whole < 1 or mini % whole:
+        return f"ppo_mini_batch_size {mini} is not a multiple of ppo_micro_batch_size {whole}"
+    few = whole * size < gpus(run)
+    return f"ppo_micro_batch_size {whole} × {size} is less than the {gpus(run)} GPUs" if few else None
+
+
+@TOPIC.rule(
+    "update-not-whole-micro-batches",
+    "B7 B8",
+    f"{MICRO} {MINI} {SAMPLES} {NODES}",
+    title="a rank's sequences of an update divide into whole micro batches",
+    why=STEP,
+    fix="choose a ppo_micro_batch_size_per_gpu that divides ppo_mini_batch_size × rollout.n / ranks",
+    source="workers/fsdp_workers.py:263 at 0.7.1",
+)
+def _update(run: Effective) -> Iterator[Finding]:
+    # The older workers look at it whether batches are dynamic or not.
+    if has_engine_workers(run) and run.on(DYNAMIC):
+        return
+    ranks = data_parallel(run)
+    share, is_older = run.integer(MINI) * run.integer(SAMPLES) // ranks, run.at(_WHOLE) is not None
+    micro = run.integer(_WHOLE) // ranks if is_older else run.integer(MICRO)
+    if share < 1 or (micro > 0 and share % micro == 0):
+        return
+    if micro < 1 and is_older:
+        what = f"ppo_micro_batch_size {run.integer(_WHOLE)} is less than the {ranks} ranks that share it"
+        yield Finding(what, keys=[_WHOLE])
+    else:
+        yield Finding(f"a rank has {share} sequences per update, not a multiple of its micro batch of {micro}")
+
+
+@TOPIC.rule(
+    "step-not-whole-micro-batches",
+    "B8",
+    f"{ROLLOUT}.{_LOG_PROB}_per_gpu {REF}.{_LOG_PROB}_per_gpu",
+    title="a rank's sequences of a step divide into whole micro batches of log probabilities",
+    why=STEP,
+    fix="choose a log_prob_micro_batch_size_per_gpu that divides the sequences of a rank",
+    source="workers/engine/utils.py:91 at 0.8.0",
+    since="0.7.1",
+)
+def _step(run: Effective) -> Iterator[Finding]:
+    if not has_engine_workers(run) or run.on(DYNAMIC):
+        return
+    ranks, made = data_parallel(run), _padded(run)
+    if made % ranks:
+        return
+    share, taken_over = made // ranks, not recomputes_log_probs(run)
+    for section in _sections(run)[taken_over:]:
+        path = f"{section}.{_LOG_PROB}_per_gpu"
+        micro = run.integer(path) if run.at(path) is not None else share
+        if micro < 1 or share % micro:
+            yield Finding(f"a rank has {share} sequences per step, not a multiple of {path} {micro}", keys=[path])
+
+
+def _padded(run: Effective) -> int:
+    """Return the sequences of a step, with those that the newer trainer adds so that updates are whole."""
+    made, update = sequences(run), run.integer(MINI) * run.integer(SAMPLES)
+    return -(-made // update) * update if has_new_trainer(run) and update > 0 else made
+
+
+@TOPIC.rule(
+    "tokens-below-sequence",
+    "B12",
+    "",
+    title="the longest sequence fits into a dynamic micro batch",
+    why="the run fails: older workers refuse the first batch, newer ones the first sequence that is longer",
+    fix="raise it to (rollout.prompt_length + rollout.response_length) / sequence parallel size",
+    source="utils/seqlen_balancing.py:384 at 0.7.1",
+)
+def _tokens(run: Effective) -> Iterator[Finding]:
+    prompt, response = run.integer(f"{ROLLOUT}.prompt_length"), run.integer(f"{ROLLOUT}.response_length")
+    for path, size in _token_limits(run):
+        limit = run.integer(path)
+        if limit * size < prompt + response:
+            name = path.removeprefix("actor_rollout_ref.")
+            what = f"{name} {limit} × {size} is less than {prompt} + {response} = {prompt + response} tokens"
+            yield Finding(what, keys=[path, _LIMIT])
+
+
+def _token_limits(run: Effective) -> Iterator[tuple[str, int]]:
+    """Yield the limits that are read, and the GPUs that share a sequence; others follow the actor's."""
+    size, shared = sequence_parallel(run), run.integer(f"{REF}.ulysses_sequence_parallel_size")
+    if run.on(DYNAMIC):
+        yield _LIMIT, size
+    read = ((ROLLOUT, recomputes_log_probs(run), size), (REF, uses_reference(run), max(size, shared)))
+    for section, is_read, gpus_each in read:
+        path = f"{section}.log_prob_max_token_len_per_gpu"
+        follows = run.on(DYNAMIC) and not run.given_has(path)
+        if is_read and run.on(f"{section}.log_prob_use_dynamic_bsz") and not follows:
+            yield path, gpus_each

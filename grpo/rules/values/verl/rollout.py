@@ -1,0 +1,206 @@
+"""Generation: the engine, its number of GPUs, lengths, sampling."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from grpo.rules.values.checks import quoted, within
+from grpo.rules.values.verl.run import CHECKED, TOPIC, WORKER
+from grpo.values.frameworks.verl import MODEL, NODES, ROLLOUT, gpus, model_of
+from postrender.finding import WARNING
+
+if TYPE_CHECKING:
+    from grpo.values.config import Effective
+
+_TP = f"{ROLLOUT}.tensor_model_parallel_size"
+_DP = f"{ROLLOUT}.data_parallel_size"
+_PP = f"{ROLLOUT}.pipeline_model_parallel_size"
+_LENGTH = f"{ROLLOUT}.max_model_len"
+
+
+@TOPIC.rule(
+    "rollout-name",
+    "R1 R2",
+    f"{ROLLOUT}.name {ROLLOUT}.mode",
+    title="the rollout engine is set, in a mode that this version has",
+    why=WORKER,
+    fix="write name: vllm and mode: async; only 0.6.1 has the mode sync",
+    source="workers/rollout/base.py:100 at 0.7.1",
+)
+def _rollout(run: Effective) -> str | None:
+    name, mode = run.at(f"{ROLLOUT}.name"), run.at(f"{ROLLOUT}.mode")
+    if name in (None, "???"):
+        return "rollout.name is not given"
+    known = run.catalogue.names["rollouts"]
+    if f"{name}/{mode}" in known:
+        return None
+    words = ", ".join(word.replace("/", " and ") for word in known)
+    return f"rollout.name is {quoted(name)} and mode {quoted(mode)}, expected one of {words}"
+
+
+@TOPIC.rule(
+    "rollout-gpus-not-divisible",
+    "R3 R4",
+    f"{_TP} {_DP} {NODES}",
+    title="the GPUs, of all nodes and of each node, are a multiple of the GPUs of one engine",
+    why=WORKER,
+    fix="choose a tensor_model_parallel_size that divides the GPUs of a node",
+    source="workers/rollout/replica.py:112 at 0.7.1",
+)
+def _engines(run: Effective) -> str | None:
+    tensor, data, stages = (run.integer(path) for path in (_TP, _DP, _PP))
+    size = tensor * data * stages
+    parts = f"rollout's TP {tensor} × DP {data} × PP {stages} = {size}"
+    if size < 1 or gpus(run) % size:
+        return f"{gpus(run)} GPUs are not a multiple of {parts}"
+    if size <= run.gpus or run.at(f"{ROLLOUT}.mode") == "sync":
+        return None
+    if size % run.gpus:
+        return f"{parts} is more than a node's {run.gpus} GPUs and not a multiple of them"
+    apart = data > 1 and run.gpus % tensor
+    return f"a node's {run.gpus} GPUs are not a multiple of rollout's TP {tensor}" if apart else None
+
+
+@TOPIC.rule(
+    "rollout-stages",
+    "R6",
+    _PP,
+    title="rollout has one pipeline stage",
+    why=WORKER,
+    fix="set pipeline_model_parallel_size to 1, and raise tensor_model_parallel_size",
+    source="workers/config/rollout.py:289 at 0.7.1",
+)
+def _stages(run: Effective) -> str | None:
+    return within(_PP, most=1)(run)
+
+
+@TOPIC.rule(
+    "rollout-experts",
+    "R7",
+    f"{ROLLOUT}.expert_parallel_size {_TP} {_DP}",
+    title="the expert parallel size of rollout is 1, or all GPUs of an engine",
+    why=WORKER,
+    fix="set expert_parallel_size to 1, or to TP × DP",
+    source="workers/config/rollout.py:264 at 0.7.1",
+)
+def _experts(run: Effective) -> str | None:
+    experts, size = run.integer(f"{ROLLOUT}.expert_parallel_size"), run.integer(_TP) * run.integer(_DP)
+    wrong = experts > 1 and experts != size and run.at(f"{ROLLOUT}.name") != "trtllm"
+    return f"rollout.expert_parallel_size is {experts}, and TP × DP is {size}" if wrong else None
+
+
+@TOPIC.rule(
+    "chunked-prefill-budget",
+    "R9",
+    f"{ROLLOUT}.max_num_batched_tokens {_LENGTH}",
+    title="max_num_batched_tokens is enough for one whole sequence",
+    why=WORKER,
+    fix="raise max_num_batched_tokens to max_model_len, or set enable_chunked_prefill to false",
+    source="workers/rollout/vllm_rollout/vllm_rollout_spmd.py:197 at 0.6.1",
+    before="0.7.1",
+)
+def _prefill(run: Effective) -> str | None:
+    if (run.at(f"{ROLLOUT}.name"), run.at(f"{ROLLOUT}.mode")) != ("vllm", "sync"):
+        return None
+    length = run.integer(_LENGTH) if run.on(_LENGTH) else _longest(run)
+    budget = run.integer(f"{ROLLOUT}.max_num_batched_tokens")
+    few = run.on(f"{ROLLOUT}.enable_chunked_prefill") and budget < length
+    return f"rollout.max_num_batched_tokens is {budget}, and a sequence has up to {length} tokens" if few else None
+
+
+def _longest(run: Effective) -> int:
+    return run.integer(f"{ROLLOUT}.prompt_length") + run.integer(f"{ROLLOUT}.response_length")
+
+
+@TOPIC.rule(
+    "no-room-for-an-answer",
+    "R10",
+    f"{_LENGTH} data.max_prompt_length",
+    title="the engine's sequences are longer than the longest prompt",
+    why="the run fails at the first prompt of the full length, which may be hours into the training",
+    fix="set max_model_len to max_prompt_length + max_response_length",
+    source="workers/rollout/vllm_rollout/vllm_async_server.py:475 at 0.8.0",
+    since="0.7.1",
+)
+def _room(run: Effective) -> str | None:
+    length, what = _sequence(run)
+    prompt = run.integer(f"{ROLLOUT}.prompt_length")
+    return f"{what}, and prompts have up to {prompt} tokens" if _has_no_room(run, length) else None
+
+
+def _has_no_room(run: Effective, length: int) -> bool:
+    """Say whether the longest prompt does not fit; from 0.8.0 on a token must be left for the answer."""
+    return length < run.integer(f"{ROLLOUT}.prompt_length") + run.since("0.8.0")
+
+
+def _sequence(run: Effective) -> tuple[int, str]:
+    """Return the length of the engine's sequences in tokens, and where it is set: by default in the model."""
+    if run.at(_LENGTH) is not None:
+        return run.integer(_LENGTH), f"rollout.max_model_len is {run.integer(_LENGTH)}"
+    model = model_of(run)
+    most = model.number("max_position_embeddings")
+    return most, f"rollout.max_model_len is null, which is {model.name}'s {most}"
+
+
+@TOPIC.rule(
+    "answers-cut-by-engine",
+    "S11",
+    f"{_LENGTH} data.max_response_length",
+    title="prompt and response fit into the engine's sequences",
+    why="silent: after a long prompt the engine cuts the answer before max_response_length, and it earns no reward",
+    fix="set max_model_len to max_prompt_length + max_response_length",
+    source="workers/rollout/vllm_rollout/vllm_async_server.py:542 at 0.7.1",
+    severity=WARNING,
+    since="0.7.1",
+)
+def _cut(run: Effective) -> str | None:
+    length, what = _sequence(run)
+    if _has_no_room(run, length):
+        return None
+    return f"{what}, and prompt and response have up to {_longest(run)} tokens" if length < _longest(run) else None
+
+
+@TOPIC.rule(
+    "validation-temperature",
+    "R11",
+    f"{ROLLOUT}.temperature {ROLLOUT}.val_kwargs.do_sample",
+    title="validation with sampling has a temperature above 0",
+    why=CHECKED,
+    fix="set rollout.temperature above 0, or val_kwargs.do_sample to false",
+    source="utils/config.py:186 at 0.7.1",
+)
+def _temperature(run: Effective) -> str | None:
+    warm = run.number(f"{ROLLOUT}.temperature")
+    cold = run.on(f"{ROLLOUT}.val_kwargs.do_sample") and warm <= 0
+    return f"val_kwargs.do_sample is on, and rollout.temperature is {quoted(warm)}" if cold else None
+
+
+@TOPIC.rule(
+    "lora-rank",
+    "R12",
+    f"{MODEL}.lora_rank {MODEL}.lora.rank",
+    title="the LoRA rank is one that vLLM can load",
+    why=CHECKED,
+    fix="choose a rank of 512 or less",
+    source="utils/config.py:200 at 0.7.1",
+)
+def _lora(run: Effective) -> str | None:
+    if run.at(f"{ROLLOUT}.name") != "vllm" or (run.since("0.7.1") and run.on(f"{MODEL}.lora.merge")):
+        return None
+    newer = run.since("0.7.1") and run.has(f"{MODEL}.lora.rank") and run.number(f"{MODEL}.lora.rank") > 0
+    return within(f"{MODEL}.lora{'.' if newer else '_'}rank", most=512)(run)
+
+
+@TOPIC.rule(
+    "asynchronous-without-chat",
+    "R13",
+    f"data.return_raw_chat {ROLLOUT}.mode",
+    title="asynchronous rollout needs the raw chat messages",
+    why="the run fails at the first generation, after the model is loaded on all GPUs",
+    fix="set data.return_raw_chat to true, which is the default from 0.7.0 on",
+    source="experimental/agent_loop/single_turn_agent_loop.py:38 at 0.6.1",
+    before="0.7.1",
+)
+def _chat(run: Effective) -> str | None:
+    silent = run.at(f"{ROLLOUT}.mode") == "async" and not run.on("data.return_raw_chat")
+    return "rollout.mode is async, and data.return_raw_chat is off" if silent else None

@@ -1,0 +1,368 @@
+"""Data, rewards, logging, resuming, the trainer of 0.9."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from grpo.rules.values.checks import one_of, quoted
+from grpo.rules.values.verl.run import CHECKED, TOPIC
+from grpo.values.config import overlay_names
+from grpo.values.derived import mapping
+from grpo.values.frameworks.verl import BATCH, MINI, ROLLOUT, has_new_trainer, validates
+from grpo.values.reference_errors import UnknownError
+from postrender.finding import WARNING, Finding
+from postrender.rules.rule import REFUSED
+from postrender.values.merge import value_at
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from grpo.values.config import Effective
+
+_TRUNCATION = "data.truncation"
+_RESUME = "trainer.resume_mode"
+_FROM = "trainer.resume_from_path"
+_OF_SCHEME = "abcdefghijklmnopqrstuvwxyz0123456789+"
+_REWARD = "custom_reward_function.path"
+_ABSOLUTE = (
+    *("data.train_files", "data.val_files", _FROM, "trainer.rollout_data_dir", "trainer.validation_data_dir"),
+    *(_REWARD, f"reward.{_REWARD}"),
+)
+_ON_VOLUME: Final = "write an absolute path on a volume"
+# By the section of the key.
+_FIX_OF: Final = {
+    "data": "write a path on a volume, such as ${oc.env:GRPO_DATASETS}/gsm8k/train.parquet",
+    "reward": "give the function as job.rewards (--set-file), or write the absolute path of a file on a volume",
+    "custom_reward_function": "give it as job.rewards (--set-file), or write the absolute path of a file on a volume",
+}
+
+
+@TOPIC.rule(
+    "data-files",
+    "D1",
+    "data.train_files data.val_files",
+    title="data files are Parquet, or JSON from 0.7.1 on",
+    why="the run ends when it reads its data: the cluster is up, and its GPUs are paid for",
+    fix="run task prepare-data, which writes Parquet",
+    source="utils/dataset/rl_dataset.py:163 at 0.7.1",
+)
+def _files(run: Effective) -> Iterator[Finding]:
+    if run.at("data.custom_cls.path") is not None:
+        return
+    for path in ("data.train_files", "data.val_files"):
+        if run.given_has(path) and (given := value_at(run.given, tuple(path.split(".")))) in ([], None):
+            # Also without a validation verl reads both.
+            what = f"{path} is {quoted(given)}, and verl reads at least one file"
+            fix = (
+                f"name a file, such as ${{oc.env:GRPO_DATASETS}}/gsm8k/{'train' if 'train' in path else 'test'}.parquet"
+            )
+            yield Finding(what, keys=[path], fix=fix)
+        for file in _texts(run, path):
+            json = file.endswith((".json", ".jsonl"))
+            # 0.6.1 takes every file for Parquet, whatever its name.
+            known = json or file.endswith(".parquet") if run.since("0.7.1") else not json
+            if not known:
+                wanted = ".parquet, .json or .jsonl" if run.since("0.7.1") else ".parquet"
+                yield Finding(f"{path} is {quoted(file)}, expected a name that ends in {wanted}", keys=[path])
+
+
+def _texts(run: Effective, path: str) -> list[str]:
+    """Return the file names at a path. A folder that only the running job knows may stand in front of a name."""
+    try:
+        given = run.at(path)
+    except UnknownError:
+        section, _, key = path.partition(".")
+        given = run.config[section][key]
+    names = given if isinstance(given, list) else [given]
+    return [name for name in names if isinstance(name, str) and not name.endswith("}")]
+
+
+@TOPIC.rule(
+    "relative-path",
+    "D1 D5",
+    "",
+    title="paths are absolute, because each process runs in its own pod",
+    why=REFUSED,
+    fix=_ON_VOLUME,
+    source="utils/dataset/rl_dataset.py:163 at 0.7.1",
+)
+def _paths(run: Effective) -> Iterator[Finding]:
+    if not run.trains:
+        return
+    for path in _ABSOLUTE:
+        if not run.given_has(path) or (path == _FROM and run.at(_RESUME) in ("auto", "disable")):
+            continue
+        given = value_at(run.given, tuple(path.split(".")))
+        for name in given if isinstance(given, list) else [given]:
+            if name and not _is_absolute(str(name)):
+                fix = _FIX_OF.get(path.partition(".")[0], _ON_VOLUME)
+                yield Finding(f"{path} has {quoted(name)}, which is relative", keys=[path], fix=fix)
+
+
+def _is_absolute(name: str) -> bool:
+    """Say whether a path means the same in every pod, like the chart: absolute, a reference, or a URL."""
+    scheme, is_address, _ = name.partition("://")
+    return name.startswith(("/", "${")) or bool(is_address and scheme and not scheme.strip(_OF_SCHEME))
+
+
+@TOPIC.rule(
+    "truncation",
+    "D3",
+    _TRUNCATION,
+    title="data.truncation is a value that verl knows",
+    why="the run fails when it reads the first prompt, after the model is loaded on all GPUs",
+    fix="write error, left, right or middle",
+    source="utils/torch_functional.py:352 at 0.6.1",
+    before="0.7.1",
+)
+def _truncation(run: Effective) -> str | None:
+    return one_of(_TRUNCATION, ("error", "left", "right", "middle"))(run)
+
+
+@TOPIC.rule(
+    "long-prompts-cut",
+    "S9",
+    "data.filter_overlong_prompts data.truncation",
+    title="too long prompts are filtered out",
+    why="silent from 0.7.1 on: verl ignores data.truncation and cuts off the beginning of such prompts",
+    fix="set data.filter_overlong_prompts to true",
+    source="utils/dataset/rl_dataset.py:114 at 0.7.1",
+    severity=WARNING,
+    since="0.7.1",
+)
+def _overlong(run: Effective) -> str | None:
+    silent = run.given_has(_TRUNCATION) and not run.on("data.filter_overlong_prompts")
+    return f"data.truncation is {quoted(run.at(_TRUNCATION))}, and filter_overlong_prompts is off" if silent else None
+
+
+@TOPIC.rule(
+    "reward-manager",
+    "D5",
+    "reward.reward_manager.name reward_model.reward_manager",
+    title="the reward manager is one that this version has",
+    why="the reward workers refuse it when they start: the cluster is up, and its GPUs are paid for",
+    fix="write naive, the default",
+    source="trainer/ppo/reward.py:112 at 0.7.1",
+)
+def _manager(run: Effective) -> Iterator[Finding]:
+    source = "reward.reward_manager.source"
+    unknown = one_of(source, ("register", "importlib"))(run) if run.since("0.7.1") else None
+    if unknown:
+        yield Finding(unknown, keys=[source])
+    older = not run.since("0.9.1") and run.at("reward_model.reward_manager") is not None
+    sources = [run.at("reward.reward_manager.source", "register")]
+    sources += [] if run.since("0.9.1") else [run.at("reward_model.reward_loop_source") or "register"]
+    if sources.count("register") < len(sources):
+        return
+    path = "reward_model.reward_manager" if older else "reward.reward_manager.name"
+    what = one_of(path, run.catalogue.names["rewardManagers"])(run)
+    if what:
+        yield Finding(what, keys=[path])
+
+
+@TOPIC.rule(
+    "reward-function-without-name",
+    "D5",
+    "reward.custom_reward_function.name custom_reward_function.name",
+    title="a custom reward function has a name",
+    why="the reward workers look for it when they start: the cluster is up, and its GPUs are paid for",
+    fix="write the function's name, or remove the line: compute_score is the default",
+    source="trainer/ppo/reward.py:76 at 0.7.1",
+)
+def _function(run: Effective) -> Iterator[Finding]:
+    for section in ("reward.custom_reward_function", "custom_reward_function"):
+        read = section.startswith("reward.") == run.since("0.7.1")
+        if read and run.on(f"{section}.path") and run.at(f"{section}.name") is None:
+            yield Finding(f"{section}.path is given, and its name is null", keys=[f"{section}.name"])
+
+
+@TOPIC.rule(
+    "reward-function-not-used",
+    "D5",
+    "=job.rewards reward.custom_reward_function.path custom_reward_function.path",
+    title="a run has its reward function from one place",
+    why="silent: job.rewards replaces the function of the configuration, which scores nothing",
+    fix="remove it, or remove job.rewards",
+    source="trainer/ppo/reward.py:70 at 0.9.1",
+    severity=WARNING,
+)
+def _replaced(run: Effective) -> Iterator[Finding]:
+    if not run.trains or not any(entry is not None for entry in mapping(run.value("job.rewards")).values()):
+        return
+    job = mapping(run.value("job"))
+    overlays = (mapping(mapping(job.get("configFor")).get(name)) for name in overlay_names(run.values))
+    for layer in (mapping(job.get("config")), *overlays):
+        for section in (mapping(layer.get("reward")), layer):
+            path = mapping(section.get("custom_reward_function")).get("path")
+            if path:
+                key = f"{'' if section is layer else 'reward.'}custom_reward_function.path"
+                yield Finding(f"{key} is {quoted(path)}, and job.rewards are given", keys=[key])
+
+
+@TOPIC.rule(
+    "legacy-reward",
+    "S4",
+    "custom_reward_function reward_model sandbox_fusion",
+    title="rewards are configured under reward",
+    why="silent: this version ignores the old section, and uses the default reward",
+    fix="write reward.custom_reward_function, or use job.rewards of the values",
+    source="trainer/ppo/reward.py:70 at 0.9.1",
+    since="0.9.1",
+)
+def _legacy(run: Effective) -> Iterator[Finding]:
+    for section in ("custom_reward_function", "reward_model", "sandbox_fusion"):
+        if run.given_has(section):
+            yield Finding(f"{section} is not read by verl {run.version}", keys=[section])
+
+
+@TOPIC.rule(
+    "cpus-for-gpus",
+    "K2",
+    "=accelerator.worker.cpu",
+    title="a node has the CPUs that verl reserves with each GPU",
+    why="silent: the job waits forever for a placement group that fits no node",
+    fix="set accelerator.worker.cpu to three CPUs per GPU, for 0.6.1 to one",
+    source="single_controller/ray/base.py:143 at 0.7.1",
+)
+def _cpus(run: Effective) -> str | None:
+    cpus, share = str(run.value("accelerator.worker.cpu")), 3 if run.since("0.7.1") else 1
+    few = cpus.isdecimal() and int(cpus) < share * run.gpus
+    return f"a worker has {cpus} CPUs, and verl reserves {share} for each of its {run.gpus} GPUs" if few else None
+
+
+@TOPIC.rule(
+    "resume-mode",
+    "V7 V8",
+    f"{_RESUME} {_FROM}",
+    title="resume_mode is auto, disable, or resume_path with a step",
+    why="the run fails when it looks for checkpoints, after the model is loaded on all GPUs",
+    fix="write auto, disable, or resume_path with a folder called global_step_N",
+    source="trainer/ppo/ray_trainer.py:944 at 0.7.1",
+)
+def _resume(run: Effective) -> Iterator[Finding]:
+    what = one_of(_RESUME, ("auto", "disable", "resume_path"))(run)
+    if what:
+        yield Finding(what, keys=[_RESUME])
+    elif run.at(_RESUME) == "resume_path":
+        folder = run.at(_FROM)
+        mark, step = str(folder).rpartition("global_step_")[1:]
+        if not (isinstance(folder, str) and mark and step.strip().isdecimal()):
+            yield Finding(f"{_FROM} is {quoted(folder)}, expected .../global_step_N", keys=[_FROM])
+
+
+@TOPIC.rule(
+    "hdfs-resume",
+    "V6",
+    "trainer.default_hdfs_dir",
+    title="a run does not resume from HDFS",
+    why="the run fails when it looks for checkpoints, after the model is loaded on all GPUs",
+    fix="remove trainer.default_hdfs_dir",
+    source="trainer/ppo/ray_trainer.py:929 at 0.7.1",
+)
+def _hdfs(run: Effective) -> str | None:
+    given = run.at("trainer.default_hdfs_dir")
+    if given is None or run.at(_RESUME) == "disable" or has_new_trainer(run):
+        return None
+    return f"trainer.default_hdfs_dir is {quoted(given)}, and resume_mode {quoted(run.at(_RESUME))}"
+
+
+@TOPIC.rule(
+    "trainer-mode",
+    "V10",
+    "trainer.v1.trainer_mode",
+    title="the trainer's mode is one that verl has",
+    why="the run fails when it creates the trainer: the cluster is up, and its GPUs are paid for",
+    fix="write sync, the default",
+    source="trainer/ppo/v1/trainer_base.py:2023 at 0.9.1",
+    since="0.9.1",
+)
+def _mode(run: Effective) -> str | None:
+    known = ("sync", "colocate_async", "separate_async")
+    return one_of("trainer.v1.trainer_mode", known)(run) if has_new_trainer(run) else None
+
+
+@TOPIC.rule(
+    "separate-rollout",
+    "V11",
+    "trainer.v1.trainer_mode",
+    title="a separate rollout has its own GPUs, and one update per weight synchronization",
+    why=CHECKED,
+    fix="set trainer.v1.trainer_mode to sync, or set the named keys",
+    source="trainer/ppo/v1/trainer_separate_async.py:59 at 0.9.1",
+    since="0.9.1",
+)
+def _separate(run: Effective) -> Iterator[Finding]:
+    if not has_new_trainer(run) or run.at("trainer.v1.trainer_mode") != "separate_async":
+        return
+    path = "trainer.v1.separate_async.parameter_sync_step"
+    steps, mini, batch = run.integer(path), run.integer(MINI), run.integer(BATCH)
+    if batch != steps * mini:
+        what = f"train_batch_size {batch} is not parameter_sync_step {steps} × ppo_mini_batch_size {mini}"
+        yield Finding(what, keys=[path, BATCH])
+    for name in ("nnodes", "n_gpus_per_node"):
+        if run.integer(f"{ROLLOUT}.{name}") < 1:
+            yield Finding(f"rollout.{name} is {run.integer(f'{ROLLOUT}.{name}')}", keys=[f"{ROLLOUT}.{name}"])
+    backend = f"{ROLLOUT}.checkpoint_engine.backend"
+    if run.at(backend) == "naive":
+        yield Finding('rollout.checkpoint_engine.backend is "naive"', keys=[backend])
+
+
+@TOPIC.rule(
+    "no-checkpoint",
+    "E33",
+    "trainer.save_freq",
+    title="the run writes a checkpoint",
+    why="silent: no step is saved, not even the last one, so the trained model is lost when the job ends",
+    fix="write a number of steps such as 20; the last step is then saved too",
+    source="trainer/ppo/ray_trainer.py:1521 at 0.7.1",
+    severity=WARNING,
+)
+def _saves(run: Effective) -> str | None:
+    steps = run.number("trainer.save_freq")
+    return f"trainer.save_freq is {quoted(steps)}" if steps <= 0 and not run.on("trainer.val_only") else None
+
+
+@TOPIC.rule(
+    "no-validation",
+    "E34",
+    "trainer.test_freq trainer.val_before_train",
+    title="the run validates",
+    why="silent: no step is validated, so nothing tells which checkpoint is good",
+    fix="write a number of steps such as 10; the last step is then validated too",
+    source="trainer/ppo/ray_trainer.py:1544 at 0.7.1",
+    severity=WARNING,
+)
+def _validates(run: Effective) -> str | None:
+    if validates(run):
+        return None
+    return f"trainer.test_freq is {quoted(run.at('trainer.test_freq'))}, and val_before_train is off"
+
+
+@TOPIC.rule(
+    "validation-only-trains",
+    "E35",
+    "trainer.val_only trainer.val_before_train",
+    title="a run that only validates has its validation before the training",
+    why="silent: verl looks at val_only after this validation; without it, the whole training runs",
+    fix="set trainer.val_before_train to true",
+    source="trainer/ppo/ray_trainer.py:1258 at 0.7.1",
+    severity=WARNING,
+)
+def _only(run: Effective) -> str | None:
+    trains = run.on("trainer.val_only") and run.at("trainer.val_before_train", True) is False
+    return "trainer.val_only is on, and val_before_train is off" if trains else None
+
+
+@TOPIC.rule(
+    "validation-only",
+    "E35",
+    "trainer.val_only",
+    title="a run trains, and does not only validate",
+    why="silent: the run validates the model once, trains nothing, writes no checkpoint and ends with exit code 0",
+    fix="remove trainer.val_only; to evaluate a model or a checkpoint, run task evaluate",
+    source="trainer/ppo/ray_trainer.py:1263 at 0.7.1",
+    severity=WARNING,
+)
+def _validates_only(run: Effective) -> str | None:
+    only = run.trains and run.on("trainer.val_only") and run.at("trainer.val_before_train", True) is not False
+    return "trainer.val_only is on: the run trains nothing" if only else None

@@ -1,0 +1,93 @@
+"""Parts that a choice needs: the critic of GAE, the length that DAPO's penalty counts from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from grpo.rules.values.checks import quoted
+from grpo.rules.values.verl.run import TOPIC
+from postrender.finding import WARNING, Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from grpo.values.config import Effective
+
+_CRITIC: Final = "critic.model.path"
+
+
+@TOPIC.rule(
+    "critic-without-model",
+    "A7",
+    f"algorithm.adv_estimator critic.enable {_CRITIC}",
+    title="a critic has a model",
+    why="the workers look for verl's default, a folder of its authors, and end when they load the critic",
+    fix="write grpo, which needs no critic, or name the critic's model in critic.model.path",
+    source="trainer/ppo/utils.py:98 at 0.7.1",
+    severity=WARNING,
+)
+def _critic(run: Effective) -> Iterator[Finding]:
+    switch = run.at("critic.enable")
+    is_on = run.at("algorithm.adv_estimator") == "gae" if switch is None else bool(switch)
+    if is_on and not run.given_has(_CRITIC):
+        keys = ["algorithm.adv_estimator" if switch is None else "critic.enable", _CRITIC]
+        what = f"{keys[0]} is {quoted(run.at(keys[0]))}, which needs a critic, and {_CRITIC} is not given"
+        yield Finding(what, keys=keys)
+
+
+@TOPIC.rule(
+    "overlong-buffer",
+    "D5",
+    "reward.reward_kwargs reward_model.reward_kwargs",
+    title="DAPO's overlong buffer is no longer than the response",
+    why="the reward workers refuse it when they start: the cluster is up, and its GPUs are paid for",
+    fix="set max_resp_len to data.max_response_length, and len to a part of it",
+    source="experimental/reward_loop/reward_manager/dapo.py:39 at 0.7.1",
+)
+def _overlong(run: Effective) -> Iterator[Finding]:
+    path = _penalty(run)
+    if not path:
+        return
+    buffer = f"{path}.overlong_buffer_cfg"
+    if run.at(f"{path}.max_resp_len") is None:
+        yield Finding(f"{buffer} is given, and {path}.max_resp_len is not", keys=[buffer])
+        return
+    length, most = run.integer(f"{buffer}.len"), run.integer(f"{path}.max_resp_len")
+    if length > most:
+        yield Finding(f"overlong_buffer_cfg.len is {length}, and max_resp_len {most}", keys=[f"{buffer}.len"])
+
+
+def _penalty(run: Effective) -> str:
+    """Return the section of DAPO's settings; an empty text if nothing asks for its penalty."""
+    older = not run.since("0.9.1") and run.at("reward_model.reward_manager") is not None
+    path = "reward_model.reward_kwargs" if older else "reward.reward_kwargs"
+    manager = run.at("reward_model.reward_manager" if older else "reward.reward_manager.name")
+    buffer = f"{path}.overlong_buffer_cfg"
+    # 0.9.1 asks only for what is on.
+    is_asked = run.at(buffer) is not None and (not run.since("0.9.1") or run.on(f"{buffer}.enable"))
+    return path if manager == "dapo" and is_asked else ""
+
+
+@TOPIC.rule(
+    "overlong-penalty",
+    "E52",
+    "reward.reward_kwargs reward_model.reward_kwargs",
+    title="DAPO's penalty acts on long answers, and not on short ones",
+    why="silent: the penalty starts at max_resp_len - overlong_buffer_cfg.len tokens",
+    fix="set max_resp_len to data.max_response_length, and len to a part of it such as a quarter",
+    source="experimental/reward_loop/reward_manager/dapo.py:110 at 0.7.1",
+    severity=WARNING,
+)
+def _idle(run: Effective) -> Iterator[Finding]:
+    path = _penalty(run)
+    buffer = f"{path}.overlong_buffer_cfg"
+    if not (path and run.on(f"{buffer}.enable")):
+        return
+    length, most = run.integer(f"{buffer}.len"), run.integer(f"{path}.max_resp_len")
+    longest = run.integer("data.max_response_length")
+    keys = [f"{path}.max_resp_len", f"{buffer}.len", "data.max_response_length"]
+    start = f"max_resp_len {most} - overlong_buffer_cfg.len {length} = {most - length}"
+    if length == most > 0:
+        yield Finding(f"{start}: every answer has a penalty", keys=keys)
+    elif length > 0 and most - length >= longest:
+        yield Finding(f"{start}, and no answer is longer than {longest}: none has a penalty", keys=keys)

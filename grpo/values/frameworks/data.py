@@ -1,0 +1,34 @@
+"""Say on which data a run trains, in a few words; the template grpo.dataWords of the chart says the same."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from grpo.values.derived import mapping
+
+if TYPE_CHECKING:
+    from grpo.values.config import Effective
+    from postrender.types import Json
+
+_PREPARED: Final = "${oc.env:GRPO_DATASETS}/"
+_FILES: Final = ("data_path", "train_data_path", "data_files")
+
+
+def words(run: Effective) -> str:
+    """Return the data sets or files of the training, with commas between them; empty if none is known."""
+    given = mapping(run.config.get("data"))
+    if run.framework == "verl":
+        entries = _listed(given.get("train_files"))
+    else:
+        entries = [_of_entry(each) for each in _listed(given.get("train", given))]
+    named = [str(each).removeprefix(_PREPARED) for each in entries if isinstance(each, str)]
+    return ", ".join(dict.fromkeys(named))
+
+
+def _listed(value: Json) -> list[Json]:
+    return value if isinstance(value, list) else [value]
+
+
+def _of_entry(entry: Json) -> Json:
+    section = mapping(entry)
+    return next((section[key] for key in _FILES if section.get(key)), section.get("dataset_name"))

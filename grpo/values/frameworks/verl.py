@@ -1,0 +1,96 @@
+"""Read the configuration of verl's GRPO, 0.6.1 to 0.9.1: its keys, GPUs, parallel sizes and batches.
+
+The charts compose job.config over ppo_trainer, whose actor is FSDP's. What concerns Megatron alone is not read: no
+file can choose it (rule verl/strategy).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from grpo.values.frameworks.model import Model
+from grpo.values.reference_errors import UnknownError
+
+if TYPE_CHECKING:
+    from grpo.values.config import Effective
+
+NODES: Final = "=job.nodes =ray.workers.replicas"
+ACTOR: Final = "actor_rollout_ref.actor"
+REF: Final = "actor_rollout_ref.ref"
+ROLLOUT: Final = "actor_rollout_ref.rollout"
+MODEL: Final = "actor_rollout_ref.model"
+BATCH: Final = "data.train_batch_size"
+MINI: Final = f"{ACTOR}.ppo_mini_batch_size"
+MICRO: Final = f"{ACTOR}.ppo_micro_batch_size_per_gpu"
+DYNAMIC: Final = f"{ACTOR}.use_dynamic_bsz"
+SAMPLES: Final = f"{ROLLOUT}.n"
+SEQUENCE: Final = f"{ACTOR}.ulysses_sequence_parallel_size"
+# Each KL coefficient with its switch.
+KL_COEFFICIENTS: Final = (
+    (f"{ACTOR}.kl_loss_coef", f"{ACTOR}.use_kl_loss"),
+    ("algorithm.kl_ctrl.kl_coef", "algorithm.use_kl_in_reward"),
+)
+
+
+def gpus(run: Effective) -> int:
+    """Return all GPUs of the run."""
+    if run.nodes < 1 or run.gpus < 1:
+        raise UnknownError("GPUs")
+    return run.nodes * run.gpus
+
+
+def sequences(run: Effective) -> int:
+    """Return the answers that a step samples."""
+    return run.integer(BATCH) * run.integer(SAMPLES)
+
+
+def data_parallel(run: Effective) -> int:
+    """Return the data parallel size of the actor; raise UnknownError where the GPUs cannot be divided."""
+    parts = sequence_parallel(run)
+    if parts < 1 or gpus(run) % parts:
+        raise UnknownError(f"how to split {gpus(run)} GPUs by sequence parallel {parts}")
+    return gpus(run) // parts
+
+
+def sequence_parallel(run: Effective) -> int:
+    """Return the Ulysses sequence parallel size: the actor's replaces the engine's own where it is above 1."""
+    size = run.integer(SEQUENCE)
+    if size > 1 or not has_engine_workers(run):
+        return size
+    return run.integer(f"{ACTOR}.fsdp_config.ulysses_sequence_parallel_size")
+
+
+def has_engine_workers(run: Effective) -> bool:
+    """Say whether the newer workers run: always from 0.8.0, on demand in 0.7.1."""
+    return run.since("0.8.0") or (run.since("0.7.1") and run.at("trainer.use_legacy_worker_impl") == "disable")
+
+
+def has_new_trainer(run: Effective) -> bool:
+    """Say whether the trainer of 0.9 runs, which pads batches that cannot be divided."""
+    return run.since("0.9.1") and run.on("trainer.use_v1")
+
+
+def validates(run: Effective) -> bool:
+    """Say whether there is a validation: before the training, or during it."""
+    try:
+        return run.at("trainer.val_before_train", True) is not False or run.integer("trainer.test_freq") > 0
+    except UnknownError:
+        return True
+
+
+def uses_reference(run: Effective) -> bool:
+    """Say whether a reference policy is loaded, for one of the two KL terms."""
+    return run.on("algorithm.use_kl_in_reward") or run.on(f"{ACTOR}.use_kl_loss")
+
+
+def recomputes_log_probs(run: Effective) -> bool:
+    """Say whether the actor computes the log probabilities of its answers again; else it uses the rollout's."""
+    return not run.on("algorithm.rollout_correction.bypass_mode")
+
+
+def model_of(run: Effective) -> Model:
+    """Return the model as verl reads it: another folder may have its config, and overrides may be one level deeper."""
+    overrides = run.at(f"{MODEL}.override_config")
+    if isinstance(overrides, dict) and "model_config" in overrides:
+        overrides = overrides["model_config"]
+    return Model(run.at(f"{MODEL}.hf_config_path") or run.at(f"{MODEL}.path"), overrides)

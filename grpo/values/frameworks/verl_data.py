@@ -1,0 +1,74 @@
+"""Read the training data of a run with verl: the files that task prepare-data writes, their rows, and the steps."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from grpo.values.derived import mapping
+from grpo.values.frameworks.verl import BATCH, has_new_trainer
+from grpo.values.reference_errors import UnknownError
+from postrender.values.merge import value_at
+
+if TYPE_CHECKING:
+    from grpo.values.config import Effective
+
+STEPS: Final = "trainer.total_training_steps"
+EPOCHS: Final = "trainer.total_epochs"
+TRAIN_SAMPLES: Final = "data.train_max_samples"
+_PREPARED: Final = re.compile(r"\$\{oc\.env:GRPO_DATASETS\}/([^/$]+)/train\.parquet")
+# Rows of the training split. Source: the data set's page.
+_ROWS: Final = {"openai/gsm8k": 7473}
+
+
+def files(run: Effective, key: str) -> list[str]:
+    """Return file names as they are written: only the running job knows the folder in front of them."""
+    given = value_at(run.config, ("data", key))
+    return [file for file in (given if isinstance(given, list) else [given]) if isinstance(file, str)]
+
+
+def prepared(run: Effective) -> list[dict[str, Any]]:
+    """Return the entries of job.prepareData that the run trains on; none if it trains on other files too."""
+    trained = files(run, "train_files")
+    names = [found[1] for file in trained if (found := _PREPARED.fullmatch(file))]
+    entries = mapping(run.value("job.prepareData"))
+    known = [mapping(entries.get(name)) for name in names]
+    return known if len(known) == len(trained) and all(known) else []
+
+
+def rows(run: Effective) -> int:
+    """Return the rows that the run trains on; raise UnknownError if they are not known."""
+    each = [_ROWS.get(str(entry.get("repository"))) for entry in prepared(run)]
+    if not each or None in each:
+        raise UnknownError("data.train_files")
+    found, most = sum(one or 0 for one in each), most_rows(run)
+    return min(found, most) if most else found
+
+
+def most_rows(run: Effective) -> int:
+    """Return the number of rows that the run takes of its data at most; 0 if it takes all."""
+    # verl takes all rows with a number below 1 (utils/dataset/rl_dataset.py).
+    most = run.at(TRAIN_SAMPLES)
+    return most if isinstance(most, int) and not isinstance(most, bool) and most > 0 else 0
+
+
+def batch(run: Effective) -> int:
+    """Return the prompts that the run takes of its data for a step."""
+    return run.integer("data.gen_batch_size") if run.at("data.gen_batch_size") else run.integer(BATCH)
+
+
+def takes_prompts_singly(run: Effective) -> bool:
+    """Say whether the trainer of 0.9 reads prompt by prompt (trainer/ppo/v1/trainer_base.py:733 at 0.9.1)."""
+    refills = run.on("algorithm.filter_groups.enable") or run.on("trainer.v1.sampler.sync_refill_failed_groups")
+    return has_new_trainer(run) and (refills or run.at("trainer.v1.trainer_mode") != "sync")
+
+
+def steps_of_data(run: Effective, count: int) -> int:
+    """Return the steps that the epochs over a number of rows give; the last rows, which fill no batch, are left out."""
+    size = batch(run)
+    return run.integer(EPOCHS) * (count // size) if size > 0 else 0
+
+
+def steps_of_run(run: Effective) -> int:
+    """Return the steps of the run; raise UnknownError if the data, which give them, are not known."""
+    return run.integer(STEPS) if run.at(STEPS) is not None else steps_of_data(run, rows(run))

@@ -1,0 +1,105 @@
+"""Look up the images of the training frameworks: whose a repository is, and which one belongs to a version."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, Final
+
+from grpo.values.derived import mapping
+from postrender import paths
+from postrender.types import Json
+from postrender.values import merge
+from postrender.yaml import reader
+
+# Where each framework publishes its images, as the recipes spell it.
+REPOSITORIES: Final = {"nemo-rl": "nvcr.io/nvidia/nemo-rl", "verl": "docker.io/verlai/verl"}
+
+# Public images that have neither framework: those that have no vLLM either, and those that have.
+_BARE: Final = (
+    *("rayproject/ray", "rayproject/ray-ml", "pytorch/pytorch", "nvidia/cuda", "nvcr.io/nvidia/cuda"),
+    *("nvcr.io/nvidia/pytorch", "nvcr.io/nvidia/base/ubuntu", "library/python", "library/ubuntu", "library/debian"),
+)
+_OF_ENGINES: Final = ("rayproject/ray-llm", "vllm/vllm-openai", "lmsysorg/sglang")
+_NAMED: Final = {name: re.compile(rf"(?:^|[-_.]){name.replace('-', '[-_]?')}(?:[-_.]|$)") for name in REPOSITORIES}
+# The tags of verl's images name the engine, by the beginning of the tag; those of others with a number after it.
+_ENGINES: Final = {"vllm": "vllm", "sgl": "sglang", "trtllm": "trtllm"}
+ENGINES: Final = frozenset(_ENGINES.values())
+_ENGINE: Final = re.compile(r"(vllm|sgl|trtllm)\d")
+
+
+def is_published(repository: Json) -> bool:
+    """Return whether a repository is the one of a framework, and no copy of it."""
+    return repository in REPOSITORIES.values()
+
+
+def is_copy(repository: Json, tag: Json) -> bool:
+    """Return whether an image is a public one of a framework, or has the name and tag of one that the package knows."""
+    name = framework_of(repository)
+    return is_published(repository) or bool(name and str(tag) in _tags(name))
+
+
+@cache
+def _tags(framework: str) -> frozenset[str]:
+    """Return the tags of a framework's images in the package."""
+    files = [*recipes(framework), *paths.frameworks(framework).values()]
+    trees = [mapping(mapping(reader.load_values(file).plain().get("images")).get("training")) for file in files]
+    return frozenset(str(tree["tag"]) for tree in trees if "tag" in tree)
+
+
+def framework_of(repository: Json) -> str:
+    """Return the framework after which a repository is called, as copies in other registries are; empty for others."""
+    name = str(repository).rpartition("/")[2]
+    return name if name in REPOSITORIES else ""
+
+
+def named_after(repository: Json) -> str:
+    """Return the framework that the name of an image has as a word, as in `verl-efa`; empty for none or both."""
+    name = str(repository).rpartition("/")[2].lower()
+    found = [framework for framework, word in _NAMED.items() if word.search(name)]
+    return found[0] if len(found) == 1 else ""
+
+
+def is_without_framework(repository: Json, *, has_code: bool) -> bool:
+    """Return whether an image is public and has neither framework; with code of job.code, whether it has no vLLM."""
+    name = str(repository).removeprefix("docker.io/")
+    name = name if "/" in name else f"library/{name}"
+    return name in _BARE or (not has_code and name in _OF_ENGINES)
+
+
+def engine_of(repository: Json, tag: Json) -> str:
+    """Return the engine that an image of verl has by its tag, also one built on verl's; empty if that is not known."""
+    text = str(tag)
+    if is_of_verl(repository):
+        return next((engine for start, engine in _ENGINES.items() if text.startswith(start)), "")
+    found = _ENGINE.match(text)
+    is_one = sum(word in text for word in _ENGINES) == 1
+    return _ENGINES[found[1]] if found and is_one and named_after(repository) == "verl" else ""
+
+
+def is_of_verl(repository: Json) -> bool:
+    """Return whether an image is verl's own, or a copy of it under the same name."""
+    return str(repository).endswith("verlai/verl")
+
+
+def recipes(framework: str) -> list[str]:
+    """Return the paths of the recipes for a framework; of all recipes for one that has none."""
+    every = paths.recipes()
+    return [file for file in every if reader.load_values(file).plain()["job"]["framework"] == framework] or every
+
+
+@cache
+def of_version(framework: str, version: str) -> Mapping[str, Any]:
+    """Return the section `images.training` that belongs to a version, of the framework's recipes if it is not known."""
+    recipe = _of_recipe(framework, version)
+    moved = paths.frameworks(framework).get(version)
+    own = mapping(reader.load_values(moved).plain().get("images")).get("training") if moved else None
+    return merge.overlay(recipe, mapping(own))
+
+
+def _of_recipe(framework: str, version: str) -> dict[str, Any]:
+    """Return the image of a recipe for a framework, of this version if there is one."""
+    found = [reader.load_values(file).plain() for file in recipes(framework)]
+    found.sort(key=lambda tree: tree["job"]["version"] != version)
+    return mapping(found[0]["images"]["training"]) if found else {}

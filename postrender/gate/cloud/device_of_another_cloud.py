@@ -1,0 +1,52 @@
+"""A pod must not request network devices that its machine does not offer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from postrender.finding import ERROR, Finding
+from postrender.manifests.pods import GPU, gpus, machines, names, requested
+from postrender.rules.manifests import Manifests
+from postrender.rules.rule import OBJECTS, Rule
+from postrender.values import profiles
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from postrender.manifests.pods import Path, Pod
+
+
+def check(manifests: Manifests) -> Iterator[Finding]:
+    """Compare what containers with GPUs request with what the machines that the pod selects offer."""
+    wiring = manifests.wiring
+    for item, pod in manifests.pods():
+        own = {GPU, *(wiring.resources if wiring and not wiring.others(pod.spec) else ())}
+        asked = [(path, name) for path, name in _requested(pod) if "/" in name and name not in own]
+        chosen = machines(pod.spec) if asked else []
+        offered = {name for machine in chosen for name in machine.resources}
+        others = {name for machine in profiles.machines() for name in machine.resources} - offered if chosen else set()
+        for path, name in asked:
+            if name in others:
+                container = pod.containers()[int(path[-4])].get("name")
+                what = f"container {container} requests {name}, and the pod selects {names(chosen)}"
+                yield item.finding(path, what)
+
+
+def _requested(pod: Pod) -> Iterator[tuple[Path, str]]:
+    """Yield path and name of each resource that a container with GPUs requests, once."""
+    for position, container in enumerate(pod.containers()):
+        for name, part in requested(container).items() if gpus(container) else ():
+            yield (*pod.path, "spec", "containers", position, "resources", part, name), name
+
+
+RULE = Rule(
+    "network/device-of-another-cloud",
+    target=OBJECTS,
+    severity=ERROR,
+    title="a pod requests the network devices of the machine that it selects",
+    why="no node offers both, and the pod stays pending",
+    fix="take the resource of the machine's profile (values/accelerators), or select another machine",
+    source="https://kubernetes.io/docs/concepts/extend-kubernetes/compute-storage-net/device-plugins/",
+    fact="clouds/T1",
+    check=check,
+)

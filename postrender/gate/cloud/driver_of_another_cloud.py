@@ -1,0 +1,57 @@
+"""A volume must not need the storage driver of another cloud."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from postrender.finding import ERROR, Finding
+from postrender.manifests.pods import mapping, sequence
+from postrender.rules.manifests import Manifests
+from postrender.rules.rule import OBJECTS, Rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from postrender.manifests.pods import Path
+    from postrender.rules.manifests import Item
+
+_GKE: Final = "GKE"
+# How the names of the drivers end that a cloud's managed Kubernetes has.
+_CLOUDS: Final = {".gke.io": _GKE, ".aws.com": "EKS", ".azure.com": "AKS"}
+
+
+def check(manifests: Manifests) -> Iterator[Finding]:
+    """Compare the drivers of volumes with the platform of the values."""
+    if not manifests.wiring:
+        return
+    for item, path, driver in _drivers(manifests):
+        cloud = next((name for end, name in _CLOUDS.items() if driver.endswith(end)), "")
+        if cloud and (cloud == _GKE) != manifests.wiring.is_google:
+            platform = "for GKE" if manifests.wiring.is_google else "not for GKE (platform.kind)"
+            yield item.finding(
+                path, f"the volume needs {driver}, which only {cloud} has, and the values are {platform}"
+            )
+
+
+def _drivers(manifests: Manifests) -> Iterator[tuple[Item, Path, str]]:
+    """Yield object, path and name of each driver that a pod or a PersistentVolume names."""
+    for item, pod in manifests.pods():
+        for position, volume in enumerate(map(mapping, sequence(pod.spec.get("volumes")))):
+            if driver := mapping(volume.get("csi")).get("driver"):
+                yield item, (*pod.path, "spec", "volumes", position, "csi", "driver"), str(driver)
+    for item in manifests.of_kinds(["PersistentVolume"]):
+        if driver := mapping(mapping(item.object.get("spec")).get("csi")).get("driver"):
+            yield item, ("spec", "csi", "driver"), str(driver)
+
+
+RULE = Rule(
+    "storage/driver-of-another-cloud",
+    target=OBJECTS,
+    severity=ERROR,
+    title="a volume needs a storage driver that the cluster has",
+    why="no node has the driver, and the pod waits for its volume in ContainerCreating",
+    fix="mount a claim of the cluster (storage.data.existingClaim in our charts), or correct platform.kind",
+    source="https://kubernetes.io/docs/concepts/storage/volumes/#csi",
+    fact="clouds/T1",
+    check=check,
+)

@@ -1,0 +1,53 @@
+"""The container with the GPUs must be the first one of its pod."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from postrender.finding import ERROR, Finding
+from postrender.manifests.pods import mapping
+from postrender.rules.manifests import Manifests
+from postrender.rules.rule import OBJECTS, Rule
+from postrender.values.profiles import INTERFACES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from postrender.manifests.pods import Pod
+
+
+def check(manifests: Manifests) -> Iterator[Finding]:
+    """Check pods that take whole nodes with RDMA, and every pod of a Ray cluster."""
+    behind = [(item, pod) for item, pod in manifests.pods() if pod.gpu_container()[0]]
+    if not behind:
+        return
+    judged = {id(pod) for _, pod, wiring in manifests.whole_pods() if wiring.mode != "none"}
+    for _, pod, asked in manifests.other_pods(_has_rdma):
+        if all(machine.rdma and pod.gpu_container()[1] == machine.gpus for machine in asked):
+            judged.add(id(pod))
+    for item, pod in behind:
+        if pod.ray or id(pod) in judged:
+            position, count = pod.gpu_container()
+            containers = pod.containers()
+            first, name = containers[0].get("name"), containers[position].get("name")
+            path = (*pod.path, "spec", "containers", position)
+            yield item.finding(path, f"container {name} has {count} GPUs and comes after {first}")
+
+
+def _has_rdma(pod: Pod) -> bool:
+    """Return whether a pod asks for interfaces, in one of the two ways that GKE has."""
+    annotations = mapping(mapping(pod.template.get("metadata")).get("annotations"))
+    return INTERFACES in annotations or bool(pod.spec.get("resourceClaims"))
+
+
+RULE = Rule(
+    "pods/gpu-container-not-first",
+    target=OBJECTS,
+    severity=ERROR,
+    title="the GPU container is not the first container",
+    why="GKE gives the RDMA devices only to the first container, and KubeRay starts Ray in the first one",
+    fix="move the container with the GPUs to the front of the list",
+    source="https://docs.cloud.google.com/ai-hypercomputer/docs/create/gke-ai-hypercompute-custom",
+    fact="gke/R3",
+    check=check,
+)

@@ -1,0 +1,59 @@
+"""Two documents must not be the same object."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from postrender.finding import ERROR, Finding, Place
+from postrender.manifests.apiserver import NO_NAMESPACE
+from postrender.manifests.pods import mapping
+from postrender.rules.manifests import Manifests
+from postrender.rules.rule import OBJECTS, Rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def check(manifests: Manifests) -> Iterator[Finding]:
+    """Compare group, kind, namespace, name and hooks; an object without a name gets one from the API server."""
+    seen: dict[tuple[str, ...], int] = {}
+    for item in manifests.items:
+        identity = _identity(item.object)
+        if identity is None:
+            continue
+        if identity in seen:
+            what = f"{item.title} is already in {manifests.name(seen[identity])}{_ignored(item.object, identity)}"
+            yield Finding(what, place=Place(item.document, (*item.path, "metadata", "name")))
+        seen.setdefault(identity, item.document)
+
+
+def _identity(item: dict[str, Any]) -> tuple[str, ...] | None:
+    metadata = mapping(item.get("metadata"))
+    if not metadata.get("name") or not item.get("kind"):
+        return None
+    group = str(item.get("apiVersion", "")).rpartition("/")[0]
+    hooks = str(mapping(metadata.get("annotations")).get("helm.sh/hook", ""))
+    named = ",".join(sorted(hook.strip() for hook in hooks.split(",")))
+    kind, namespace = str(item["kind"]), metadata.get("namespace")
+    if not namespace or (group, kind) in NO_NAMESPACE:
+        namespace = ""
+    return group, kind, str(namespace), str(metadata["name"]), named
+
+
+def _ignored(item: dict[str, Any], identity: tuple[str, ...]) -> str:
+    """Return the note that a written namespace is ignored; else nothing."""
+    written = mapping(item.get("metadata")).get("namespace") if identity[:2] in NO_NAMESPACE else None
+    return f"; the kind has no namespaces ({written} is ignored)" if written else ""
+
+
+RULE = Rule(
+    "stream/object-twice",
+    target=OBJECTS,
+    severity=ERROR,
+    title="two documents are the same object",
+    why="the later one silently replaces the earlier one, or the install fails halfway",
+    fix="rename one of the two, or remove it",
+    source="https://kubernetes.io/docs/concepts/overview/working-with-objects/names/",
+    fact="helm/object-twice",
+    check=check,
+)
