@@ -240,7 +240,7 @@ def test_a_package_that_is_gone_says_so(chart: Path, tmp_path: Path, half: bool)
     done = helm_4(chart, str(folder.parent), "fine")
     assert (done.returncode, done.stdout) == (1, "")
     assert f"grpo-post-render: cannot be loaded by {python}: " in done.stderr
-    assert ("No module named 'grpo.cli" if half else "No module named 'postrender'") in done.stderr
+    assert ("No module named 'postrender.main'" if half else "No module named 'postrender'") in done.stderr
     assert "fix: install grpo-charts there again" in done.stderr
 
 
@@ -259,9 +259,7 @@ def test_arguments_arrive_one_by_one_and_as_they_are(chart: Path, tmp_path: Path
     package = tmp_path / "in its 'stead'/postrender"
     package.mkdir(parents=True)
     (package / "__init__.py").touch()
-    (package / "cli").mkdir()
-    (package / "cli/__init__.py").touch()
-    (package / "cli/post_render.py").write_text(
+    (package / "main.py").write_text(
         "import os, sys\n\ndef main():\n"
         "    sys.stdin.read()\n    print('kind: Seen')\n    for word in [*sys.argv[1:], os.getcwd()]:\n"
         "        print('---\\nkind: Word\\nword:', repr(word))\n    return 0\n"

@@ -54,14 +54,15 @@ def test_every_check_that_comes_with_reading_values_is_listed() -> None:
     listed = {each.id for each in reading.READING}
     for case in CASES.values():
         assert {f"values/{line.split(' | ')[0].split()[1]}" for line in case["findings"]} <= listed
-    sources = "".join(path.read_text() for path in (ROOT / "postrender").rglob("*.py") if path.name != "reading.py")
+    files = (path for name in ("grpo", "postrender") for path in (ROOT / name).rglob("*.py"))
+    sources = "".join(path.read_text() for path in files if path.name != "reading.py")
     for each in reading.READING:
         assert f'"{each.id}"' in sources or f'"{each.id.partition("/")[2]}"' in sources
 
 
 def test_every_id_that_a_finding_can_have_is_explained(grpo: Run) -> None:
     listed = {each.id: each for each in index.everything()}
-    for path in (ROOT / "postrender").rglob("*.py"):
+    for path in (path for name in ("grpo", "postrender") for path in (ROOT / name).rglob("*.py")):
         named = re.findall(r'(?:rule=|_RULE = )"([a-z-]+/[a-z-]+)"', path.read_text())
         assert {*named} <= {*listed}, path
     for each in listed.values():

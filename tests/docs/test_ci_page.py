@@ -212,7 +212,12 @@ def test_the_action_runs_nothing_of_the_checkout(folder: Path, tmp_path_factory:
     add_program(folder, "python3", f'exec {shlex.quote(sys.executable)} "$@"')
     poison = f"import os; open(os.path.join({str(folder)!r}, 'ran-' + os.path.basename(__file__)), 'w')\n"
     names = ("venv", "pip", "ensurepip", "sitecustomize", "usercustomize", "json", "yaml", "setup")
-    for name in (*(f"{each}.py" for each in names), "postrender/__init__.py", "grpo-charts/setup.py"):
+    for name in (
+        *(f"{each}.py" for each in names),
+        "postrender/__init__.py",
+        "grpo/__init__.py",
+        "grpo-charts/setup.py",
+    ):
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(poison)
     (folder / "pyproject.toml").write_text('[build-system]\nrequires = []\nbuild-backend = "setup"\n')

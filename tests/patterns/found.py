@@ -1,4 +1,4 @@
-"""Find every regular expression of postrender/ and jobs/, where it stands and how it is used; print them as JSON.
+"""Find every regular expression of grpo/, postrender/ and jobs/, where it stands and how it is used; print them as JSON.
 
 A program of its own: it imports all modules, and looks at all objects that they made.
 """
@@ -84,14 +84,14 @@ def sources() -> list[Source]:
     found = []
     folders = [str(each) for each in (REPOSITORY / "jobs").iterdir() if each.is_dir()]
     sys.path[:0] = [str(REPOSITORY), *folders]
-    for file in sorted([*REPOSITORY.glob("postrender/**/*.py"), *REPOSITORY.glob("jobs/**/*.py")]):
+    for file in sorted(path for name in ("grpo", "jobs", "postrender") for path in (REPOSITORY / name).rglob("*.py")):
         path = file.relative_to(REPOSITORY)
         if path.name == "__main__.py":
             continue
         text = file.read_text()
         tree = ast.parse(text)
         dotted = ".".join(path.with_suffix("").parts).removesuffix(".__init__")
-        names = _imported(dotted if path.parts[0] == "postrender" else path.stem, tree)
+        names = _imported(dotted if path.parts[0] != "jobs" else path.stem, tree)
         found.append(Source(str(path), tree, names, text.splitlines()))
     return found
 

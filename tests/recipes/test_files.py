@@ -15,7 +15,7 @@ from tests.recipes.contract import DEFAULT, REPOSITORIES, SETUPS, VERSIONS
 from tests.recipes.rendered import ONE_GPU, framework_file, leaves, recipe_file, render_plan, stack
 
 OTHERS = VERSIONS[1:]
-FOLDERS = ("bench", "charts", "docs", "examples", "jobs", "postrender", "schemas", "tests", "values")
+FOLDERS = ("bench", "charts", "docs", "examples", "grpo", "jobs", "postrender", "schemas", "tests", "values")
 TEXTS = (".in", ".json", ".md", ".py", ".tpl", ".txt", ".yaml", ".yml")
 LABELS = (
     "# Source: ",

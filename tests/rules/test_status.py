@@ -10,7 +10,7 @@ import yaml
 from grpo.rules import index
 from tests.conftest import ROOT
 
-STATUS: dict[str, dict[str, str]] = yaml.safe_load((ROOT / "postrender/rules/status.yaml").read_text("utf-8"))
+STATUS: dict[str, dict[str, str]] = yaml.safe_load((ROOT / "grpo/rules/status.yaml").read_text("utf-8"))
 WHY = re.compile(r"(done by [a-z -]+|not checkable offline|not yet|not in a version that we run|no mistake): \S")
 LISTS = {"clouds", "gke", "helm", "kuberay", "nemo-rl", "observability", "schemas", "verl"}
 
