@@ -1,4 +1,4 @@
-"""Find every regular expression of grpo/, postrender/ and jobs/, where it stands and how it is used; print them as JSON.
+"""Find every regular expression of the packages and of jobs/, where it stands and how it is used; print them as JSON.
 
 A program of its own: it imports all modules, and looks at all objects that they made.
 """
