@@ -25,7 +25,7 @@ MIDDLE = TEXT.index("Step 2/3")
 Run = Callable[..., tuple[int, str, str]]
 # `grpo` in a process of its own, for which no answer of the cluster is late.
 PATIENT = """
-from postrender import deadline
+from grpo import deadline
 deadline.PATIENCE = 600.0
 import runpy
 runpy.run_module("grpo.cli", run_name="__main__")

@@ -27,7 +27,7 @@ from postrender.helm import Embedded
 with Embedded() as helm:
     sys.stdout.buffer.write(helm.render(sys.argv[1], notes=False).manifest.encode())
 """
-_START = "import sys; from postrender.cli.post_render import main; sys.exit(main())"
+_START = "import sys; from postrender.main import main; sys.exit(main())"
 _ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
 _VALUES = [
     str(ROOT / f"values/{name}.yaml") for name in ("accelerators/b200", "recipes/gemma3-27b-gsm8k", "examples/site")

@@ -60,11 +60,11 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         path = tmp_path / "kuberay/ray-cluster" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
-    python = f'exec "{sys.executable}" -c \'import sys; from grpo.cli.{{}} import main; sys.exit(main())\' "$@"\n'
+    python = f'exec "{sys.executable}" -c \'import sys; from {{}}.main import main; sys.exit(main())\' "$@"\n'
     programs = {
         "helm": HELM.format(program=require_tool(request.param)),
-        "grpo": python.format("main"),
-        "grpo-post-render": python.format("post_render"),
+        "grpo": python.format("grpo.cli"),
+        "grpo-post-render": python.format("postrender"),
         "git": 'test "$1 $2" = "add ray.yaml" && cp ray.yaml added.yaml\n',
     }
     (tmp_path / "bin").mkdir()
