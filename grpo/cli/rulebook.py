@@ -1,4 +1,4 @@
-"""Find rules by name, complete their names in a shell, and print them in full."""
+"""Find what has an id, complete ids in a shell, and print what they stand for in full."""
 
 from __future__ import annotations
 
@@ -6,9 +6,16 @@ from collections.abc import Iterator, Sequence
 
 import click
 
+from grpo.live.doctor import examination
+from grpo.live.doctor.check import Check
+from grpo.live.why import registry
+from grpo.live.why.cause import Cause
 from grpo.rules import index
 from postrender import paths, textfile
 from postrender.rules.rule import Rule
+
+# So many of the words that show a cause are listed.
+_WORDS = 5
 
 
 def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
@@ -28,12 +35,54 @@ def find_rules(words: Sequence[str]) -> list[Rule]:
     return index.find(words, click.get_current_context().command_path)
 
 
+def complete_ids(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Complete the ids of rules, causes and checks of a cluster in a shell."""
+    return [name for name in (*(each.id for each in index.everything()), *_live()) if name.startswith(incomplete)]
+
+
+def _live() -> dict[str, Cause | Check]:
+    """Return the causes of `grpo why` and the checks of `grpo doctor` by their ids, which have no slash."""
+    causes: dict[str, Cause | Check] = {each.id: each for each in registry.causes()}
+    return causes | {each.id: each for each in examination.checks()}
+
+
 def pages(words: Sequence[str]) -> str:
-    """Return the full text of each of these rules; raise UsageError as `find_rules` does."""
-    return "\n".join(map(_page, find_rules(words)))
+    """Return the full text of what has these ids or domains; raise UsageError with similar names for an unknown one."""
+    others = _live()
+    context = click.get_current_context().command_path
+    return "\n".join(_page(each) for word in words for each in _named(word, others, context))
 
 
-def _page(rule: Rule) -> str:
+def _named(word: str, others: dict[str, Cause | Check], command: str) -> Sequence[Rule | Cause | Check]:
+    return [others[word]] if word in others else index.find([word], command, more=others)
+
+
+def _page(found: Rule | Cause | Check) -> str:
+    match found:
+        case Cause():
+            return _page_of_cause(found)
+        case Check():
+            reads = ", ".join(found.reads)
+            return f"{found.id}  (grpo doctor)\n  {found.title}\n  reads: {reads}\n"
+    return _page_of_rule(found)
+
+
+def _page_of_cause(cause: Cause) -> str:
+    words = [sign.key for sign in cause.signs[:_WORDS]]
+    more = len(cause.signs) - len(words)
+    parts = {
+        "whose": cause.blame,
+        "fix": cause.fix,
+        "another start": cause.retry,
+        "value": cause.value,
+        "found before by": ", ".join(cause.rule.split()),
+        "lines with": "; ".join(words) + (f"; and {more} more" if more else ""),
+    }
+    lines = [f"  {name}: {text}\n" for name, text in parts.items() if text]
+    return f"{cause.id}  (grpo why)\n  {cause.title}\n" + "".join(lines)
+
+
+def _page_of_rule(rule: Rule) -> str:
     parts = {
         "why": rule.why,
         "fix": rule.fix,

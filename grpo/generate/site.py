@@ -47,7 +47,7 @@ _FIXTURES = "tests/rules"
 _STATUS = Path(index.__file__).with_name("status.yaml")
 _READING = (
     "These checks are part of reading the values and samples of data, and of wiring a stream. Each finding names its"
-    " reason and its fix, and none can be ignored. `grpo rules ID` explains one."
+    " reason and its fix, and none can be ignored. `grpo explain ID` explains one."
 )
 # The first line of a fixture names the files below it.
 _LINT = re.compile(r"# lint: (\S+)(?: (\S+))?(?: (\S+))?$")

@@ -105,7 +105,7 @@ def _errors(answer: Answer, fence: Sequence[str]) -> Iterator[str]:
     """Yield what is wrong with the values, and an empty line; nothing if they have no error."""
     if answer.errors:
         told = (f"  {error_line(each)}" for each in answer.errors)
-        yield from ["the values have errors, so the run may be another one (see grpo rules ID):", *fence, *told]
+        yield from ["the values have errors, so the run may be another one (see grpo explain ID):", *fence, *told]
         yield from [*fence, ""]
 
 

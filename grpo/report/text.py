@@ -42,7 +42,7 @@ def block(finding: Finding) -> str:
     head = visible.lines([f"{finding.at}: {mark}{finding.what}  [{finding.rule}]"])
     below = [f"  also: {at} {key}" for at, key in finding.also] + [f"  why: {finding.why}", f"  fix: {finding.fix}"]
     if not finding.rule.startswith(_WITHOUT_PAGE):
-        below.append(f"  see: grpo rules {finding.rule}")
+        below.append(f"  see: grpo explain {finding.rule}")
     return f"{head}{source}{visible.lines(below)}"
 
 

@@ -11,7 +11,7 @@ from postrender.errors import UsageError
 from postrender.rules.rule import CHART, LOG, OBJECTS, REFUSED, VALUES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from postrender.rules.rule import Rule
 
@@ -34,17 +34,17 @@ def never_ignored() -> set[str]:
     return {rule.id for rule in everything() if not rule.source or rule.why == REFUSED or rule.target == LOG}
 
 
-def find(words: Sequence[str], command: str) -> list[Rule]:
-    """Return the rules with these ids or domains; raise UsageError with similar names for an unknown one."""
+def find(words: Sequence[str], command: str, *, more: Iterable[str] = ()) -> list[Rule]:
+    """Return the rules with these ids or domains; raise UsageError with similar names, also of `more`, for another."""
     listed = everything()
     for word in words:
         if not any(word in (each.id, each.domain) for each in listed):
-            raise UsageError(f"{command}: there is no rule or domain {word!r}", fix=_nearest(word, listed))
+            raise UsageError(f"{command}: nothing has the id or domain {word!r}", fix=_nearest(word, listed, more))
     return [each for each in listed if each.id in words or each.domain in words]
 
 
-def _nearest(word: str, listed: Sequence[Rule]) -> str:
-    by_word = {each.id.partition("/")[2]: each.id for each in listed}
+def _nearest(word: str, listed: Sequence[Rule], more: Iterable[str]) -> str:
+    by_word = {name: name for name in more} | {each.id.partition("/")[2]: each.id for each in listed}
     by_word |= {name: name for each in listed for name in (each.domain, each.id)}
     matches = {rule for name, rule in by_word.items() if word and name.startswith(word)}
     shortest = sorted(matches, key=lambda each: (len(each), each))[:_NEAR]

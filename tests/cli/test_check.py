@@ -85,7 +85,7 @@ def test_a_finding_has_four_parts_and_the_line(grpo: Run) -> None:
         "     |           ^\n"
         "  why: server-side apply, Helm 4's default, refuses it; a client-side apply silently keeps one of the two\n"
         "  fix: remove one of the two entries\n"
-        "  see: grpo rules pods/duplicate-merge-key\n\n1 error\n"
+        "  see: grpo explain pods/duplicate-merge-key\n\n1 error\n"
     )
 
 

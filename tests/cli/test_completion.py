@@ -64,7 +64,7 @@ def test_the_script_of_a_shell_is_one(shell: str) -> None:
         (("render", "r"), {"raycluster"}),
         (("checkpoints", "--framework", "v"), {"verl"}),
         (("rules", "secr"), {"secrets", "secrets/literal-token"}),
-        (("lint", "--explain", "values/tok"), {"values/token"}),
+        (("explain", "values/tok"), {"values/token"}),
         (("check", "--select", "pods,values/tok"), {"pods,values/token"}),
         (("values", "ray.workers.rep"), {"ray.workers.replicas"}),
     ],

@@ -58,7 +58,7 @@ def test_a_misspelt_key_is_named(grpo: Run) -> None:
     code, out, err = grpo("plan", *files, "--set", "job.config.policy.model_nam=x")
     assert (code, err) == (1, "")
     assert out.endswith(
-        "\n\nthe values have errors, so the run may be another one (see grpo rules ID):\n"
+        "\n\nthe values have errors, so the run may be another one (see grpo explain ID):\n"
         "  <--set>:1:1: policy.model_nam is not a key that nemo-rl v0.7.0 reads  [nemo-rl/unknown-key]\n\n"
         "not modelled: the values have errors; as they were read, the run fits (computed, not measured)\n"
     )
@@ -214,7 +214,7 @@ def test_a_configuration_without_charts(grpo: Run, tmp_path: Path) -> None:
     ):
         code, out, err = grpo(*words, override)
         assert (code, err) == (1, "")
-        assert "\nthe values have errors, so the run may be another one (see grpo rules ID):\n" in out
+        assert "\nthe values have errors, so the run may be another one (see grpo explain ID):\n" in out
         assert f"  policy.train_micro_batch{name}" in out
         assert out.endswith(
             "\nnot modelled: the values have errors; as they were read, the run fits (computed, not measured)\n"

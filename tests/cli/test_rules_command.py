@@ -1,4 +1,4 @@
-"""`grpo rules` and `grpo lint --explain` say what is judged: every rule, whole, and near names for a misspelt one."""
+"""`grpo rules` and `grpo explain` say what is judged: every rule, whole, and near names for a misspelt one."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_every_id_that_a_finding_can_have_is_explained(grpo: Run) -> None:
         assert each.why, each.id
         assert each.fix, each.id
         assert bool(each.bad) == bool(each.good), each.id
-    code, out, _ = grpo("lint", "--explain", "values/token")
+    code, out, _ = grpo("explain", "values/token")
     assert code == 0
     assert "\n  why: values end up in Git, " in out
     assert "\nbad:\n  huggingface:\n" in out
@@ -116,7 +116,7 @@ def test_a_domain_lists_its_rules(grpo: Run) -> None:
     assert {each["id"].split("/")[0] for each in json.loads(out)["rules"]} == {"pods"}
 
 
-@pytest.mark.parametrize("words", [["rules"], ["lint", "--explain"]])
+@pytest.mark.parametrize("words", [["rules"], ["explain"]])
 def test_a_rule_is_explained_with_its_examples(grpo: Run, words: list[str]) -> None:
     code, out, err = grpo(*words, "pods/duplicate-merge-key")
     rule = next(each for each in registry.rules("objects") if each.id == "pods/duplicate-merge-key")
@@ -127,6 +127,18 @@ def test_a_rule_is_explained_with_its_examples(grpo: Run, words: list[str]) -> N
     for name in ("bad", "good"):
         first = (ROOT / f"tests/rules/{rule.id}/{name}.yaml").read_text().splitlines()[1]
         assert f"\n{name}:\n  ---\n  {first}\n" in out
+
+
+def test_a_cause_and_a_check_of_the_cluster_are_explained(grpo: Run) -> None:
+    code, out, _ = grpo("explain", "cuda-oom", "claims")
+    assert code == 0
+    cause, check = out.split("\n\n")
+    assert cause.startswith("cuda-oom  (grpo why)\n  a GPU had too little memory for the training\n")
+    assert "\n  found before by: memory/does-not-fit\n" in cause
+    assert check.startswith("claims  (grpo doctor)\n  the volumes of the pods are bound\n")
+    code, out, err = grpo("explain", "cuda-om")
+    assert (code, out) == (2, "")
+    assert err.startswith("grpo explain: nothing has the id or domain 'cuda-om'\n  fix: did you mean cuda-oom")
 
 
 def test_versions_are_told(grpo: Run) -> None:
@@ -146,7 +158,7 @@ def test_the_ends_of_versions(since: str, before: str, words: str) -> None:
     )
 
 
-@pytest.mark.parametrize("words", [["rules"], ["lint", "--explain"]])
+@pytest.mark.parametrize("words", [["rules"], ["explain"]])
 @pytest.mark.parametrize(
     ("word", "fix"),
     [
@@ -160,7 +172,7 @@ def test_the_ends_of_versions(since: str, before: str, words: str) -> None:
 def test_an_unknown_name_leads_to_those_that_are_near(grpo: Run, words: list[str], word: str, fix: str) -> None:
     code, out, err = grpo(*words, word)
     assert (code, out) == (2, "")
-    assert err.startswith(f"grpo {words[0]}: there is no rule or domain {word!r}\n  fix: {fix}")
+    assert err.startswith(f"grpo {words[0]}: nothing has the id or domain {word!r}\n  fix: {fix}")
 
 
 def test_a_wheel_has_no_examples(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ def test_a_finding_says_where_what_why_and_what_to_do(grpo: Run, log: Path) -> N
         f"{log}, line {at}: step 3: the mean reward of 3 steps is 0, and the loss is below 0.0001  [run/dead-reward]",
         f"  why: {next(rule for rule in registry.rules(LOG) if rule.id == 'run/dead-reward').why}",
         "  fix: read samples with grpo samples, then try the reward on one of them with grpo try-reward",
-        "  see: grpo rules run/dead-reward",
+        "  see: grpo explain run/dead-reward",
     ]
 
 

@@ -37,7 +37,7 @@ def test_text_names_lesser_severities_other_places_and_the_page_of_a_rule(file: 
     one = Finding("a is 1", Location(file, 1, 4), rule="nemo-rl/rule", why="w", fix="f", severity="warning", also=also)
     assert formats.write([one], "text") == (
         f"{file}:1:4: warning: a is 1  [nemo-rl/rule]\n  1 | a: 1\n    |    ^\n  also: {file}:2:3 job.config.b\n"
-        "  why: w\n  fix: f\n  see: grpo rules nemo-rl/rule\n\n"
+        "  why: w\n  fix: f\n  see: grpo explain nemo-rl/rule\n\n"
         "1 warning; the exit code is 0, and 1 with --fail-on warning\n"
     )
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 
 import click
 
 from grpo.check import rendered
 from grpo.check.rendered import Target, Verdict
-from grpo.cli import options, rulebook
+from grpo.cli import options
 from grpo.cli.command import Command, examples, wrong
 from grpo.cli.judging import judging, kinds
 from grpo.cli.output import Report, complain, tell
@@ -79,13 +78,6 @@ def _samples(ctx: click.Context, param: click.Parameter, given: Sequence[str]) -
 )
 @click.option("--fix", is_flag=True, help="Show the changes that findings propose, ask, and write them to your files.")
 @click.option("--yes", is_flag=True, help="With --fix: do not ask.")
-@click.option(
-    "--explain",
-    multiple=True,
-    shell_complete=rulebook.complete,
-    metavar="ID",
-    help="Explain a rule, as grpo rules ID does.",
-)
 def lint(
     files: Sequence[str],
     arguments: Sequence[Argument],
@@ -100,7 +92,6 @@ def lint(
     no_render: bool,
     fix: bool,
     yes: bool,
-    explain: Sequence[str],
 ) -> int:
     """Judge a stack: values, charts and objects.
 
@@ -115,9 +106,6 @@ def lint(
 
     To accept a finding, add its rule to checks.ignore of the values, with the reason.
     """
-    if explain:
-        sys.stdout.write(rulebook.pages(explain))
-        return EXIT_CLEAN
     if yes and not fix:
         raise wrong("--yes needs --fix", fix="grpo lint --fix --yes -f …")
     schemas = kinds(kube_version)
