@@ -84,6 +84,7 @@ def inputs(tmp_path: Path) -> dict[str, list[str]]:
         "checkpoints": ["checkpoints", str(run)],
         "dead-values": ["dead-values", str(folder)],
         "diff": ["diff", *STACK, "--accelerator", ALL, "--accelerator", "b200"],
+        "explain": ["explain", ALL],
         "guide": ["guide", *mine],
         "init": ["init", ALL, "--accelerator", ALL],
         "lint": ["lint", *mine],
