@@ -93,8 +93,9 @@ USAGE = {
     "no such command": (
         "xyz",
         "grpo: no command is called 'xyz'\n"
-        "  fix: the commands are check, checkpoints, dead-values, diff, doctor, explain, guide, helm-plugin, init, lint, "
-        "logs, plan, render, report, rules, samples, status, submit, try-reward, upload, values, version, watch, why\n",
+        "  fix: the commands are check, checkpoints, dead-values, diff, doctor, explain, guide, helm-plugin, init, "
+        "lint, logs, plan, render, report, rules, samples, status, submit, try-reward, upload, values, version, watch, "
+        "why\n",
     ),
     "unknown option": ("lint --zork", "grpo lint: no option is called --zork\n  fix: see grpo lint --help\n"),
     "unknown letter": ("lint -x", "grpo lint: -x is not an option\n  fix: see grpo lint --help\n"),
