@@ -90,10 +90,9 @@ def test_the_programs_leave_room_for_the_plan_and_for_log_agents(task: str, rend
     """Fluent Bit stops reading a file at a line of 32 KiB, and Ray writes the entrypoint into the driver's log."""
     entrypoint = rayjob(render("grpo-job", job(task)))["spec"]["entrypoint"]
     packed = entrypoint.partition("GRPO_PROGRAMS")[2]
-    # Of the 96 KiB that the chart allows, the plan and the user's files may have 20.
-    assert len(packed) <= (96 - 20) * 1024
+    # At least a quarter of the 96 KiB that the chart allows is free for the plan and the user's files.
+    assert len(packed) <= 0.75 * 96 * 1024
     assert max(map(len, packed.splitlines())) <= 4096
-    assert len(packed.splitlines()) <= 22
 
 
 @pytest.mark.parametrize("task", TASKS)
