@@ -763,3 +763,13 @@ def test_a_list_gets_what_two_of_its_objects_claim_once(tmp_path: Path) -> None:
     text = f"apiVersion: v1\nkind: List\nitems:\n{items}"
     done = run(text.encode(), *VALUES, "--values", str(tmp_path / "site.yaml"), "--no-gate")
     assert (done.returncode, done.stdout.count(b'ResourceClaimTemplate"')) == (0, 1), done.stderr
+
+
+@pytest.mark.parametrize(("level", "code"), [("baseline", 1), ("restricted", 1), ("privileged", 0)])
+def test_what_is_added_is_judged_by_the_namespace_of_the_stream(level: str, code: int) -> None:
+    """Pod Security would refuse the pods, and the API server would say so in an event only."""
+    labels = f"{{pod-security.kubernetes.io/enforce: {level}}}"
+    space = f"apiVersion: v1\nkind: Namespace\nmetadata: {{name: rl, labels: {labels}}}\n"
+    done = run(f"{space}---\n{pod()}".replace("  name: pod\n", "  name: pod\n  namespace: rl\n").encode(), *VALUES)
+    refused = b"pod-security.kubernetes.io/enforce: %s, which refuses the capability IPC_LOCK" % level.encode()
+    assert (done.returncode, refused in done.stderr) == (code, bool(code)), done.stderr
