@@ -27,6 +27,8 @@ from postrender.errors import (
 )
 from postrender.options import FIX, NAME, Settings
 from postrender.pipeline import Pipeline
+from postrender.rules import accepted
+from postrender.values import merge
 from postrender.wiring import apply, inputs
 from postrender.wiring.plan import Wiring
 from postrender.yaml import stream
@@ -62,8 +64,10 @@ def _process(settings: Settings, data: bytes) -> Result:
         init_containers=settings.init_containers,
         allow_unwired=settings.allow_unwired,
     )
-    wiring = Wiring(inputs.load(settings.values))
-    return Pipeline(data, wiring, options, gate=not settings.no_gate).run()
+    values = merge.load(settings.values)
+    ignored = {name: str(reason) for name, reason in accepted.given(values.effective()).items() if reason}
+    wiring = Wiring(inputs.sections(values))
+    return Pipeline(data, wiring, options, gate=not settings.no_gate, ignored=ignored).run()
 
 
 def _report(result: Result) -> dict[str, Any]:
@@ -82,11 +86,13 @@ def _report(result: Result) -> dict[str, Any]:
         for document, each in result.wired
     ]
     added = [{"kind": each["kind"], **each["metadata"]} for _, each in result.added]
-    refusals = [
-        {"rule": each.rule, "at": each.at.file, "line": each.at.line, "what": each.what, "fix": each.fix}
-        for each in result.refusals
-    ]
-    return {"annotation": apply.STAMP, "objects": wired, "added": added, "refused": refusals}
+    refusals = [{**_told(each), "fix": each.fix} for each in result.refusals]
+    passed = [{**_told(each), "reason": reason} for each, reason in result.accepted]
+    return {"annotation": apply.STAMP, "objects": wired, "added": added, "refused": refusals, "accepted": passed}
+
+
+def _told(finding: Finding) -> dict[str, Any]:
+    return {"rule": finding.rule, "at": finding.at.file, "line": finding.at.line, "what": finding.what}
 
 
 def _complain(lines: Sequence[str], code: int) -> int:
@@ -123,6 +129,13 @@ def _report_skipped(result: Result) -> None:
             sys.stderr.write(visible.lines([f"{NAME}: {document.name}: {what}"]))
 
 
+def _report_accepted(result: Result) -> None:
+    """Report what the values accept, with the reason that they give."""
+    for each, reason in result.accepted:
+        line = f"{NAME}: {_place(each.at)}: {each.what} [{each.rule}]: accepted by checks.ignore: {reason}"
+        sys.stderr.write(visible.text(masking.text(visible.lines([line]))))
+
+
 def _run(words: Sequence[str]) -> int:
     if words and words[0] in ("-h", "--help"):
         sys.stdout.write(post_render_options.help_text())
@@ -140,6 +153,7 @@ def _run(words: Sequence[str]) -> int:
         output_file.write(settings.report, report.encode(), mark=_MARK, inputs=settings.values)
     if result.refusals:
         return _refuse(result.refusals)
+    _report_accepted(result)
     _report_skipped(result)
     _pass_on(result.parts)
     return EXIT_CLEAN

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from postrender import secrets
@@ -10,7 +11,7 @@ from postrender.errors import InputError, Location
 from postrender.finding import Finding
 from postrender.gate import another_accelerator
 from postrender.manifests import pods
-from postrender.rules import registry
+from postrender.rules import accepted, registry
 from postrender.rules.judge import judge
 from postrender.rules.manifests import Item, Manifests
 from postrender.wiring import apply
@@ -18,7 +19,7 @@ from postrender.wiring.transforms import FAIL
 from postrender.yaml import editor, spans, stream, writer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from postrender.finding import Place
     from postrender.manifests.pods import Path
@@ -33,8 +34,6 @@ _WORDS = (pods.GPU.encode(), b"Ray")
 # Kinds with long texts that may contain the words, and have no pods.
 _WITHOUT_PODS = ("ConfigMap", "CustomResourceDefinition", "Secret")
 _DOMAIN = "ComputeDomain"
-# The package of the rules that a stream must pass before it is installed.
-_GATE = "postrender.gate"
 # The gate parses these kinds completely: base64 in a Secret hides text, a List may contain a Secret, and a pod claims
 # what a template says.
 _WHOLE = ("Secret", "ResourceClaimTemplate", *pods.HOLDERS)
@@ -49,27 +48,39 @@ _ASK = (
     f"write {pods.GPU}: {{count}} into resources.limits of a container (a chart ignores a misspelt value:"
     " grpo dead-values finds it)"
 )
+# No finding is accepted.
+_NONE: Mapping[str, str] = MappingProxyType({})
 _ALLOW = "--allow-unwired (helm: --post-renderer-args --allow-unwired)"
 
 
 class Result:
-    """The parts of the new stream in order, a report on each object, and the findings that refuse the stream."""
+    """The parts of the new stream in order, a report on each object, and the findings that refuse the stream.
+
+    `accepted` are findings that do not, because the values accept them, each with the reason.
+    """
 
     def __init__(self) -> None:
         self.parts: list[bytes | memoryview] = []
         self.wired: list[tuple[Document, Wired]] = []
         self.added: list[tuple[Document, dict[str, Any]]] = []
         self.refusals: list[Finding] = []
+        self.accepted: list[tuple[Finding, str]] = []
 
 
 class Pipeline:
-    """Wire one stream; with `gate`, also judge the whole stream."""
+    """Wire one stream; with `gate`, also judge the whole stream.
 
-    def __init__(self, data: bytes, wiring: Wiring, options: Options, *, gate: bool) -> None:
+    `ignored` maps the ids of rules to the reason why the values accept what they find.
+    """
+
+    def __init__(
+        self, data: bytes, wiring: Wiring, options: Options, *, gate: bool, ignored: Mapping[str, str] = _NONE
+    ) -> None:
         self._data = data
         self._wiring = wiring
         self._options = options
         self._gate = gate
+        self._ignored = ignored
         self._documents: list[Document] = []
         self._items: list[Item] = []
         self._kinds: dict[str, list[dict[str, Any]]] = {}
@@ -275,12 +286,21 @@ class Pipeline:
     def _judge(self) -> None:
         texts = [each.text() for each in self._documents]
         added = [Item(self._documents.index(each), (), item, ()) for each, item in self._result.added]
-        for finding in judge(Manifests([*self._items, *added], texts, self._wiring), registry.rules_in(_GATE)):
+        for finding in judge(Manifests([*self._items, *added], texts, self._wiring), registry.rules_in(registry.GATE)):
             place = finding.place
             document = self._documents[place.document]
             line = place.line or _line(document, place.path, self._judged(place))
             at = Location(document.name, document.line + line - 1)
-            self._result.refusals.append(finding._replace(at=at))
+            self._answer(finding._replace(at=at))
+
+    def _answer(self, finding: Finding) -> None:
+        """Refuse the stream for a finding, unless the values accept it."""
+        reason = self._ignored.get(finding.rule)
+        if reason and accepted.passes_gate(finding.rule):
+            self._result.accepted.append((finding, reason))
+            return
+        never = ". checks.ignore does not accept it in a stream" if reason else ""
+        self._result.refusals.append(finding._replace(fix=f"{finding.fix}{never}"))
 
     def _judged(self, place: Place) -> Item | None:
         """Return the object that a finding refers to."""

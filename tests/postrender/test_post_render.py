@@ -773,3 +773,43 @@ def test_what_is_added_is_judged_by_the_namespace_of_the_stream(level: str, code
     done = run(f"{space}---\n{pod()}".replace("  name: pod\n", "  name: pod\n  namespace: rl\n").encode(), *VALUES)
     refused = b"pod-security.kubernetes.io/enforce: %s, which refuses the capability IPC_LOCK" % level.encode()
     assert (done.returncode, refused in done.stderr) == (code, bool(code)), done.stderr
+
+
+BEHIND = """\
+apiVersion: v1
+kind: Pod
+metadata: {name: behind}
+spec:
+  containers:
+    - {name: log, image: log:1}
+    - {name: main, image: train:1, resources: {limits: {nvidia.com/gpu: 8}}}
+"""
+
+
+def test_the_values_accept_what_a_rule_of_the_gate_finds(tmp_path: Path) -> None:
+    ignore, report = tmp_path / "ignore.yaml", tmp_path / "report.json"
+    ignore.write_text("checks: {ignore: {pods/gpu-container-not-first: tried on a node}}\n")
+    assert run(BEHIND.encode(), *VALUES).returncode == 1
+    done = run(BEHIND.encode(), *VALUES, "--values", str(ignore), "--report", str(report))
+    assert done.returncode == 0, done.stderr
+    said = "comes after log [pods/gpu-container-not-first]: accepted by checks.ignore: tried on a node\n"
+    assert done.stderr.decode().endswith(said)
+    assert b"grpo-charts/wiring" in done.stdout
+    (accepted,) = json.loads(report.read_text())["accepted"]
+    assert (accepted["rule"], accepted["reason"]) == ("pods/gpu-container-not-first", "tried on a node")
+
+
+@pytest.mark.parametrize(
+    ("rule", "stream"),
+    [
+        ("secrets/literal-token", f"apiVersion: v1\nkind: B\nmetadata: {{name: b}}\nenv: {SECRET}\n"),
+        ("stream/object-twice", f"{pod()}---\n{pod()}"),
+        ("wiring/nothing-wired", pod(gpus=4)),
+    ],
+)
+def test_nothing_accepts_a_secret_or_what_corrupts(rule: str, stream: str, tmp_path: Path) -> None:
+    ignore = tmp_path / "ignore.yaml"
+    ignore.write_text(f"checks: {{ignore: {{{rule}: we know}}}}\n")
+    done = run(stream.encode(), *VALUES, "--values", str(ignore))
+    assert (done.returncode, done.stdout, f"[{rule}]".encode() in done.stderr) == (1, b"", True)
+    assert (b"checks.ignore does not accept it" in done.stderr) == (not rule.startswith("wiring"))
