@@ -414,3 +414,12 @@ def test_a_warning_does_not_hide_that_the_server_refuses(grpo: Run, tmp_path: Pa
     code, out, _ = grpo("ray.yaml")
     assert code == 1
     assert "replicas: expected 0 or more  [kubernetes/value-refused]" in out
+
+
+@pytest.mark.parametrize(("profile", "told"), [("coreweave-gb300", True), ("coreweave-b200", False), ("b200", False)])
+def test_what_a_profile_does_not_say_of_its_nodes_is_named(grpo: Run, profile: str, told: bool) -> None:
+    Path("a.yaml").write_text(CONFIG.format(name="a"))
+    code, _, err = grpo("a.yaml", "-f", str(ROOT / f"values/accelerators/{profile}.yaml"))
+    assert code == 0
+    assert err.startswith("clean: 1 manifest")
+    assert ("; not judged: whether a worker fits on its node" in err) == told
