@@ -163,7 +163,7 @@ def add_volumes(target: Target) -> None:
     spec, container = target.pod.spec, target.container
     volumes, mounts = sequence(spec.get("volumes")), sequence(container.get("volumeMounts"))
     names = {volume["name"]: _name(volume, volumes, mounts, target) for volume in target.wiring.volumes}
-    wanted = [{**volume, "name": names[volume["name"]]} for volume in target.wiring.volumes]
+    wanted = [_as_there({**volume, "name": names[volume["name"]]}, volumes) for volume in target.wiring.volumes]
     paths = {mount["mountPath"]: _of(mounts, mount["mountPath"]) for mount in target.wiring.mounts}
     wanted_mounts = [
         {
@@ -176,6 +176,13 @@ def add_volumes(target: Target) -> None:
     put(spec, "volumes", target.decisions.merge_list(target.place("spec.volumes"), volumes, wanted))
     place = target.container_place("volumeMounts")
     put(container, "volumeMounts", target.decisions.merge_list(place, mounts, wanted_mounts, key="mountPath"))
+
+
+def _as_there(wanted: dict[str, Any], volumes: list[Any]) -> dict[str, Any]:
+    """Return a volume, or the one of its name if that is the same memory without a limit: no limit is no other one."""
+    there = next((each for each in map(mapping, volumes) if each.get("name") == wanted["name"]), {})
+    directory = {key: value for key, value in mapping(wanted.get("emptyDir")).items() if key != "sizeLimit"}
+    return there if directory and there == {"name": wanted["name"], "emptyDir": directory} else wanted
 
 
 def _name(volume: dict[str, Any], volumes: list[Any], mounts: list[Any], target: Target) -> str:

@@ -813,3 +813,26 @@ def test_nothing_accepts_a_secret_or_what_corrupts(rule: str, stream: str, tmp_p
     done = run(stream.encode(), *VALUES, "--values", str(ignore))
     assert (done.returncode, done.stdout, f"[{rule}]".encode() in done.stderr) == (1, b"", True)
     assert (b"checks.ignore does not accept it" in done.stderr) == (not rule.startswith("wiring"))
+
+
+@pytest.mark.parametrize(
+    ("volume", "refused"),
+    [
+        # As in CoreWeave's own examples: the memory limit of the pod is the limit.
+        ("emptyDir: {medium: Memory}", False),
+        ("emptyDir: {medium: Memory, sizeLimit: 1Gi}", True),
+        ("emptyDir: {}", True),
+    ],
+)
+@pytest.mark.parametrize("name", ["shared-memory", "dshm"])
+def test_shared_memory_without_a_limit_is_no_conflict(name: str, volume: str, refused: bool) -> None:
+    mounts = f"      volumeMounts: [{{name: {name}, mountPath: /dev/shm}}]\n"
+    text = f"{pod()}{mounts}  volumes: [{{name: {name}, {volume}}}]\n"
+    done = run(text.encode(), *VALUES)
+    assert (done.returncode, b"[wiring/conflict]" in done.stderr) == (int(refused), refused), done.stderr
+    if not refused:
+        spec = yaml.safe_load(done.stdout)["spec"]
+        assert [each for each in spec["volumes"] if "emptyDir" in each] == [
+            {"name": name, "emptyDir": {"medium": "Memory"}}
+        ]
+        assert run(done.stdout, *VALUES).stdout == done.stdout
