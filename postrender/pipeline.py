@@ -247,7 +247,7 @@ class Pipeline:
             stamp = apply.stamp_of(_at(before, wired.path))
             for each in wired.conflicts:
                 what = f"{wired.kind} {wired.name}: {each['at']} is {_short(each['there'])}, the wiring wants"
-                what = f"{what} {_short(each['wanted'])}"
+                what = f"{what} {'none' if each['wanted'] is None else _short(each['wanted'])}"
                 path = (*wired.path, *_path_of(each["at"], _at(before, wired.path)))
                 at = Location(document.name, document.line + _line(document, path, None) - 1)
                 why = "with this value the pod lacks an interface, a device or a setting of the machine"

@@ -277,6 +277,7 @@ def add_check(target: Target) -> None:
     """
     wanted = target.wiring.check_node(target.image)
     if wanted is None:
+        _refuse_check(target)
         return
     there = map(mapping, sequence(target.container.get("volumeMounts")))
     at = {str(mount.get("mountPath")).rstrip("/"): mount for mount in there}
@@ -286,3 +287,20 @@ def add_check(target: Target) -> None:
     place = target.place("spec.initContainers")
     checked = target.decisions.merge_list(place, containers, [{**wanted, "volumeMounts": mounts}])
     put(target.pod.spec, "initContainers", checked)
+
+
+def _refuse_check(target: Target) -> None:
+    """Treat a check that an earlier run added for another machine as a conflict: it ends with an error on this one.
+
+    Raises InputError where conflicts are to be replaced, because nothing is ever removed.
+    """
+    place = target.place(f"spec.initContainers[{CHECK}]")
+    for container in map(mapping, sequence(target.pod.spec.get("initContainers"))):
+        script = "".join(map(str, sequence(container.get("args"))))
+        if (
+            container.get("name") == CHECK
+            and f"{CHECK}: " in script
+            and target.decisions.replaces(place, container, None)
+        ):
+            what = f"{place} is from an earlier run with other values, and nothing stands in its place"
+            raise InputError(what, fix="remove it, or render the objects again from the source")

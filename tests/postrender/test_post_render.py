@@ -17,7 +17,7 @@ import pytest
 import yaml
 
 from postrender import main as post_render
-from postrender.wiring.apply import NOT_WIRED
+from postrender.wiring.apply import NOT_WIRED, STAMP
 from tests.conftest import ROOT, require_tool
 from tests.postrender.streams import RAYCLUSTER, documents, pod
 from tests.postrender.test_secrets import EXAMPLES
@@ -836,3 +836,23 @@ def test_shared_memory_without_a_limit_is_no_conflict(name: str, volume: str, re
             {"name": name, "emptyDir": {"medium": "Memory"}}
         ]
         assert run(done.stdout, *VALUES).stdout == done.stdout
+
+
+def test_a_check_for_another_machine_is_refused_as_what_an_earlier_run_left(tmp_path: Path) -> None:
+    """It looks for files of GKE's plugin, and ends with exit code 1 on every other node."""
+    wired = yaml.safe_load(run(pod().encode(), *VALUES).stdout)
+    (check,) = wired["spec"]["initContainers"]
+    moved = yaml.safe_load(pod())
+    moved["metadata"]["annotations"] = {STAMP: wired["metadata"]["annotations"][STAMP]}
+    moved["spec"]["initContainers"] = [{**check, "volumeMounts": []}, {"name": "own", "image": "own:1"}]
+    text = yaml.safe_dump(moved).encode()
+    done = run(text, "--values", COREWEAVE)
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert b"spec.initContainers[check-node] is {" in done.stderr
+    assert b"the wiring wants none" in done.stderr
+    assert b"an earlier run with other values wired this" in done.stderr
+    done = run(text, "--values", COREWEAVE, "--on-conflict", "replace")
+    assert (done.returncode, b"render the objects again from the source" in done.stderr) == (2, True), done.stderr
+    check["args"] = ["exec my-own-check"]
+    moved["spec"]["initContainers"] = [{**check, "volumeMounts": []}]
+    assert run(yaml.safe_dump(moved).encode(), "--values", COREWEAVE).returncode == 0
