@@ -88,7 +88,9 @@ def _report(result: Result) -> dict[str, Any]:
     added = [{"kind": each["kind"], **each["metadata"]} for _, each in result.added]
     refusals = [{**_told(each), "fix": each.fix} for each in result.refusals]
     passed = [{**_told(each), "reason": reason} for each, reason in result.accepted]
-    return {"annotation": apply.STAMP, "objects": wired, "added": added, "refused": refusals, "accepted": passed}
+    warned = [{**_told(each), "fix": each.fix} for each in result.warnings]
+    judged = {"refused": refusals, "accepted": passed, "warned": warned}
+    return {"annotation": apply.STAMP, "objects": wired, "added": added, **judged}
 
 
 def _told(finding: Finding) -> dict[str, Any]:
@@ -116,7 +118,7 @@ def _place(at: Location) -> str:
 def _refuse(refusals: Sequence[Finding]) -> int:
     lines = [f"{NAME}: refused, nothing was written"]
     for each in refusals:
-        lines.append(f"  {_place(each.at)}: {each.what} [{each.rule}]")
+        lines.append(f"  {_of(each)}")
     lines += [f"  fix: {fix}" for fix in dict.fromkeys(each.fix for each in refusals)]
     return _complain(lines, EXIT_FINDINGS)
 
@@ -129,11 +131,15 @@ def _report_skipped(result: Result) -> None:
             sys.stderr.write(visible.lines([f"{NAME}: {document.name}: {what}"]))
 
 
-def _report_accepted(result: Result) -> None:
-    """Report what the values accept, with the reason that they give."""
-    for each, reason in result.accepted:
-        line = f"{NAME}: {_place(each.at)}: {each.what} [{each.rule}]: accepted by checks.ignore: {reason}"
-        sys.stderr.write(visible.text(masking.text(visible.lines([line]))))
+def _report_passed(result: Result) -> None:
+    """Report warnings, and what the values accept with the reason that they give; Helm discards this."""
+    lines = [f"warning: {_of(each)}; fix: {each.fix}" for each in result.warnings]
+    lines += [f"{_of(each)}: accepted by checks.ignore: {reason}" for each, reason in result.accepted]
+    sys.stderr.write(visible.text(masking.text(visible.lines([f"{NAME}: {line}" for line in lines]))))
+
+
+def _of(finding: Finding) -> str:
+    return f"{_place(finding.at)}: {finding.what} [{finding.rule}]"
 
 
 def _run(words: Sequence[str]) -> int:
@@ -153,7 +159,7 @@ def _run(words: Sequence[str]) -> int:
         output_file.write(settings.report, report.encode(), mark=_MARK, inputs=settings.values)
     if result.refusals:
         return _refuse(result.refusals)
-    _report_accepted(result)
+    _report_passed(result)
     _report_skipped(result)
     _pass_on(result.parts)
     return EXIT_CLEAN

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from postrender import secrets
 from postrender.errors import InputError, Location
-from postrender.finding import Finding
+from postrender.finding import ERROR, Finding
 from postrender.gate import another_accelerator
 from postrender.manifests import pods
 from postrender.rules import accepted, registry
@@ -56,7 +56,7 @@ _ALLOW = "--allow-unwired (helm: --post-renderer-args --allow-unwired)"
 class Result:
     """The parts of the new stream in order, a report on each object, and the findings that refuse the stream.
 
-    `accepted` are findings that do not, because the values accept them, each with the reason.
+    `accepted` are findings that do not, because the values accept them, each with the reason; `warnings` never do.
     """
 
     def __init__(self) -> None:
@@ -65,6 +65,7 @@ class Result:
         self.added: list[tuple[Document, dict[str, Any]]] = []
         self.refusals: list[Finding] = []
         self.accepted: list[tuple[Finding, str]] = []
+        self.warnings: list[Finding] = []
 
 
 class Pipeline:
@@ -294,10 +295,13 @@ class Pipeline:
             self._answer(finding._replace(at=at))
 
     def _answer(self, finding: Finding) -> None:
-        """Refuse the stream for a finding, unless the values accept it."""
+        """Refuse the stream for an error, unless the values accept it."""
         reason = self._ignored.get(finding.rule)
         if reason and accepted.passes_gate(finding.rule):
             self._result.accepted.append((finding, reason))
+            return
+        if finding.severity != ERROR:
+            self._result.warnings.append(finding)
             return
         never = ". checks.ignore does not accept it in a stream" if reason else ""
         self._result.refusals.append(finding._replace(fix=f"{finding.fix}{never}"))

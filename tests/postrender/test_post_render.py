@@ -856,3 +856,14 @@ def test_a_check_for_another_machine_is_refused_as_what_an_earlier_run_left(tmp_
     check["args"] = ["exec my-own-check"]
     moved["spec"]["initContainers"] = [{**check, "volumeMounts": []}]
     assert run(yaml.safe_dump(moved).encode(), "--values", COREWEAVE).returncode == 0
+
+
+def test_a_warning_of_the_gate_is_told_and_refuses_nothing(tmp_path: Path) -> None:
+    """Only bash reads the script of the plugin, which the wiring names."""
+    report = tmp_path / "report.json"
+    text = pod().replace("      image:", "      command: [torchrun, train.py]\n      image:")
+    done = run(text.encode(), *VALUES, "--report", str(report))
+    assert (done.returncode, bool(done.stdout)) == (0, True), done.stderr
+    assert b"warning: document 1, line 8: Pod pod: container main starts torchrun, which" in done.stderr
+    assert [each["rule"] for each in json.loads(report.read_text())["warned"]] == ["nccl/script-not-read"]
+    assert run(text.encode(), "--values", COREWEAVE).stderr == b""
