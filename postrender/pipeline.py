@@ -43,7 +43,9 @@ _ENCODED = "binaryData"
 _STEP = re.compile(r"\[([^][]*)\]|([^.\[\]]+)")
 _NAMES = ("name", "mountPath")
 # What to do about a stream of which nothing is wired.
-_FIT = "give the values of the pods' machine, let one container take all GPUs of a node"
+_FIT = "give the values of the pods' machine"
+_WHOLE_NODE = "ask for {gpu}: {count} in one container, which takes a whole node"
+_NAME_IT = "name its pod templates with --pod-template-path KIND=PATH"
 _ASK = (
     f"write {pods.GPU}: {{count}} into resources.limits of a container (a chart ignores a misspelt value:"
     " grpo dead-values finds it)"
@@ -273,7 +275,7 @@ class Pipeline:
             for place, reason in reasons:
                 line = _line(document, (*wired.path, *_path_of(place, item)), None)
                 nobody = f"no pod of this stream asks for {pods.GPU}; " if wired.lacks_gpus and nowhere else ""
-                fix = f"{_ASK.format(count=self._wiring.gpus) if wired.lacks_gpus else _FIT}, or allow it with {_ALLOW}"
+                fix = f"{self._fix(wired, reason)}, or allow it with {_ALLOW}"
                 self._result.refusals.append(
                     Finding(
                         f"{wired.kind} {wired.name}: {nobody}{reason}",
@@ -283,6 +285,14 @@ class Pipeline:
                         fix=fix,
                     )
                 )
+
+    def _fix(self, wired: Wired, reason: str) -> str:
+        count = self._wiring.gpus
+        if wired.lacks_gpus:
+            return _ASK.format(count=count)
+        if apply.UNKNOWN in reason:
+            return _NAME_IT
+        return _WHOLE_NODE.format(gpu=pods.GPU, count=count) if count and "GPU" in reason else _FIT
 
     def _judge(self) -> None:
         texts = [each.text() for each in self._documents]

@@ -531,7 +531,9 @@ def test_a_stream_with_gpus_of_which_nothing_is_wired_is_refused(gate: tuple[str
         "  document 3, line 19: Pod l4: the pod takes 1 GPU, and a node of b200 has 8 [wiring/nothing-wired]\n"
         "  document 4, line 35: Own own: spec.template takes 8 GPUs, and Own is not known to have pods there"
         " (--pod-template-path Own=spec.template) [wiring/nothing-wired]\n"
-        "  fix: give the values of the pods' machine, let one container take all GPUs of a node, or allow it with"
+        "  fix: ask for nvidia.com/gpu: 8 in one container, which takes a whole node, or allow it with"
+        " --allow-unwired (helm: --post-renderer-args --allow-unwired)\n"
+        "  fix: name its pod templates with --pod-template-path KIND=PATH, or allow it with"
         " --allow-unwired (helm: --post-renderer-args --allow-unwired)\n"
     )
 
@@ -867,3 +869,19 @@ def test_a_warning_of_the_gate_is_told_and_refuses_nothing(tmp_path: Path) -> No
     assert b"warning: document 1, line 8: Pod pod: container main starts torchrun, which" in done.stderr
     assert [each["rule"] for each in json.loads(report.read_text())["warned"]] == ["nccl/script-not-read"]
     assert run(text.encode(), "--values", COREWEAVE).stderr == b""
+
+
+def test_a_name_that_no_secret_can_have_is_refused_and_not_shown(tmp_path: Path) -> None:
+    site = tmp_path / "site.yaml"
+    site.write_text("huggingface: {secret: {name: Team_HF, key: token}}\n")
+    done = run(pod().encode(), *VALUES, "--values", str(site))
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert b"site.yaml:1:24: huggingface.secret.name: no object has such a name" in done.stderr
+    assert b"Team_HF" not in done.stderr
+
+
+def test_a_second_profile_is_answered_without_an_option_of_another_command() -> None:
+    done = run(pod().encode(), *VALUES, "--values", COREWEAVE)
+    assert done.returncode == 2
+    assert b"a second accelerator profile" in done.stderr
+    assert b"--compare" not in done.stderr
