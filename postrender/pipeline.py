@@ -292,7 +292,13 @@ class Pipeline:
             return _ASK.format(count=count)
         if apply.UNKNOWN in reason:
             return _NAME_IT
-        return _WHOLE_NODE.format(gpu=pods.GPU, count=count) if count and "GPU" in reason else _FIT
+        if not count or "GPU" not in reason:
+            return _FIT
+        devices = ", ".join(f"{name}: {amount}" for name, amount in self._wiring.resources.items())
+        part = (
+            f" (only whole nodes are wired; a part of one may ask for {devices} and set NCCL itself)" if devices else ""
+        )
+        return f"{_WHOLE_NODE.format(gpu=pods.GPU, count=count)}{part}"
 
     def _judge(self) -> None:
         texts = [each.text() for each in self._documents]

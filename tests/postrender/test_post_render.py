@@ -885,3 +885,11 @@ def test_a_second_profile_is_answered_without_an_option_of_another_command() -> 
     assert done.returncode == 2
     assert b"a second accelerator profile" in done.stderr
     assert b"--compare" not in done.stderr
+
+
+def test_a_part_of_a_node_is_told_of_devices_that_any_pod_may_ask_for() -> None:
+    done = run(pod(gpus=4).encode(), "--values", COREWEAVE)
+    assert done.returncode == 1
+    assert b"ask for nvidia.com/gpu: 8 in one container" in done.stderr
+    assert b"a part of one may ask for rdma/ib: 1" in done.stderr
+    assert b"a part of one" not in run(pod(gpus=4).encode(), *VALUES).stderr
