@@ -37,7 +37,7 @@ def _unread(pod: Pod) -> Iterator[tuple[tuple[str | int, ...], str]]:
         words = [str(word) for key in ("command", "args") for word in sequence(container.get(key))]
         entries = map(mapping, sequence(container.get("env")))
         script = next((str(each.get("value")) for each in entries if each.get("name") == _VARIABLE), "")
-        if not (gpus(container) and container.get("command") and script.endswith(_SCRIPT)):
+        if not (gpus(container) and sequence(container.get("command")) and script.endswith(_SCRIPT)):
             continue
         program = words[0].rpartition("/")[2]
         if program in _OTHERS and not any(mark in word for word in words for mark in _MAY_BE_BASH):
