@@ -27,6 +27,8 @@ from postrender.errors import (
 )
 from postrender.options import FIX, NAME, Settings
 from postrender.pipeline import Pipeline
+from postrender.rules import accepted
+from postrender.values import merge
 from postrender.wiring import apply, inputs
 from postrender.wiring.plan import Wiring
 from postrender.yaml import stream
@@ -62,8 +64,10 @@ def _process(settings: Settings, data: bytes) -> Result:
         init_containers=settings.init_containers,
         allow_unwired=settings.allow_unwired,
     )
-    wiring = Wiring(inputs.load(settings.values))
-    return Pipeline(data, wiring, options, gate=not settings.no_gate).run()
+    values = merge.load(settings.values)
+    ignored = {name: str(reason) for name, reason in accepted.given(values.effective()).items() if reason}
+    wiring = Wiring(inputs.sections(values))
+    return Pipeline(data, wiring, options, gate=not settings.no_gate, ignored=ignored).run()
 
 
 def _report(result: Result) -> dict[str, Any]:
@@ -82,11 +86,15 @@ def _report(result: Result) -> dict[str, Any]:
         for document, each in result.wired
     ]
     added = [{"kind": each["kind"], **each["metadata"]} for _, each in result.added]
-    refusals = [
-        {"rule": each.rule, "at": each.at.file, "line": each.at.line, "what": each.what, "fix": each.fix}
-        for each in result.refusals
-    ]
-    return {"annotation": apply.STAMP, "objects": wired, "added": added, "refused": refusals}
+    refusals = [{**_told(each), "fix": each.fix} for each in result.refusals]
+    passed = [{**_told(each), "reason": reason} for each, reason in result.accepted]
+    warned = [{**_told(each), "fix": each.fix} for each in result.warnings]
+    judged = {"refused": refusals, "accepted": passed, "warned": warned}
+    return {"annotation": apply.STAMP, "objects": wired, "added": added, **judged}
+
+
+def _told(finding: Finding) -> dict[str, Any]:
+    return {"rule": finding.rule, "at": finding.at.file, "line": finding.at.line, "what": finding.what}
 
 
 def _complain(lines: Sequence[str], code: int) -> int:
@@ -110,7 +118,7 @@ def _place(at: Location) -> str:
 def _refuse(refusals: Sequence[Finding]) -> int:
     lines = [f"{NAME}: refused, nothing was written"]
     for each in refusals:
-        lines.append(f"  {_place(each.at)}: {each.what} [{each.rule}]")
+        lines.append(f"  {_of(each)}")
     lines += [f"  fix: {fix}" for fix in dict.fromkeys(each.fix for each in refusals)]
     return _complain(lines, EXIT_FINDINGS)
 
@@ -121,6 +129,17 @@ def _report_skipped(result: Result) -> None:
         for _, reason in each.unwired():
             what = f"{each.kind} {each.name}: {reason}: not wired"
             sys.stderr.write(visible.lines([f"{NAME}: {document.name}: {what}"]))
+
+
+def _report_passed(result: Result) -> None:
+    """Report warnings, and what the values accept with the reason that they give; Helm discards this."""
+    lines = [f"warning: {_of(each)}; fix: {each.fix}" for each in result.warnings]
+    lines += [f"{_of(each)}: accepted by checks.ignore: {reason}" for each, reason in result.accepted]
+    sys.stderr.write(visible.text(masking.text(visible.lines([f"{NAME}: {line}" for line in lines]))))
+
+
+def _of(finding: Finding) -> str:
+    return f"{_place(finding.at)}: {finding.what} [{finding.rule}]"
 
 
 def _run(words: Sequence[str]) -> int:
@@ -140,6 +159,7 @@ def _run(words: Sequence[str]) -> int:
         output_file.write(settings.report, report.encode(), mark=_MARK, inputs=settings.values)
     if result.refusals:
         return _refuse(result.refusals)
+    _report_passed(result)
     _report_skipped(result)
     _pass_on(result.parts)
     return EXIT_CLEAN

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from postrender import secrets
 from postrender.errors import InputError, Location
-from postrender.finding import Finding
+from postrender.finding import ERROR, Finding
 from postrender.gate import another_accelerator
 from postrender.manifests import pods
-from postrender.rules import registry
+from postrender.rules import accepted, registry
 from postrender.rules.judge import judge
 from postrender.rules.manifests import Item, Manifests
 from postrender.wiring import apply
@@ -18,7 +19,7 @@ from postrender.wiring.transforms import FAIL
 from postrender.yaml import editor, spans, stream, writer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from postrender.finding import Place
     from postrender.manifests.pods import Path
@@ -33,8 +34,6 @@ _WORDS = (pods.GPU.encode(), b"Ray")
 # Kinds with long texts that may contain the words, and have no pods.
 _WITHOUT_PODS = ("ConfigMap", "CustomResourceDefinition", "Secret")
 _DOMAIN = "ComputeDomain"
-# The package of the rules that a stream must pass before it is installed.
-_GATE = "postrender.gate"
 # The gate parses these kinds completely: base64 in a Secret hides text, a List may contain a Secret, and a pod claims
 # what a template says.
 _WHOLE = ("Secret", "ResourceClaimTemplate", *pods.HOLDERS)
@@ -44,32 +43,47 @@ _ENCODED = "binaryData"
 _STEP = re.compile(r"\[([^][]*)\]|([^.\[\]]+)")
 _NAMES = ("name", "mountPath")
 # What to do about a stream of which nothing is wired.
-_FIT = "give the values of the pods' machine, let one container take all GPUs of a node"
+_FIT = "give the values of the pods' machine"
+_WHOLE_NODE = "ask for {gpu}: {count} in one container, which takes a whole node"
+_NAME_IT = "name its pod templates with --pod-template-path KIND=PATH"
 _ASK = (
     f"write {pods.GPU}: {{count}} into resources.limits of a container (a chart ignores a misspelt value:"
     " grpo dead-values finds it)"
 )
+# No finding is accepted.
+_NONE: Mapping[str, str] = MappingProxyType({})
 _ALLOW = "--allow-unwired (helm: --post-renderer-args --allow-unwired)"
 
 
 class Result:
-    """The parts of the new stream in order, a report on each object, and the findings that refuse the stream."""
+    """The parts of the new stream in order, a report on each object, and the findings that refuse the stream.
+
+    `accepted` are findings that do not, because the values accept them, each with the reason; `warnings` never do.
+    """
 
     def __init__(self) -> None:
         self.parts: list[bytes | memoryview] = []
         self.wired: list[tuple[Document, Wired]] = []
         self.added: list[tuple[Document, dict[str, Any]]] = []
         self.refusals: list[Finding] = []
+        self.accepted: list[tuple[Finding, str]] = []
+        self.warnings: list[Finding] = []
 
 
 class Pipeline:
-    """Wire one stream; with `gate`, also judge the whole stream."""
+    """Wire one stream; with `gate`, also judge the whole stream.
 
-    def __init__(self, data: bytes, wiring: Wiring, options: Options, *, gate: bool) -> None:
+    `ignored` maps the ids of rules to the reason why the values accept what they find.
+    """
+
+    def __init__(
+        self, data: bytes, wiring: Wiring, options: Options, *, gate: bool, ignored: Mapping[str, str] = _NONE
+    ) -> None:
         self._data = data
         self._wiring = wiring
         self._options = options
         self._gate = gate
+        self._ignored = ignored
         self._documents: list[Document] = []
         self._items: list[Item] = []
         self._kinds: dict[str, list[dict[str, Any]]] = {}
@@ -236,7 +250,7 @@ class Pipeline:
             stamp = apply.stamp_of(_at(before, wired.path))
             for each in wired.conflicts:
                 what = f"{wired.kind} {wired.name}: {each['at']} is {_short(each['there'])}, the wiring wants"
-                what = f"{what} {_short(each['wanted'])}"
+                what = f"{what} {'none' if each['wanted'] is None else _short(each['wanted'])}"
                 path = (*wired.path, *_path_of(each["at"], _at(before, wired.path)))
                 at = Location(document.name, document.line + _line(document, path, None) - 1)
                 why = "with this value the pod lacks an interface, a device or a setting of the machine"
@@ -261,7 +275,7 @@ class Pipeline:
             for place, reason in reasons:
                 line = _line(document, (*wired.path, *_path_of(place, item)), None)
                 nobody = f"no pod of this stream asks for {pods.GPU}; " if wired.lacks_gpus and nowhere else ""
-                fix = f"{_ASK.format(count=self._wiring.gpus) if wired.lacks_gpus else _FIT}, or allow it with {_ALLOW}"
+                fix = f"{self._fix(wired, reason)}, or allow it with {_ALLOW}"
                 self._result.refusals.append(
                     Finding(
                         f"{wired.kind} {wired.name}: {nobody}{reason}",
@@ -272,15 +286,41 @@ class Pipeline:
                     )
                 )
 
+    def _fix(self, wired: Wired, reason: str) -> str:
+        count = self._wiring.gpus
+        if wired.lacks_gpus:
+            return _ASK.format(count=count)
+        if apply.UNKNOWN in reason:
+            return _NAME_IT
+        if not count or "GPU" not in reason:
+            return _FIT
+        devices = ", ".join(f"{name}: {amount}" for name, amount in self._wiring.resources.items())
+        part = (
+            f" (only whole nodes are wired; a part of one may ask for {devices} and set NCCL itself)" if devices else ""
+        )
+        return f"{_WHOLE_NODE.format(gpu=pods.GPU, count=count)}{part}"
+
     def _judge(self) -> None:
         texts = [each.text() for each in self._documents]
         added = [Item(self._documents.index(each), (), item, ()) for each, item in self._result.added]
-        for finding in judge(Manifests([*self._items, *added], texts, self._wiring), registry.rules_in(_GATE)):
+        for finding in judge(Manifests([*self._items, *added], texts, self._wiring), registry.rules_in(registry.GATE)):
             place = finding.place
             document = self._documents[place.document]
             line = place.line or _line(document, place.path, self._judged(place))
             at = Location(document.name, document.line + line - 1)
-            self._result.refusals.append(finding._replace(at=at))
+            self._answer(finding._replace(at=at))
+
+    def _answer(self, finding: Finding) -> None:
+        """Refuse the stream for an error, unless the values accept it."""
+        reason = self._ignored.get(finding.rule)
+        if reason and accepted.passes_gate(finding.rule):
+            self._result.accepted.append((finding, reason))
+            return
+        if finding.severity != ERROR:
+            self._result.warnings.append(finding)
+            return
+        never = ". checks.ignore does not accept it in a stream" if reason else ""
+        self._result.refusals.append(finding._replace(fix=f"{finding.fix}{never}"))
 
     def _judged(self, place: Place) -> Item | None:
         """Return the object that a finding refers to."""

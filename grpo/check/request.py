@@ -8,6 +8,7 @@ from grpo.check import helm_charts
 from grpo.check.helm_chart import Given
 from grpo.check.objects import check
 from grpo.lint.ignores import Ignores
+from grpo.lint.unjudged import of_nodes
 from grpo.manifests import crds
 from grpo.manifests.loader import read, streams
 from grpo.values import set_arguments
@@ -27,13 +28,25 @@ def judge(words: Sequence[str], given: Given, known: Kinds, helm: str | None) ->
     Returns the findings that the values do not accept, and the number of manifests. Raises GrpoError where something
     cannot be read or rendered.
     """
-    if not given.files and not given.arguments:
+    values = _values(given)
+    if values is None:
         return _judge_words(words, given, None, known, helm)
-    values = set_arguments.apply(merge.load(given.files), given.arguments)
     findings, count = _judge_words(words, given, _wiring(words, values), known, helm)
     accepted = Ignores(values)
     # The given manifests may be only a part of those that the exception is for.
     return [*accepted.left(findings), *accepted.useless_of_objects(INFO)], count
+
+
+def unjudged(given: Given) -> list[str]:
+    """Return what the values leave unknown about their machine, in words."""
+    values = _values(given)
+    return [*of_nodes(values)] if values else []
+
+
+def _values(given: Given) -> Values | None:
+    if not given.files and not given.arguments:
+        return None
+    return set_arguments.apply(merge.load(given.files), given.arguments)
 
 
 def _judge_words(

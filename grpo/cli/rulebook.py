@@ -12,6 +12,8 @@ from grpo.live.why import registry
 from grpo.live.why.cause import Cause
 from grpo.rules import index
 from postrender import paths, textfile
+from postrender.rules import accepted
+from postrender.rules.registry import GATE, rules_in
 from postrender.rules.rule import Rule
 
 # So many of the words that show a cause are listed.
@@ -88,13 +90,19 @@ def _page_of_rule(rule: Rule) -> str:
         "fix": rule.fix,
         "for": rule.versions,
         "source": rule.source,
-        "judged by": rule.command,
-        "accept it": f'checks: {{ignore: {{{rule.id}: "the reason"}}}}'
-        if rule.source and rule.id not in index.never_ignored()
-        else "",
+        "judged by": f"{rule.command} and grpo-post-render" if rule in rules_in(GATE) else rule.command,
+        "accept it": _acceptance(rule),
     }
     lines = [f"  {name}: {text}\n" for name, text in parts.items() if text]
     return f"{rule.id}  ({rule.severity})\n  {rule.title}\n" + "".join(lines) + _examples(rule)
+
+
+def _acceptance(rule: Rule) -> str:
+    """Say how the values accept a finding of a rule; empty if nothing accepts it."""
+    if not rule.source or rule.id in index.never_ignored():
+        return ""
+    only = "" if accepted.passes_gate(rule.id) else f"  ({rule.command} only)"
+    return f'checks: {{ignore: {{{rule.id}: "the reason"}}}}{only}'
 
 
 def _examples(rule: Rule) -> str:

@@ -70,11 +70,15 @@ def secrets(shapes: Mapping[str, str]) -> dict[str, str]:
     return {name: _WORD.sub(r"\1(?<=\\b\1)", pattern) for name, pattern in shapes.items()}
 
 
+# Shapes of names of objects, which appear in what is wired.
+_NAMES = ("/secretName", "/objectName")
+
+
 def wiring(sources: Sources) -> dict[str, Any]:
     """Return the schema of the sections that the wiring reads, with the defaults; every object in it is strict.
 
-    It has only the types, names, enums and required keys of the charts' schemas, because the post-renderer validates
-    without a JSON Schema library. The charts' schemas check the rest.
+    It has only the types, names, enums and required keys of the charts' schemas and the patterns of objects' names,
+    because the post-renderer validates without a JSON Schema library. The charts' schemas check the rest.
     """
     sections = {name: _shape(sources, sources.sections[name], whole=name == _WHOLE) for name in WIRED}
     defaults = {name: reference.defaults(sources, _CHART).get(name, {}) for name in WIRED if name != _WHOLE}
@@ -86,6 +90,8 @@ def wiring(sources: Sources) -> dict[str, Any]:
 def _shape(sources: Sources, raw: Schema, *, whole: bool) -> Schema:
     node = sources.resolve(raw)
     kept: Schema = {key: node[key] for key in ("type", "enum") if key in node}
+    if str(raw.get("$ref", "")).endswith(_NAMES):
+        kept["pattern"] = node["pattern"]
     if node.get("type") != "object":
         return kept
     properties = node.get("properties", {})

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator
 
 from grpo.rules import index, registry
 from postrender.finding import ERROR, Finding
+from postrender.rules import accepted
 from postrender.rules.rule import CHART, OBJECTS, VALUES
 from postrender.values.merge import Values
 
 _WHY = "An unnecessary exception hides the next mistake of its kind."
-
-
-def given(tree: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return checks.ignore of plain values, {} if it is not a map."""
-    checks = tree.get("checks")
-    ignored = checks.get("ignore") if isinstance(checks, dict) else None
-    return ignored if isinstance(ignored, dict) else {}
 
 
 class Ignores:
@@ -25,20 +18,20 @@ class Ignores:
 
     def __init__(self, merged: Values) -> None:
         self._values = merged
-        self._ids = {name for name, reason in given(merged.effective()).items() if reason}
+        self._ids = {name for name, reason in accepted.given(merged.effective()).items() if reason}
         self._used: set[str] = set()
         self._never = index.never_ignored() if self._ids else set()
 
     def left(self, findings: Iterable[Finding]) -> list[Finding]:
         """Return the findings that are not accepted."""
         findings = list(findings)
-        accepted = self._ids - self._never
-        self._used |= accepted & {finding.rule for finding in findings}
+        ids = self._ids - self._never
+        self._used |= ids & {finding.rule for finding in findings}
         # What an accepted finding has covered is a problem of its own.
         return [
-            finding._replace(covered_by=finding.covered_by - accepted) if finding.covered_by else finding
+            finding._replace(covered_by=finding.covered_by - ids) if finding.covered_by else finding
             for finding in findings
-            if finding.rule not in accepted
+            if finding.rule not in ids
         ]
 
     def useless_of_values(self) -> Iterator[Finding]:

@@ -41,11 +41,16 @@ def of(values: Values) -> Iterator[str]:
         text = mapping(entry).get("file")
         if isinstance(text, str) and own_code.is_too_deep(text):
             yield f"the code of reward {name} (it is nested too deeply: split its longest expression)"
+    yield from of_nodes(values)
+    yield from _memory(values)
+
+
+def of_nodes(values: Values) -> Iterator[str]:
+    """Yield what is not known about the nodes of the machine."""
     labels = {key: {str(value)} for key, value in mapping(values.get("accelerator.nodeSelector")).items()}
     known = profiles.chosen(labels)
     if values.get("accelerator.worker") and not (known and all(each.cpu and each.memory for each in known)):
         yield "whether a worker fits on its node (no profile says what such a node offers: grpo doctor)"
-    yield from _memory(values)
 
 
 def _image(values: Values) -> Iterator[str]:

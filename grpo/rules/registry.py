@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _PACKAGES: Final = {
     VALUES: ("grpo.rules.values",),
-    OBJECTS: ("grpo.rules.objects", "postrender.gate"),
+    OBJECTS: ("grpo.rules.objects", registry.GATE),
     CHART: ("grpo.rules.chart",),
     LOG: ("grpo.rules.log",),
 }

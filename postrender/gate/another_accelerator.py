@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from postrender.finding import ERROR, Finding
+from postrender.manifests import clouds
 from postrender.manifests.pods import mapping
 from postrender.rules.manifests import Manifests
 from postrender.rules.rule import OBJECTS, Rule
@@ -23,8 +24,16 @@ def check(manifests: Manifests) -> Iterator[Finding]:
         others = others_of(manifests, pod)
         if wiring and others:
             named = ", ".join(sorted(set().union(*others.values())))
-            reason = f"the pod selects {named}, and the values are for {wiring.profile} ({wiring.label})"
+            chosen = clouds.of_machine([(label, value) for label, values in others.items() for value in values], "")
+            selects = f"the pod selects {named}{_of(chosen)}"
+            reason = (
+                f"{selects}, but the values are for {wiring.profile}{_of(clouds.of_wiring(wiring))} ({wiring.label})"
+            )
             yield item.finding((*pod.path, "spec", *_chosen_by(pod, others)), reason)
+
+
+def _of(names: frozenset[str]) -> str:
+    return f" of {clouds.listed(names)}" if names else ""
 
 
 def others_of(manifests: Manifests, pod: Pod) -> dict[str, set[str]]:

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 
 def check(manifests: Manifests) -> Iterator[Finding]:
-    """Check pods that take whole nodes with RDMA, and every pod of a Ray cluster."""
+    """Check pods that take whole nodes of GKE with RDMA, and every pod of a Ray cluster."""
     behind = [(item, pod) for item, pod in manifests.pods() if pod.gpu_container()[0]]
     if not behind:
         return
-    judged = {id(pod) for _, pod, wiring in manifests.whole_pods() if wiring.mode != "none"}
+    judged = {id(pod) for _, pod, wiring in manifests.whole_pods() if wiring.is_google and wiring.mode != "none"}
     for _, pod, asked in manifests.other_pods(_has_rdma):
         if all(machine.rdma and pod.gpu_container()[1] == machine.gpus for machine in asked):
             judged.add(id(pod))

@@ -5,13 +5,17 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from postrender.rules.rule import Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import ModuleType
+
+
+# The package of the rules that a stream must pass before grpo-post-render passes it on.
+GATE: Final = "postrender.gate"
 
 
 class RegistryError(Exception):

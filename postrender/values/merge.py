@@ -194,5 +194,5 @@ def _refuse_two_profiles(each: Sequence[Values]) -> None:
             raise InputError(
                 f"a second accelerator profile: {named[0].files[0]} is for {first}, this file for {name}",
                 at=other.at(("accelerator", "name")),
-                fix="give one profile only, with --compare none; one that changes a part leaves out accelerator.name",
+                fix="give one profile only; a file that changes a part of it leaves out accelerator.name",
             )

@@ -26,7 +26,7 @@ class Machine(NamedTuple):
     the network. `cpu` and `memory` are the quantities that a node has for pods, empty if the profile does not give
     them; `worker` is what a worker with all GPUs of a node asks for. `refuses` lists values that do not work on the
     machine (spot, dranet …), `modes` the network modes with RDMA that do. `labels` are those of its nodes, `resources`
-    what a device plugin offers besides GPUs.
+    what a device plugin offers besides GPUs, `hca` the network devices that NCCL is told to use.
     """
 
     name: str
@@ -44,6 +44,7 @@ class Machine(NamedTuple):
     modes: frozenset[str]
     labels: tuple[tuple[str, str], ...]
     resources: frozenset[str]
+    hca: str
 
     @property
     def label(self) -> str:
@@ -134,4 +135,5 @@ def _machine(accelerator: Mapping[str, Any]) -> Machine:
         modes=frozenset(modes(accelerator)),
         labels=tuple((accelerator.get("nodeSelector") or {}).items()),
         resources=frozenset(accelerator.get("resources") or ()),
+        hca=str((nccl.get("env") or {}).get("NCCL_IB_HCA") or ""),
     )

@@ -22,6 +22,8 @@ SKIP: Final = "skip"
 # An annotation of an object: its pods with GPUs that are not wired, and why. Helm hides what a post-renderer that
 # succeeds says.
 NOT_WIRED: Final = "grpo-charts/not-wired"
+# Why a pod in a kind of somebody else is not wired.
+UNKNOWN: Final = "is not known to have pods there"
 # In the list of skipped pods: every pod of the object.
 ALL: Final = "all"
 _LABEL_OF_OWNER = "grpo-charts/owner"
@@ -187,7 +189,7 @@ def _lack(pod: Pod, item: Json) -> str:
 
 def stray(kind: str, path: Path, count: int) -> str:
     """Return why pods with GPUs are not wired at a place where a kind is not known to have any."""
-    reason = f"takes {counted(count, 'GPU')}, and {kind} is not known to have pods there"
+    reason = f"takes {counted(count, 'GPU')}, and {kind} {UNKNOWN}"
     if path[-1:] == ("template",):
         place = ".".join(pods.EACH if isinstance(part, int) else str(part) for part in path)
         reason = f"{reason} (--pod-template-path {kind}={place})"

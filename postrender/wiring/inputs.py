@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from postrender import facts
+from postrender import facts, secrets
 from postrender.errors import InputError
 from postrender.types import Json
 from postrender.values import merge
@@ -57,16 +58,20 @@ def sections(given: Values) -> dict[str, Any]:
 def first_mismatch(value: Json, schema: Mapping[str, Any]) -> tuple[tuple[str, ...], str] | None:
     """Return the path of the first value that does not match a schema, and the reason; None if all values match.
 
-    The schema uses only the keywords of schemas/generated/wiring.json: types, enums, required keys, strict objects.
+    The schema uses only the keywords of schemas/generated/wiring.json: types, enums, patterns of names, required keys,
+    strict objects.
     """
     kind = schema["type"]
     # A boolean is no integer here.
     if type(value) not in _TYPES[kind]:
         return (), f"expected {'a map' if kind == 'object' else f'a value of type {kind}'}"
     if not isinstance(value, dict):
-        if "enum" not in schema or value in schema["enum"]:
-            return None
-        return (), f"expected one of {', '.join(schema['enum'])}"
+        if "enum" in schema and value not in schema["enum"]:
+            return (), f"expected one of {', '.join(schema['enum'])}"
+        # A secret in the place of its name has a message of its own.
+        is_wrong = "pattern" in schema and not re.search(schema["pattern"], value) and not secrets.shape_of(value)
+        no_name = "no object has such a name, which has small letters, digits, - and . (the value is not shown)"
+        return ((), no_name) if is_wrong else None
     for key in schema.get("required", ()):
         if key not in value:
             return (key,), "this value is required"

@@ -163,7 +163,7 @@ def add_volumes(target: Target) -> None:
     spec, container = target.pod.spec, target.container
     volumes, mounts = sequence(spec.get("volumes")), sequence(container.get("volumeMounts"))
     names = {volume["name"]: _name(volume, volumes, mounts, target) for volume in target.wiring.volumes}
-    wanted = [{**volume, "name": names[volume["name"]]} for volume in target.wiring.volumes]
+    wanted = [_as_there({**volume, "name": names[volume["name"]]}, volumes) for volume in target.wiring.volumes]
     paths = {mount["mountPath"]: _of(mounts, mount["mountPath"]) for mount in target.wiring.mounts}
     wanted_mounts = [
         {
@@ -176,6 +176,13 @@ def add_volumes(target: Target) -> None:
     put(spec, "volumes", target.decisions.merge_list(target.place("spec.volumes"), volumes, wanted))
     place = target.container_place("volumeMounts")
     put(container, "volumeMounts", target.decisions.merge_list(place, mounts, wanted_mounts, key="mountPath"))
+
+
+def _as_there(wanted: dict[str, Any], volumes: list[Any]) -> dict[str, Any]:
+    """Return a volume, or the one of its name if that is the same memory without a limit: no limit is no other one."""
+    there = next((each for each in map(mapping, volumes) if each.get("name") == wanted["name"]), {})
+    directory = {key: value for key, value in mapping(wanted.get("emptyDir")).items() if key != "sizeLimit"}
+    return there if directory and there == {"name": wanted["name"], "emptyDir": directory} else wanted
 
 
 def _name(volume: dict[str, Any], volumes: list[Any], mounts: list[Any], target: Target) -> str:
@@ -270,6 +277,7 @@ def add_check(target: Target) -> None:
     """
     wanted = target.wiring.check_node(target.image)
     if wanted is None:
+        _refuse_check(target)
         return
     there = map(mapping, sequence(target.container.get("volumeMounts")))
     at = {str(mount.get("mountPath")).rstrip("/"): mount for mount in there}
@@ -279,3 +287,20 @@ def add_check(target: Target) -> None:
     place = target.place("spec.initContainers")
     checked = target.decisions.merge_list(place, containers, [{**wanted, "volumeMounts": mounts}])
     put(target.pod.spec, "initContainers", checked)
+
+
+def _refuse_check(target: Target) -> None:
+    """Treat a check that an earlier run added for another machine as a conflict: it ends with an error on this one.
+
+    Raises InputError where conflicts are to be replaced, because nothing is ever removed.
+    """
+    place = target.place(f"spec.initContainers[{CHECK}]")
+    for container in map(mapping, sequence(target.pod.spec.get("initContainers"))):
+        script = "".join(map(str, sequence(container.get("args"))))
+        if (
+            container.get("name") == CHECK
+            and f"{CHECK}: " in script
+            and target.decisions.replaces(place, container, None)
+        ):
+            what = f"{place} is from an earlier run with other values, and nothing stands in its place"
+            raise InputError(what, fix="remove it, or render the objects again from the source")

@@ -155,7 +155,7 @@ def test_values_bring_the_rules_about_the_machine(grpo: Run) -> None:
     assert grpo(*machine)[0] == 0
     code, out, _ = grpo(*machine, "--accelerator", "b200", "-f", RECIPE)
     assert code == 1
-    assert out.startswith("pod.yaml:5:52: Pod gpus: the pod selects nvidia-h200-141gb, and the values are for b200")
+    assert out.startswith("pod.yaml:5:52: Pod gpus: the pod selects nvidia-h200-141gb of GKE, but the values")
     code, out, _ = grpo(*machine, "--accelerator", "h200")
     assert code == 1
     assert "pod.yaml:3:11: Pod gpus: the pod has no annotation networking.gke.io/interfaces" in out
@@ -414,3 +414,12 @@ def test_a_warning_does_not_hide_that_the_server_refuses(grpo: Run, tmp_path: Pa
     code, out, _ = grpo("ray.yaml")
     assert code == 1
     assert "replicas: expected 0 or more  [kubernetes/value-refused]" in out
+
+
+@pytest.mark.parametrize(("profile", "told"), [("coreweave-gb300", True), ("coreweave-b200", False), ("b200", False)])
+def test_what_a_profile_does_not_say_of_its_nodes_is_named(grpo: Run, profile: str, told: bool) -> None:
+    Path("a.yaml").write_text(CONFIG.format(name="a"))
+    code, _, err = grpo("a.yaml", "-f", str(ROOT / f"values/accelerators/{profile}.yaml"))
+    assert code == 0
+    assert err.startswith("clean: 1 manifest")
+    assert ("; not judged: whether a worker fits on its node" in err) == told

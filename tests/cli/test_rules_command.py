@@ -122,8 +122,8 @@ def test_a_rule_is_explained_with_its_examples(grpo: Run, words: list[str]) -> N
     rule = next(each for each in registry.rules("objects") if each.id == "pods/duplicate-merge-key")
     assert (code, err) == (0, "")
     assert out.startswith(f"{rule.id}  (error)\n  {rule.title}\n  why: {rule.why}\n  fix: {rule.fix}\n")
-    assert f"\n  source: {rule.source}\n  judged by: grpo check\n" in out
-    assert '\n  accept it: checks: {ignore: {pods/duplicate-merge-key: "the reason"}}\n' in out
+    assert f"\n  source: {rule.source}\n  judged by: grpo check and grpo-post-render\n" in out
+    assert '\n  accept it: checks: {ignore: {pods/duplicate-merge-key: "the reason"}}  (grpo check only)\n' in out
     for name in ("bad", "good"):
         first = (ROOT / f"tests/rules/{rule.id}/{name}.yaml").read_text().splitlines()[1]
         assert f"\n{name}:\n  ---\n  {first}\n" in out

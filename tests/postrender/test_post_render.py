@@ -17,7 +17,7 @@ import pytest
 import yaml
 
 from postrender import main as post_render
-from postrender.wiring.apply import NOT_WIRED
+from postrender.wiring.apply import NOT_WIRED, STAMP
 from tests.conftest import ROOT, require_tool
 from tests.postrender.streams import RAYCLUSTER, documents, pod
 from tests.postrender.test_secrets import EXAMPLES
@@ -531,7 +531,9 @@ def test_a_stream_with_gpus_of_which_nothing_is_wired_is_refused(gate: tuple[str
         "  document 3, line 19: Pod l4: the pod takes 1 GPU, and a node of b200 has 8 [wiring/nothing-wired]\n"
         "  document 4, line 35: Own own: spec.template takes 8 GPUs, and Own is not known to have pods there"
         " (--pod-template-path Own=spec.template) [wiring/nothing-wired]\n"
-        "  fix: give the values of the pods' machine, let one container take all GPUs of a node, or allow it with"
+        "  fix: ask for nvidia.com/gpu: 8 in one container, which takes a whole node, or allow it with"
+        " --allow-unwired (helm: --post-renderer-args --allow-unwired)\n"
+        "  fix: name its pod templates with --pod-template-path KIND=PATH, or allow it with"
         " --allow-unwired (helm: --post-renderer-args --allow-unwired)\n"
     )
 
@@ -763,3 +765,131 @@ def test_a_list_gets_what_two_of_its_objects_claim_once(tmp_path: Path) -> None:
     text = f"apiVersion: v1\nkind: List\nitems:\n{items}"
     done = run(text.encode(), *VALUES, "--values", str(tmp_path / "site.yaml"), "--no-gate")
     assert (done.returncode, done.stdout.count(b'ResourceClaimTemplate"')) == (0, 1), done.stderr
+
+
+@pytest.mark.parametrize(("level", "code"), [("baseline", 1), ("restricted", 1), ("privileged", 0)])
+def test_what_is_added_is_judged_by_the_namespace_of_the_stream(level: str, code: int) -> None:
+    """Pod Security would refuse the pods, and the API server would say so in an event only."""
+    labels = f"{{pod-security.kubernetes.io/enforce: {level}}}"
+    space = f"apiVersion: v1\nkind: Namespace\nmetadata: {{name: rl, labels: {labels}}}\n"
+    done = run(f"{space}---\n{pod()}".replace("  name: pod\n", "  name: pod\n  namespace: rl\n").encode(), *VALUES)
+    refused = b"pod-security.kubernetes.io/enforce: %s, which refuses the capability IPC_LOCK" % level.encode()
+    assert (done.returncode, refused in done.stderr) == (code, bool(code)), done.stderr
+
+
+BEHIND = """\
+apiVersion: v1
+kind: Pod
+metadata: {name: behind}
+spec:
+  containers:
+    - {name: log, image: log:1}
+    - {name: main, image: train:1, resources: {limits: {nvidia.com/gpu: 8}}}
+"""
+
+
+def test_the_values_accept_what_a_rule_of_the_gate_finds(tmp_path: Path) -> None:
+    ignore, report = tmp_path / "ignore.yaml", tmp_path / "report.json"
+    ignore.write_text("checks: {ignore: {pods/gpu-container-not-first: tried on a node}}\n")
+    assert run(BEHIND.encode(), *VALUES).returncode == 1
+    done = run(BEHIND.encode(), *VALUES, "--values", str(ignore), "--report", str(report))
+    assert done.returncode == 0, done.stderr
+    said = "comes after log [pods/gpu-container-not-first]: accepted by checks.ignore: tried on a node\n"
+    assert done.stderr.decode().endswith(said)
+    assert b"grpo-charts/wiring" in done.stdout
+    (accepted,) = json.loads(report.read_text())["accepted"]
+    assert (accepted["rule"], accepted["reason"]) == ("pods/gpu-container-not-first", "tried on a node")
+
+
+@pytest.mark.parametrize(
+    ("rule", "stream"),
+    [
+        ("secrets/literal-token", f"apiVersion: v1\nkind: B\nmetadata: {{name: b}}\nenv: {SECRET}\n"),
+        ("stream/object-twice", f"{pod()}---\n{pod()}"),
+        ("wiring/nothing-wired", pod(gpus=4)),
+    ],
+)
+def test_nothing_accepts_a_secret_or_what_corrupts(rule: str, stream: str, tmp_path: Path) -> None:
+    ignore = tmp_path / "ignore.yaml"
+    ignore.write_text(f"checks: {{ignore: {{{rule}: we know}}}}\n")
+    done = run(stream.encode(), *VALUES, "--values", str(ignore))
+    assert (done.returncode, done.stdout, f"[{rule}]".encode() in done.stderr) == (1, b"", True)
+    assert (b"checks.ignore does not accept it" in done.stderr) == (not rule.startswith("wiring"))
+
+
+@pytest.mark.parametrize(
+    ("volume", "refused"),
+    [
+        # As in CoreWeave's own examples: the memory limit of the pod is the limit.
+        ("emptyDir: {medium: Memory}", False),
+        ("emptyDir: {medium: Memory, sizeLimit: 1Gi}", True),
+        ("emptyDir: {}", True),
+    ],
+)
+@pytest.mark.parametrize("name", ["shared-memory", "dshm"])
+def test_shared_memory_without_a_limit_is_no_conflict(name: str, volume: str, refused: bool) -> None:
+    mounts = f"      volumeMounts: [{{name: {name}, mountPath: /dev/shm}}]\n"
+    text = f"{pod()}{mounts}  volumes: [{{name: {name}, {volume}}}]\n"
+    done = run(text.encode(), *VALUES)
+    assert (done.returncode, b"[wiring/conflict]" in done.stderr) == (int(refused), refused), done.stderr
+    if not refused:
+        spec = yaml.safe_load(done.stdout)["spec"]
+        assert [each for each in spec["volumes"] if "emptyDir" in each] == [
+            {"name": name, "emptyDir": {"medium": "Memory"}}
+        ]
+        assert run(done.stdout, *VALUES).stdout == done.stdout
+
+
+def test_a_check_for_another_machine_is_refused_as_what_an_earlier_run_left(tmp_path: Path) -> None:
+    """It looks for files of GKE's plugin, and ends with exit code 1 on every other node."""
+    wired = yaml.safe_load(run(pod().encode(), *VALUES).stdout)
+    (check,) = wired["spec"]["initContainers"]
+    moved = yaml.safe_load(pod())
+    moved["metadata"]["annotations"] = {STAMP: wired["metadata"]["annotations"][STAMP]}
+    moved["spec"]["initContainers"] = [{**check, "volumeMounts": []}, {"name": "own", "image": "own:1"}]
+    text = yaml.safe_dump(moved).encode()
+    done = run(text, "--values", COREWEAVE)
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert b"spec.initContainers[check-node] is {" in done.stderr
+    assert b"the wiring wants none" in done.stderr
+    assert b"an earlier run with other values wired this" in done.stderr
+    done = run(text, "--values", COREWEAVE, "--on-conflict", "replace")
+    assert (done.returncode, b"render the objects again from the source" in done.stderr) == (2, True), done.stderr
+    check["args"] = ["exec my-own-check"]
+    moved["spec"]["initContainers"] = [{**check, "volumeMounts": []}]
+    assert run(yaml.safe_dump(moved).encode(), "--values", COREWEAVE).returncode == 0
+
+
+def test_a_warning_of_the_gate_is_told_and_refuses_nothing(tmp_path: Path) -> None:
+    """Only bash reads the script of the plugin, which the wiring names."""
+    report = tmp_path / "report.json"
+    text = pod().replace("      image:", "      command: [torchrun, train.py]\n      image:")
+    done = run(text.encode(), *VALUES, "--report", str(report))
+    assert (done.returncode, bool(done.stdout)) == (0, True), done.stderr
+    assert b"warning: document 1, line 8: Pod pod: container main starts torchrun, which" in done.stderr
+    assert [each["rule"] for each in json.loads(report.read_text())["warned"]] == ["nccl/script-not-read"]
+    assert run(text.encode(), "--values", COREWEAVE).stderr == b""
+
+
+def test_a_name_that_no_secret_can_have_is_refused_and_not_shown(tmp_path: Path) -> None:
+    site = tmp_path / "site.yaml"
+    site.write_text("huggingface: {secret: {name: Team_HF, key: token}}\n")
+    done = run(pod().encode(), *VALUES, "--values", str(site))
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert b"site.yaml:1:24: huggingface.secret.name: no object has such a name" in done.stderr
+    assert b"Team_HF" not in done.stderr
+
+
+def test_a_second_profile_is_answered_without_an_option_of_another_command() -> None:
+    done = run(pod().encode(), *VALUES, "--values", COREWEAVE)
+    assert done.returncode == 2
+    assert b"a second accelerator profile" in done.stderr
+    assert b"--compare" not in done.stderr
+
+
+def test_a_part_of_a_node_is_told_of_devices_that_any_pod_may_ask_for() -> None:
+    done = run(pod(gpus=4).encode(), "--values", COREWEAVE)
+    assert done.returncode == 1
+    assert b"ask for nvidia.com/gpu: 8 in one container" in done.stderr
+    assert b"a part of one may ask for rdma/ib: 1" in done.stderr
+    assert b"a part of one" not in run(pod(gpus=4).encode(), *VALUES).stderr

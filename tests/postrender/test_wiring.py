@@ -146,7 +146,7 @@ CONFLICTS: list[tuple[dict[str, Any], str]] = [
     ({"container": {"env": [{"name": "HF_TOKEN", "value": "x"}]}}, "spec.containers[main].env[HF_TOKEN]"),
     (
         {
-            "volumes": [{"name": "dshm", "emptyDir": {"medium": "Memory"}}],
+            "volumes": [{"name": "dshm", "emptyDir": {"medium": "Memory", "sizeLimit": "8Gi"}}],
             "container": {"volumeMounts": [{"name": "dshm", "mountPath": "/dev/shm"}]},
         },
         "spec.volumes[dshm]",
@@ -179,6 +179,10 @@ def test_what_is_there_and_differs_is_a_conflict(fields: dict[str, Any], place: 
         {"container": {"env": [{"name": "NCCL_NET", "value": "gIB"}]}},
         {
             "volumes": [{"name": "dshm", "emptyDir": {"medium": "Memory", "sizeLimit": "250Gi"}}],
+            "container": {"volumeMounts": [{"name": "dshm", "mountPath": "/dev/shm"}]},
+        },
+        {
+            "volumes": [{"name": "dshm", "emptyDir": {"medium": "Memory"}}],
             "container": {"volumeMounts": [{"name": "dshm", "mountPath": "/dev/shm"}]},
         },
         {"tolerations": [{"operator": "Exists"}]},

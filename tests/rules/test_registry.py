@@ -67,7 +67,7 @@ def test_the_gate_loads_no_rules_but_its_own() -> None:
     code += "registry.rules_in('postrender.gate'); print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=ROOT)
     loaded = {name for name in done.stdout.split() if name.startswith(("postrender.rules.", "grpo"))}
-    assert loaded == {f"postrender.rules.{name}" for name in ("judge", "registry", "rule", "manifests")}
+    assert loaded == {f"postrender.rules.{name}" for name in ("accepted", "judge", "registry", "rule", "manifests")}
 
 
 def test_a_rule_is_in_the_folder_that_its_id_names() -> None:

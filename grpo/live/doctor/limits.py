@@ -12,18 +12,11 @@ from grpo.live.objects import labels_of, name_of
 from grpo.live.status import scheduling
 from grpo.live.status.scheduling import Amounts
 from postrender.manifests.apiserver import plural
+from postrender.manifests.pod_security import BASELINE, ENFORCE, refused
 from postrender.manifests.pods import mapping, sequence
 from postrender.values.quantity import quantity
 
-_ENFORCE: Final = "pod-security.kubernetes.io/enforce"
 _BINDINGS: Final = "validatingadmissionpolicybindings"
-_HOST: Final = ("hostNetwork", "hostPID", "hostIPC")
-# Capabilities that the level baseline lets a container add:
-# https://kubernetes.io/docs/concepts/security/pod-security-standards/
-_BASELINE: Final = (
-    *("AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD", "NET_BIND_SERVICE", "SETFCAP"),
-    *("SETGID", "SETPCAP", "SETUID", "SYS_CHROOT"),
-)
 
 
 @check("pod-security", "Pod Security lets the pods in", "namespaces")
@@ -32,17 +25,17 @@ def pod_security(evidence: Evidence) -> Iterator[Result]:
     item = evidence.find("namespaces", evidence.expected.namespace)
     if item is None:
         return
-    level = str(labels_of(item).get(_ENFORCE, "privileged"))
+    level = str(labels_of(item).get(ENFORCE, "privileged"))
     name = evidence.expected.namespace
     by_hand = f"kubectl get namespace {name} --show-labels"
-    refused = [] if level == "privileged" else list(dict.fromkeys(_refused(evidence)))
-    if refused:
-        text = f"the namespace enforces {level}, which refuses {', '.join(refused)}"
-        fix = f"kubectl label namespace {name} {_ENFORCE}=privileged --overwrite"
+    found = [] if level == "privileged" else list(dict.fromkeys(_refused(evidence)))
+    if found:
+        text = f"the namespace enforces {level}, which refuses {', '.join(found)}"
+        fix = f"kubectl label namespace {name} {ENFORCE}=privileged --overwrite"
         yield failed(text, "network.mode", fix, by_hand)
     elif level == "restricted":
         text = "the namespace enforces restricted, which refuses Ray's containers, which may run as root"
-        yield failed(text, "", f"kubectl label namespace {name} {_ENFORCE}=baseline --overwrite", by_hand)
+        yield failed(text, "", f"kubectl label namespace {name} {ENFORCE}=baseline --overwrite", by_hand)
     else:
         yield passed(f"the namespace enforces {level}", command=by_hand)
 
@@ -52,7 +45,7 @@ def pod_policy(evidence: Evidence) -> Iterator[Result]:
     """Judge whether the policy of the network layer is there; Autopilot's nodes have one of their own."""
     item = evidence.find("namespaces", evidence.expected.namespace)
     is_autopilot = any(name_of(each).startswith("gk3-") for each in evidence.of("nodes"))
-    if item is None or is_autopilot or labels_of(item).get(_ENFORCE, "privileged") != "privileged":
+    if item is None or is_autopilot or labels_of(item).get(ENFORCE, "privileged") != "privileged":
         return
     bound = [name_of(each) for each in evidence.of(_BINDINGS) if _binds(each, labels_of(item))]
     name = evidence.expected.namespace
@@ -64,7 +57,7 @@ def pod_policy(evidence: Evidence) -> Iterator[Result]:
     if any(_refused(evidence)):
         fix = "where others may, set network.podPolicy.enabled, and label the namespace as the notes of network say"
     else:
-        fix = f"kubectl label namespace {name} {_ENFORCE}=baseline --overwrite"
+        fix = f"kubectl label namespace {name} {ENFORCE}=baseline --overwrite"
     yield warned(text, "network.podPolicy.enabled", fix, command)
 
 
@@ -81,17 +74,8 @@ def _binds(binding: Mapping[str, Any], labels: Mapping[str, Any]) -> bool:
 
 def _refused(evidence: Evidence) -> Iterator[str]:
     """Yield what the level baseline refuses of the pods."""
-    for spec in (pod.spec for _, pod in evidence.expected.roles()):
-        for volume in map(mapping, sequence(spec.get("volumes"))):
-            if path := mapping(volume.get("hostPath")).get("path"):
-                yield f"the host's folder {path}"
-        yield from (name for name in _HOST if spec.get(name))
-        for container in _containers(spec):
-            context = mapping(container.get("securityContext"))
-            if context.get("privileged"):
-                yield "privileged containers"
-            added = map(str, sequence(mapping(context.get("capabilities")).get("add")))
-            yield from (f"the capability {name}" for name in added if name not in _BASELINE)
+    for _, pod in evidence.expected.roles():
+        yield from (what for _, what in refused(pod.spec, BASELINE))
 
 
 def _containers(spec: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from postrender.finding import ERROR, Finding
 from postrender.gate.another_accelerator import others_of
+from postrender.manifests import clouds
 from postrender.manifests.pods import mapping, sequence
 from postrender.rules.manifests import Manifests
 from postrender.rules.rule import OBJECTS, Rule
@@ -14,7 +15,6 @@ from postrender.values import profiles
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
-    from re import Pattern
 
     from postrender.manifests.pods import Path
     from postrender.types import Json
@@ -23,26 +23,6 @@ if TYPE_CHECKING:
     # Where a pod asks for a label, the label, and its values; none where any value will do.
     Asked = tuple[Path, str, list[str]]
 
-# The domains of the labels that each cloud's Kubernetes writes onto its nodes, with those below them, and how the names
-# of its machines begin. docs.cloud.google.com (kubernetes-engine, node-pools and spot-vms), docs.aws.amazon.com (eks,
-# managed-node-groups and auto-mode), karpenter.sh (concepts/scheduling), learn.microsoft.com (aks, use-labels),
-# docs.oracle.com (ContEng, contengsupportedlabelsusecases), docs.coreweave.com (cks, workload-scheduling;
-# infiniband-roce-labels).
-_CLOUDS: Final[Mapping[str, tuple[str, ...]]] = {
-    "GKE": ("cloud.google.com", "gke.io", "gke.networks.io"),
-    "EKS": ("amazonaws.com", "k8s.aws", "eksctl.io"),
-    "AKS": ("azure.com",),
-    "OKE": ("oraclecloud.com",),
-    "CoreWeave": ("coreweave.cloud", "coreweave.com"),
-}
-# Karpenter makes nodes of EKS and AKS, of OKE (docs.oracle.com, conteng-kpo) and of GKE (karpenter-provider-gcp).
-_KARPENTER: Final = ("karpenter.sh", frozenset({"EKS", "AKS", "OKE", "GKE"}))
-_MACHINES: Final[Mapping[str, Pattern[str]]] = {
-    "EKS": re.compile(r"[a-z][a-z0-9-]{0,40}\.(metal|[0-9a-z]{0,20}large)"),
-    "AKS": re.compile(r"Standard_"),
-    "OKE": re.compile(r"(BM|VM)\."),
-}
-_TYPES: Final = ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type")
 # These operators of an affinity compare no values, or other ones than names.
 _ANY_VALUE: Final = ("Exists", "Gt", "Lt")
 _WORDS: Final = re.compile(r"[a-z0-9]+")
@@ -51,7 +31,7 @@ _WORDS: Final = re.compile(r"[a-z0-9]+")
 def check(manifests: Manifests) -> Iterator[Finding]:
     """Judge every label that a pod asks for by its node selector, or in every term of its required affinity."""
     wiring = manifests.wiring
-    own = _clouds_of(wiring) if wiring else frozenset()
+    own = clouds.of_wiring(wiring) if wiring else frozenset()
     if wiring is None or not own:
         return
     whole = {id(pod) for _, pod, _ in manifests.whole_pods()}
@@ -60,7 +40,7 @@ def check(manifests: Manifests) -> Iterator[Finding]:
         if not (pod.spec.get("nodeSelector") or pod.spec.get("affinity")) or others_of(manifests, pod):
             continue
         for path, reason in _faults(pod.spec, wiring, own, takes_node=id(pod) in whole):
-            what = f"the pod selects {reason}, and the values are for {wiring.profile} of {_listed(own)}"
+            what = f"the pod selects {reason}, but the values are for {wiring.profile} of {clouds.listed(own)}"
             yield item.finding((*pod.path, "spec", *path), what)
 
 
@@ -94,17 +74,17 @@ def _terms(spec: Mapping[str, Json]) -> Iterator[list[Asked]]:
 
 def _fault(label: str, values: list[str], wiring: Wiring, own: frozenset[str], *, takes_node: bool) -> str:
     """Return what a pod selects that the cluster cannot have; empty if it may have it."""
-    others = _clouds_of_label(label)
+    others = clouds.of_label(label)
     if others and not others & own:
-        return f"a label of {_listed(others)} ({label})"
+        return f"a label of {clouds.listed(others)} ({label})"
     if not values:
         return ""
     named = ", ".join(values)
-    if label in _TYPES and wiring.machine_type not in values:
+    if label in clouds.TYPES and wiring.machine_type not in values:
         known = {machine.type: machine for machine in profiles.machines() if machine.type}
         chosen = [known[value] for value in values if value in known]
-        clouds = [_clouds(machine.labels, machine.type) for machine in chosen]
-        elsewhere = all(each and not each & own for each in clouds)
+        known_clouds = [clouds.of_machine(machine.labels, machine.type) for machine in chosen]
+        elsewhere = all(each and not each & own for each in known_clouds)
         return named if len(chosen) == len(values) and (takes_node or elsewhere) else ""
     if takes_node and label in wiring.labels:
         return "" if wiring.labels[label] in values else named
@@ -117,36 +97,6 @@ def _names_another_gpu(value: str, profile: str) -> bool:
     """Return whether the value of a label names a GPU, such as H100_NVLINK_80GB, and not that of the profile."""
     words = set(_WORDS.findall(value.lower()))
     return bool(words & profiles.names()) and not words & {*_WORDS.findall(profile.lower())}
-
-
-def _clouds_of(wiring: Wiring) -> frozenset[str]:
-    """Return the clouds that the values can be for, by the labels of their machine; none if these do not say."""
-    if wiring.is_google:
-        return frozenset({"GKE"})
-    return _clouds([*wiring.labels.items(), (wiring.gpu_label, "")], wiring.machine_type)
-
-
-def _clouds(labels: Iterable[tuple[str, str]], machine: str) -> frozenset[str]:
-    """Return the clouds of a machine by the labels of its nodes, else by its name."""
-    found = [clouds for label, _ in labels if (clouds := _clouds_of_label(label))]
-    types = [machine, *(value for label, value in labels if label in _TYPES)]
-    found += [frozenset({name}) for name, known in _MACHINES.items() if any(known.match(each) for each in types)]
-    return frozenset.intersection(*found) if found else frozenset()
-
-
-def _clouds_of_label(label: str) -> frozenset[str]:
-    domain = label.partition("/")[0]
-    if domain == _KARPENTER[0]:
-        return _KARPENTER[1]
-    return frozenset(
-        name
-        for name, domains in _CLOUDS.items()
-        if any(domain == each or domain.endswith(f".{each}") for each in domains)
-    )
-
-
-def _listed(clouds: Iterable[str]) -> str:
-    return " or ".join(sorted(clouds))
 
 
 RULE = Rule(

@@ -92,8 +92,9 @@ def check(
         raise
     findings = report.of(found)
     code = report.deliver(findings)
-    if not findings:
-        selected = "" if report.of_all_rules else " (selected rules only)"
-        tell(f"clean: {counted(count, 'manifest')}{selected}\n")
+    unknown = [f"not judged: {each}" for each in request.unjudged(wanted)]
+    clean = f"clean: {counted(count, 'manifest')}{'' if report.of_all_rules else ' (selected rules only)'}"
+    lines = unknown if findings else [clean, *unknown]
+    tell(f"{'; '.join(lines)}\n" if lines else "")
     tell(report.left_out(found))
     return code

@@ -32,7 +32,8 @@ _OWNED: Final = (
     "NCCL_IB_TC",
     "NCCL_IB_FIFO_TC",
 )
-_PLUGIN_NET: Final = "gib"
+# The nets that come with a cloud's plugin.
+_PLUGIN_NETS: Final = ("gib", "libfabric", "aws libfabric")
 _EFA: Final = "vpc.amazonaws.com/efa"
 _EFA_CLASS: Final = "efa.networking.k8s.aws"
 # Variables that the plugin for EFA once needed or sets itself, each with the value that a manifest sets.
@@ -99,10 +100,14 @@ def _owners(pod: Judged) -> Found:
 
 def _elsewhere(pod: Judged) -> Found:
     known, main = pod.machines(), pod.main()
-    if main and known and not any(machine.net.lower() == _PLUGIN_NET for machine in known):
+    if main and known:
+        # A plugin has another name in older versions.
+        own = {word for machine in known for word in machine.net.lower().split()}
         for path, name, entry in main.env():
-            if name == "NCCL_NET" and str(entry.get("value")).lower() == _PLUGIN_NET:
-                yield path, f"NCCL_NET is gIB, and {' or '.join(each.name for each in known)} has no such network"
+            net = str(entry.get("value"))
+            if name == "NCCL_NET" and net.lower() in _PLUGIN_NETS and not own & {*net.lower().split()}:
+                machines = " or ".join(each.name for each in known)
+                yield path, f"NCCL_NET is {net}, and {machines} has no such network"
 
 
 def _old(pod: Judged) -> Found:
@@ -142,7 +147,7 @@ RULES = (
         target=OBJECTS,
         severity=ERROR,
         title="NCCL_NET names a network that the machine does not have",
-        why="NCCL fails with: invalid usage, or network gIB not found",
+        why="NCCL fails with: invalid usage, or with the network not found",
         fix="remove NCCL_NET, so that NCCL chooses a network of the machine",
         source=_PAGE,
         fact="gke/R6",

@@ -1,0 +1,58 @@
+"""A container must start with bash to read the script of the NCCL plugin."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from postrender.finding import WARNING, Finding
+from postrender.manifests.pods import gpus, mapping, sequence
+from postrender.rules.manifests import Manifests
+from postrender.rules.rule import OBJECTS, Rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from postrender.manifests.pods import Pod
+
+_VARIABLE: Final = "BASH_ENV"
+_SCRIPT: Final = "set_nccl_env.sh"
+# Programs that are no bash, and start none by themselves. No shell that is called sh reads BASH_ENV, bash neither.
+_OTHERS: Final = frozenset(
+    {"sh", "dash", "ash", "python", "python3", "torchrun", "accelerate", "deepspeed", "vllm", "uv", "mpirun"}
+)
+# A text with one of these may lead to bash: a script says itself who reads it.
+_MAY_BE_BASH: Final = ("bash", ".sh")
+
+
+def check(manifests: Manifests) -> Iterator[Finding]:
+    """Find containers with GPUs whose command is known and does not read the script; KubeRay starts Ray with bash."""
+    for item, pod in manifests.pods():
+        if not pod.ray:
+            for path, what in _unread(pod):
+                yield item.finding((*pod.path, "spec", "containers", *path), what)
+
+
+def _unread(pod: Pod) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    for position, container in enumerate(pod.containers()):
+        words = [str(word) for key in ("command", "args") for word in sequence(container.get(key))]
+        entries = map(mapping, sequence(container.get("env")))
+        script = next((str(each.get("value")) for each in entries if each.get("name") == _VARIABLE), "")
+        if not (gpus(container) and sequence(container.get("command")) and script.endswith(_SCRIPT)):
+            continue
+        program = words[0].rpartition("/")[2]
+        if program in _OTHERS and not any(mark in word for word in words for mark in _MAY_BE_BASH):
+            what = f"container {container.get('name')} starts {program}, which does not read {script} ({_VARIABLE})"
+            yield (position, "command"), what
+
+
+RULE = Rule(
+    "nccl/script-not-read",
+    target=OBJECTS,
+    severity=WARNING,
+    title="the program of a container does not read the NCCL plugin's script",
+    why="only bash reads BASH_ENV: without the script NCCL has its net, but not the settings that the plugin needs",
+    fix='start it with bash: command: [bash, -c], args: ["exec torchrun …"]; no other change is needed',
+    source="https://docs.cloud.google.com/ai-hypercomputer/docs/nccl/test-vms",
+    fact="gke/R22",
+    check=check,
+)

@@ -1,0 +1,45 @@
+"""A pod must not have what the namespace of the same stream refuses."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from postrender.finding import ERROR, Finding
+from postrender.manifests import pod_security
+from postrender.manifests.pods import mapping
+from postrender.rules.manifests import Manifests
+from postrender.rules.rule import OBJECTS, Rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def check(manifests: Manifests) -> Iterator[Finding]:
+    """Judge the pods of each namespace that the stream has, by the level that its label enforces."""
+    levels = {}
+    for item in manifests.of_kinds(["Namespace"]):
+        metadata = mapping(item.object.get("metadata"))
+        levels[str(metadata.get("name"))] = str(mapping(metadata.get("labels")).get(pod_security.ENFORCE, ""))
+    for item, pod in manifests.pods() if levels else ():
+        name = str(mapping(item.object.get("metadata")).get("namespace"))
+        level = levels.get(name, "")
+        # A second container with the same fault says nothing new.
+        told = set()
+        for path, what in pod_security.refused(pod.spec, level):
+            if what not in told:
+                told.add(what)
+                text = f"namespace {name} has {pod_security.ENFORCE}: {level}, which refuses {what}"
+                yield item.finding((*pod.path, "spec", *path), text)
+
+
+RULE = Rule(
+    "pods/pod-security",
+    target=OBJECTS,
+    severity=ERROR,
+    title="a pod has what its namespace refuses by Pod Security",
+    why="the API server takes the object and refuses its pods: none starts, and only an event says why",
+    fix="set the label to privileged and limit the pods by network.podPolicy (docs/howto/isolation.md), or remove it",
+    source="https://kubernetes.io/docs/concepts/security/pod-security-standards/",
+    fact="gke/R10",
+    check=check,
+)
