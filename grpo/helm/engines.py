@@ -217,7 +217,7 @@ class Embedded(Engine):
         self._name = ""
 
     def __enter__(self) -> Self:
-        parent = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+        parent = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
         start = "import sys; sys.path.append(sys.argv[1]); from grpo.helm.worker import main; sys.exit(main())"
         self._log = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")
         # -P removes the current folder from the module path: a json.py in it must not be imported.
