@@ -360,6 +360,15 @@ def test_data_of_ones_own_is_not_fetched_and_not_prepared(grpo: Run) -> None:
     assert "grpo upload a.jsonl" not in page
 
 
+@pytest.mark.parametrize("offline", [False, True])
+def test_the_token_of_the_download_is_made_for_an_offline_stack_too(offline: bool, grpo: Run) -> None:
+    extra = "huggingface: {offline: {enabled: true}}\njob: {evaluate: {benchmarks: {math500: null}}}\n"
+    code, page, err = grpo("guide", *stack("b200", "llama3.1-8b-math-2n", extra if offline else ""))
+    assert (code, err) == (0, "")
+    (line,) = [each for each in pages.commands(page) if each.startswith("kubectl create secret generic hf-secret")]
+    assert "--from-file=hf_api_token=" in line
+
+
 OTHER_MODEL = "job: {config: {policy: {model_name: Qwen/Qwen3-14B}}, fetch: {models: {Qwen/Qwen3-14B: {}}}}\n"
 
 
