@@ -69,7 +69,7 @@ def judge(values: Values, given: Sequence[tuple[str, str]]) -> Verdict:
             if sample.is_cut:
                 partly.append(f"the rows of {file} after the first {len(sample.rows) + len(sample.faulty):,}")
             judged[role] = (sample, chosen[0])
-    if len(judged) == len(readers.ROLES):
+    if len(judged) == len(samples.ROLES):
         found += _duplicates(*judged[TRAIN], *judged[VALIDATION])
     rows = sum(len(sample.rows) + len(sample.faulty) for sample, _ in judged.values())
     return Verdict(found, rows, [*dict.fromkeys(partly)], unjudged)

@@ -89,6 +89,15 @@ def _own_data(run: Effective) -> Iterator[tuple[str, Mapping[str, object]]]:
             yield path, section
 
 
+def own_training_data(run: Effective) -> str:
+    """Return the data of the training if they are not known to be questions of mathematics; else an empty text."""
+    if run.framework == "verl":
+        given = run.config.get("data", {}).get("train_files")
+        files = [str(each) for each in (given if isinstance(given, list) else [given]) if each]
+        return next((quoted(file) for file in files if not file.startswith(_PREPARED)), "")
+    return next((_named(section) for _, section in _own_data(run)), "")
+
+
 def _given(run: Effective, name: str) -> list[str]:
     """Return where the files set a key of NeMo RL's data: in a section, or for all of them."""
     found = [key for key in (f"{section}.{name}" for section in _SECTIONS) if run.given_has(key)]
