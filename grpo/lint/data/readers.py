@@ -53,10 +53,14 @@ class Expected(NamedTuple):
 
 
 class Reader(Protocol):
-    """One that knows what is read of a row; `unread` says what it does not judge, and `file` what the run reads."""
+    """One that knows what is read of a row; `unread` says what it does not judge, and `file` what the run reads.
+
+    `place` is the key of the values that names the file.
+    """
 
     unread: list[str]
     file: str
+    place: str
 
     @property
     def used(self) -> list[str]:
@@ -175,7 +179,7 @@ class Responses:
     """Rows for NeMo RL's ResponseDataset: two columns with a text each, or a column `messages`."""
 
     def __init__(self, run: Effective, place: str, section: Mapping[str, Json], file: str) -> None:
-        self._place = place
+        self._place = self.place = place
         self._run = run
         self.file = file
         self._names = {
@@ -296,7 +300,7 @@ class Source:
     """Rows that task prepare-data converts: a question, and a solution that ends in #### and a number."""
 
     def __init__(self, name: str, entry: Mapping[str, Json], file: str) -> None:
-        self._place = f"=job.prepareData.{name}"
+        self._place = self.place = f"=job.prepareData.{name}"
         self.file = file
         self._names = {key: str(entry.get(key) or key) for key in ("question", "answer")}
         self._given = [key for key in self._names if entry.get(key)]
@@ -349,6 +353,7 @@ class Chats:
 
     def __init__(self, run: Effective, key: str, file: str) -> None:
         self._data = (key, "data")
+        self.place = key
         self.file = file
         self._prompt = str(run.at("data.prompt_key") or "prompt")
         # Later versions read data_source, whatever the key says.
