@@ -119,6 +119,7 @@ def wrapped(page: str) -> str:
 
 
 def _fill(paragraph: str) -> str:
-    text = textwrap.fill(paragraph, _WIDTH, break_long_words=False, break_on_hyphens=False)
+    # What a part of the template leaves out has left its blanks.
+    text = textwrap.fill(" ".join(paragraph.split()), _WIDTH, break_long_words=False, break_on_hyphens=False)
     start = paragraph[: len(paragraph) - len(paragraph.lstrip("\n"))]
     return start + text.strip() + paragraph[len(paragraph.rstrip("\n")) :]

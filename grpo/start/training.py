@@ -56,6 +56,9 @@ def settings(tree: Tree, files: Mapping[str, str]) -> Names:
         "set job.task to train",
     )
     found = _of_verl(job["config"]) if job["framework"] == "verl" else _of_nemo_rl(job["config"])
+    if reads_own_data(tree, files) and "epoch" not in found["steps"]:
+        # Both frameworks end with the last epoch, and nobody has counted the rows.
+        found["steps"] = f"up to {found['steps']}, and fewer where the rows of its epochs give fewer"
     model = _model(tree)
     gated = f"{model} is gated: the owner of the token must accept its licence on the hub. "
     # As the task fetch has it: the model is fetched where no entry names it, unless it is a folder on a volume.

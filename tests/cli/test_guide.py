@@ -91,6 +91,7 @@ def test_how_to_change_a_run(recipe: str, place: str, grpo: Run) -> None:
     assert ("## Other pods\n" in out) == (place != OF_ITS_OWN)
     assert ("same number of GPUs" in out) == ("verl" in recipe)
     assert f"attempt: {2 if place else 5}\n" in out
+    assert "print it from the files of the run that is installed" in out.replace("\n", " ")
     links = set(re.findall(r"\]\(#([a-z-]+)\)", out))
     assert links <= {heading.lower().replace(" ", "-") for heading in re.findall(r"^## (.+)$", out, re.MULTILINE)}
 
@@ -356,6 +357,7 @@ def test_data_of_ones_own_is_not_fetched_and_not_prepared(grpo: Run) -> None:
     assert "downloads google/gemma-3-27b-it into" in prose
     assert "job.task=prepare-data" not in page
     assert "the training reads files of your own" in prose
+    assert "NeMo RL runs up to 10 steps, and fewer where the rows" in prose
     assert "No task makes `/data/mine/a.jsonl` and `/data/mine/b.jsonl`, which the training reads." in prose
     assert "grpo upload a.jsonl" not in page
 
@@ -365,6 +367,7 @@ def test_the_token_of_the_download_is_made_for_an_offline_stack_too(offline: boo
     extra = "huggingface: {offline: {enabled: true}}\njob: {evaluate: {benchmarks: {math500: null}}}\n"
     code, page, err = grpo("guide", *stack("b200", "llama3.1-8b-math-2n", extra if offline else ""))
     assert (code, err) == (0, "")
+    assert not re.search(r"[^ ]  +[^ ]", re.sub(r"^(```.*?^```|[ |-].*)", "", page, flags=re.DOTALL | re.MULTILINE))
     (line,) = [each for each in pages.commands(page) if each.startswith("kubectl create secret generic hf-secret")]
     assert "--from-file=hf_api_token=" in line
 
@@ -419,6 +422,7 @@ def test_data_of_ones_own_is_uploaded_once_the_cluster_runs(folder: str, grpo: R
     (at,) = [number for number, line in enumerate(lines) if line.startswith("grpo upload")]
     to = f" --to {folder}" if folder else ""
     assert f'\ngrpo upload a.jsonl b.jsonl "${{F[@]}}" --namespace team{to}\n' in page
+    assert "give the paths of these files on your machine" in page.replace("\n", " ")
     test = next(number for number, line in enumerate(lines) if line.startswith("helm test"))
     train = next(number for number, line in enumerate(lines) if "get rayjob" in line and "--watch" in line)
     assert test < at < train
