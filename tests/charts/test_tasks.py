@@ -377,6 +377,15 @@ def test_an_offline_stack_gives_its_token_to_task_fetch_alone(
     assert ("kubectl create secret generic hf-secret" in " ".join((done.notes or "").split())) == has_token
 
 
+@pytest.mark.parametrize(("model", "is_told"), [(None, True), ("google/gemma-3-27b-it", True), ("a/b", False)])
+def test_the_notes_have_the_step_time_of_the_runs_model(
+    model: str | None, is_told: bool, render_text: RenderText
+) -> None:
+    time = {"seconds": 9, "nodes": 2, "source": "ours"} | ({"model": model} if model else {})
+    notes = render_text("grpo-job", {"job": {"stepTimes": {"b200": time}}}).notes or ""
+    assert ("A step took 9 s on these machines" in notes) == is_told
+
+
 def test_a_cluster_of_an_offline_stack_has_no_token(render: Render) -> None:
     for item in render("raycluster", {"huggingface": {"offline": {"enabled": True}}}):
         assert "HF_TOKEN" not in str(item.get("spec"))
