@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import filecmp
 import os
 from collections.abc import Sequence
 
@@ -76,6 +77,23 @@ def editors_schema() -> str:
 def shown(path: str) -> str:
     """Return a path as commands show it: relative to the working directory where it is below it."""
     return path.removeprefix(os.getcwd() + os.sep)
+
+
+def local(path: str) -> str:
+    """Return the copy of a packaged file in the working directory, where that is a checkout of the same version.
+
+    A path of an installed package is good on this machine alone.
+    """
+    below = os.path.relpath(os.path.realpath(path), os.path.realpath(data_root()))
+    charts = [os.path.join("charts", layer, "Chart.yaml") for layer in LAYERS]
+    same = is_packaged(path) and all(_is_same(each) for each in (below, *charts))
+    return below if same else path
+
+
+def _is_same(below: str) -> bool:
+    """Say whether a file of the package is in the working directory too."""
+    ours = os.path.join(data_root(), below)
+    return os.path.isfile(below) and os.path.isfile(ours) and filecmp.cmp(below, ours, shallow=False)
 
 
 def guide() -> str:

@@ -11,6 +11,7 @@ import click
 
 from grpo.cli.command import wrong
 from grpo.helm.stack import Stack
+from grpo.lint.data.samples import ROLES
 from grpo.values import machine_names, set_arguments
 from grpo.values.set_arguments import Argument
 from postrender import paths
@@ -194,3 +195,22 @@ def stack(files: Sequence[str], accelerator: str | None, arguments: Sequence[Arg
 def with_profile(files: Sequence[str], accelerator: str | None) -> list[str]:
     """Return the files with the profile of an accelerator before them; raise UsageError for an unknown one."""
     return [*([paths.accelerator(accelerator)] if accelerator else []), *files]
+
+
+def _samples(ctx: click.Context, param: click.Parameter, given: Sequence[str]) -> list[tuple[str, str]]:
+    """Return the role and the name of each file of data; refuse other words, and a role that is given twice."""
+    found = [(role, file) for role, _, file in (each.partition("=") for each in given)]
+    for role, file in found:
+        if role not in ROLES or not file:
+            shown = f"{role}={file}" if file else role
+            raise wrong(
+                f"--data is {shown!r}, expected train=FILE or validation=FILE", fix=f"--data train={file or role}"
+            )
+    if len({role for role, _ in found}) < len(found):
+        raise wrong("--data is given twice for the same rows", fix="give one file as train and one as validation")
+    return found
+
+
+def data(words: str) -> Decorator:
+    """Return the option for files of the run's data, each with its role."""
+    return click.option("--data", "data", multiple=True, metavar="train=FILE", callback=_samples, help=words)

@@ -23,7 +23,7 @@ def page(root: Path, defaults: Schema, files: Sequence[str] = FILES, name: str =
     """Return a page for the stack of these files below a repository root, with the defaults of the charts."""
     found = [str(root / name) for name in files]
     tree = merge.without_nulls(merge.overlay(defaults, merge.load(found).as_helm_merges()))
-    recipe, text = guide.recipe_of(found)
+    recipe, text = guide.recipe_of(found, tree)
     listed = tuple("my-site.yaml" if name == EXAMPLE else name for name in files)
     template = (root / TEMPLATES[name]).read_text("utf-8")
     shown = Shown(listed, "charts", recipe, text, example=EXAMPLE)

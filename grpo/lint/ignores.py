@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from grpo.rules import index, registry
+from grpo.rules.values.judge import judge_run
+from grpo.values.config import Effective
 from postrender.finding import ERROR, Finding
 from postrender.rules import accepted
 from postrender.rules.rule import CHART, OBJECTS, VALUES
 from postrender.values.merge import Values
 
+# As in schemas/values/job.yaml.
+_TASKS = ("train", "fetch", "prepare-data", "convert", "evaluate", "clean")
 _WHY = "An unnecessary exception hides the next mistake of its kind."
 
 
@@ -34,21 +38,30 @@ class Ignores:
             if finding.rule not in ids
         ]
 
-    def useless_of_values(self) -> Iterator[Finding]:
-        """Yield a finding for each id of a rule over values that accepted nothing, and for each unknown id."""
+    def useless_of_values(self, run: Effective | None = None) -> Iterator[Finding]:
+        """Yield a finding for each id of a rule over values that accepted nothing, and for each unknown id.
+
+        The same files are judged for each task of a run: what an id accepts for another task than that of `run`, it
+        accepts.
+        """
         if not self._ids:
             return
         for name in sorted(self._ids - self._used - _ids(OBJECTS, CHART)):
             if name in self._never:
                 yield self._finding(name, ERROR, f"{name} cannot be accepted", "fix the finding, and remove the line")
             elif name in _ids(VALUES):
+                if run is not None and _is_for_another(name, run):
+                    continue
                 yield self._nothing(name, ERROR)
             else:
                 yield self._finding(name, ERROR, f"no rule is called {name}", "run grpo rules to list them")
 
     def useless_of_objects(self, severity: str) -> Iterator[Finding]:
-        """Yield a finding for each id of a rule over objects or charts that accepted nothing."""
-        if self._ids:
+        """Yield a finding for each id of a rule over objects or charts that accepted nothing.
+
+        They are told with the training, which has all pods of a stack; its other tasks have some of them.
+        """
+        if self._ids and self._values.get("job.task") in (None, "train"):
             for name in sorted((self._ids - self._used) & _ids(OBJECTS, CHART)):
                 yield self._nothing(name, severity)
 
@@ -58,6 +71,18 @@ class Ignores:
     def _finding(self, name: str, severity: str, what: str, fix: str) -> Finding:
         at = self._values.at(("checks", "ignore", name))
         return Finding(what, at, rule="checks/ignored-nothing", why=_WHY, fix=fix, severity=severity)
+
+
+def _is_for_another(name: str, run: Effective) -> bool:
+    """Return whether a rule is for another framework, or finds something in another task of a run."""
+    (rule,) = [each for each in registry.rules(VALUES) if each.id == name]
+    if rule.framework and rule.framework != run.framework:
+        return True
+    others = [{"=job.task": task} for task in _TASKS if task != (run.value("job.task") or _TASKS[0])]
+    if not run.trains:
+        # These commands often change this, too.
+        others += [{"=job.task": _TASKS[0], "=job.cluster.mode": mode} for mode in ("existing", "ephemeral")]
+    return any(judge_run(run.changed(each), [rule]) for each in others)
 
 
 def _ids(*targets: str) -> set[str]:

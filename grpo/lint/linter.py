@@ -258,7 +258,7 @@ def _run(merged: Values) -> Iterator[Finding]:
     run = described_run(merged)
     judged = judge_run(run, registry.rules(VALUES)) if run else []
     yield from accepted.left(_located(rule, finding, locator) for rule, finding in judged)
-    yield from accepted.useless_of_values()
+    yield from accepted.useless_of_values(run)
 
 
 def _located(rule: Rule, finding: Finding, locator: ValueLocator) -> Finding:

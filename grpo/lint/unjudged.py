@@ -10,13 +10,9 @@ from grpo.rules.values.job import own_code
 from grpo.values import images, models
 from grpo.values.config import Effective
 from grpo.values.derived import mapping
-from grpo.values.reference_errors import UnknownError
 from postrender.errors import InputError
-from postrender.types import Json
 from postrender.values import profiles
 from postrender.values.merge import Values
-
-_MODEL = {"nemo-rl": "policy.model_name", "verl": "actor_rollout_ref.model.path"}
 
 
 def of(values: Values) -> Iterator[str]:
@@ -95,10 +91,7 @@ def model_name(values: Values) -> str:
 
 def name_in(run: Effective | None) -> str:
     """Return the name of a run's model; raise InputError if its values do not give it."""
-    try:
-        name: Json = run.at(_MODEL[run.framework]) if run else None
-    except UnknownError:
-        name = None
+    name = run.model if run else None
     if not isinstance(name, str):
         raise InputError("the values name no model, so --model-config belongs to none", fix="name it in job.config")
     return name

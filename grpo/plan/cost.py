@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from grpo.values.config import Effective
+    from postrender.types import Json
 
 _HOUR = 3600
 
@@ -57,14 +58,15 @@ def price(run: Effective) -> float | None:
 
 
 def step_time(run: Effective) -> StepTime | None:
-    """Return the step time in the values for this machine and this number of nodes; None if they have none."""
-    return step_time_of(mapping(run.value("job.stepTimes")), run.accelerator, run.nodes)
+    """Return the step time in the values for this machine, number of nodes and model; None if they have none."""
+    return step_time_of(mapping(run.value("job.stepTimes")), run.accelerator, run.nodes, run.model)
 
 
-def step_time_of(times: Mapping[str, Any], accelerator: str, nodes: int) -> StepTime | None:
-    """Return the step time in a section `job.stepTimes` for so many nodes of a machine; None if it has none."""
+def step_time_of(times: Mapping[str, Any], accelerator: str, nodes: int, model: Json) -> StepTime | None:
+    """Return the time in a section `job.stepTimes` of a step of a model on so many nodes; None if it has none."""
     found = mapping(times.get(accelerator))
     seconds = found.get("seconds")
-    if found.get("nodes") != nodes or not isinstance(seconds, int | float) or seconds <= 0:
+    is_of_run = found.get("nodes") == nodes and found.get("model") in (None, model)
+    if not is_of_run or not isinstance(seconds, int | float) or seconds <= 0:
         return None
     return StepTime(seconds, str(found.get("source") or "your values"))

@@ -142,14 +142,18 @@ def local_disk(run: Effective) -> tuple[Bytes, str]:
 def converted(run: Effective) -> Bytes:
     """Return the weights that task convert holds at once; raise NotModelledError or UnknownError.
 
-    NeMo RL's script merges DTensor's checkpoint in float32 (utils/native_checkpoint.py:258 at v0.7.0), verl's keeps
-    bfloat16 (model_merger/fsdp_model_merger.py:181 at 0.7.1). Safetensors are merged piece by piece.
+    NeMo RL's script merges DTensor's checkpoint in float32 (utils/native_checkpoint.py:258 at v0.7.0). verl's loads all
+    shards as they were saved before it makes bfloat16 of the first tensor (model_merger/fsdp_model_merger.py:145).
     """
     reader = verl if run.framework == "verl" else nemo_rl
-    in_pieces = run.framework == "nemo-rl" and str(run.at("checkpointing.model_save_format")).lower() == "safetensors"
-    if reader.lora(run) or in_pieces or (run.framework == "nemo-rl" and nemo_rl_run.is_megatron(run)):
+    if reader.lora(run) or merges_in_pieces(run) or (run.framework == "nemo-rl" and nemo_rl_run.is_megatron(run)):
         raise NotModelledError("the conversion of adapters, of safetensors or of Megatron's checkpoint")
-    return Bytes((2 if run.framework == "verl" else 4) * parameters.count(_model(run)).total)
+    return Bytes((verl.weight(run) if run.framework == "verl" else 4) * parameters.count(_model(run)).total)
+
+
+def merges_in_pieces(run: Effective) -> bool:
+    """Return whether task convert holds one file of the result at a time, as `Pieces` in jobs/tasks/tensors.py does."""
+    return run.framework == "nemo-rl" and str(run.at("checkpointing.model_save_format")).lower() == "safetensors"
 
 
 def machine(run: Effective) -> Machine:

@@ -215,8 +215,13 @@ def checkpoint(run: Effective, volume: Bytes | None, key: str) -> Checkpoint:
     names = contents if isinstance(contents, list) else []
     if run.number("trainer.save_freq") <= 0:
         return Checkpoint(0, 0, volume, key)
-    weight = 4 if run.at(f"{_FSDP}.model_dtype") in _SINGLE else 2
-    return Checkpoint(weight * ("model" in names) + 2 * weight * ("optimizer" in names), _kept(run), volume, key)
+    size = weight(run)
+    return Checkpoint(size * ("model" in names) + 2 * size * ("optimizer" in names), _kept(run), volume, key)
+
+
+def weight(run: Effective) -> int:
+    """Return the bytes of a parameter in training, and in its checkpoint."""
+    return 4 if run.at(f"{_FSDP}.model_dtype") in _SINGLE else 2
 
 
 def _kept(run: Effective) -> int | None:

@@ -5,10 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
+from grpo.lint.data import readers
+from grpo.lint.data import samples as data_samples
+from grpo.values.config import Effective
+from grpo.values.reference_errors import UnknownError
 from postrender import json_text, textfile
 from postrender.errors import InputError, Location
 
 RIGHT, WRONG, EMPTY, BADLY_FORMED = "right", "wrong", "empty", "badly formed"
+EXPECTED: Final = "expected"
+# Each is scored twice, within the time limit of the command.
+MOST_ROWS: Final = 100
 _QUESTION: Final = "A box holds 12 pencils. How many pencils are in 6 boxes?"
 _TRUTH, _OTHER, _THOUGHT = "72", "71", "6 times 12 is"
 _KEYS: Final = ("prompt", "ground_truth", "response")
@@ -23,6 +30,8 @@ class Sample(NamedTuple):
     response: Any
     data_source: Any = None
     extra_info: Any = None
+    # The row of the user's data that it is of, else None.
+    row: str | None = None
 
 
 def builtin(entries: Mapping[str, Mapping[str, Any]], prompt: str) -> list[Sample]:
@@ -30,6 +39,38 @@ def builtin(entries: Mapping[str, Mapping[str, Any]], prompt: str) -> list[Sampl
     form = _Form(entries, prompt)
     texts = {RIGHT: form.whole(_TRUTH), WRONG: form.whole(_OTHER), EMPTY: "", BADLY_FORMED: form.broken(_TRUTH)}
     return [Sample(name, _QUESTION, _TRUTH, text) for name, text in texts.items()]
+
+
+def of_rows(
+    run: Effective, role: str, file: str, entries: Mapping[str, Mapping[str, Any]], prompt: str
+) -> list[Sample]:
+    """Return two answers to each of the first rows of data: its expected answer in the format of the run, and none.
+
+    What is right is not known: an expected answer may be a list of tests. Raises InputError for rows that the run
+    cannot read, and where it is not known what it reads.
+    """
+    try:
+        sample = data_samples.read(role, file)
+        reader = readers.choose(run, sample)[0]
+        sample = sample.filled(reader.used)
+        problems = reader.of_columns(sample.columns)
+    except data_samples.UnjudgedError as error:
+        raise InputError(f"its rows cannot be tried: {error}", at=Location(file), fix=error.fix) from error
+    except UnknownError as error:
+        raise InputError(f"only the running job knows {error}", at=Location(file), fix="give --sample") from error
+    if sample.faulty:
+        at, reason = sample.faulty[0]
+        raise InputError(f"this line {reason}", at=at, fix="write one JSON object a line")
+    if problems:
+        raise InputError(problems[0].what, at=Location(file), fix=problems[0].fix)
+    form, found = _Form(entries, prompt), list[Sample]()
+    for row in sample.rows[:MOST_ROWS]:
+        expected, at = reader.expected(row.values), row.at
+        place = f"{at.file}:{at.line}" if not row.label else f"{at.file} {row.label}"
+        question = str(reader.question(row.values) or "")
+        for name, text in ((EXPECTED, form.whole(str(expected.ground_truth))), (EMPTY, "")):
+            found.append(Sample(f"{place} {name}", question, expected.ground_truth, text, *expected[1:], row=place))
+    return found
 
 
 class _Form:

@@ -18,6 +18,7 @@ from grpo.rewards.files import PROGRAM, RewardFiles
 from grpo.rewards.samples import RIGHT, WRONG, Sample
 from grpo.rules.values.job import own_code
 from postrender import json_text, output_file
+from postrender.counting import counted
 
 Record = dict[str, Any]
 _ASKED: Final = ("ground_truth", "response", "data_source", "extra_info")
@@ -42,7 +43,8 @@ class Trial(NamedTuple):
     """What was found: the rewards with weight and bounds, the bounds of the sum, the samples, and what went wrong.
 
     `own` names the rewards that are files of the user's. `error` says why the rewards could not be loaded, or did not
-    end. `exchanged` has what the user's rewards give to the first samples with the two texts exchanged.
+    end. `exchanged` has what the user's rewards give to the first samples with the two texts exchanged. `foreign` names
+    the data of the run where the answers are made up, to a question that is none of these data.
     """
 
     rewards: list[Record]
@@ -51,19 +53,48 @@ class Trial(NamedTuple):
     own: Sequence[str] = ()
     error: str = ""
     exchanged: Mapping[str, Sequence[float]] = MappingProxyType({})
+    foreign: str = ""
+
+    @property
+    def is_of_rows(self) -> bool:
+        """Return whether the samples are rows of the run's data, of which no right answer is known."""
+        return any(each.sample.row is not None for each in self.scored)
 
     def problems(self) -> Iterator[str]:
         """Yield what must be corrected: an error, and each exception of a reward."""
         if self.error:
             yield self.error
+        if not self.foreign:
+            yield from self._failures()
+
+    def _failures(self) -> Iterator[str]:
+        """Yield each exception of a reward; rows of data on which one fails at the same place are told once."""
+        found: dict[tuple[str, ...], list[str]] = {}
         for each in self.scored:
             for failure in each.failures:
                 place = f"{failure['place']}: " if failure["place"] else ""
                 told = f"{failure['type']}: {failure['message']}"
-                yield f"{place}reward {failure['reward']} fails on sample {each.sample.name} and scores 0.0: {told}"
+                sample = each.sample
+                what = (sample.name,) if sample.row is None else (failure["type"], str(failure["place"]))
+                text = f"{place}reward {failure['reward']} fails on sample {sample.name} and scores 0.0: {told}"
+                found.setdefault((failure["reward"], *what), []).append(text)
+        for texts in found.values():
+            yield texts[0] + (f", as on {counted(len(texts) - 1, 'other sample')}" if texts[1:] else "")
 
     def warnings(self) -> Iterator[str]:
         """Yield what makes a training learn nothing, and bounds that are wrong."""
+        if self.foreign:
+            yield (
+                f"the answers are to a question of GSM8K, and the run trains on {self.foreign}: no score here says"
+                " whether a right answer of these data is told from a wrong one. Give its rows with --data train=FILE,"
+                " or answers with --sample FILE"
+            )
+            yield from (f"{each} (a made-up answer)" for each in self._failures())
+        elif not self.is_of_rows:
+            yield from self._of_totals()
+        yield from self._of_rewards()
+
+    def _of_totals(self) -> Iterator[str]:
         by_name = {each.sample.name: each for each in self.scored}
         right, wrong = by_name.get(RIGHT), by_name.get(WRONG)
         totals = {each.score for each in self.scored}
@@ -71,6 +102,8 @@ class Trial(NamedTuple):
             yield f"every sample has the same score, {totals.pop():g}: from such answers the model learns nothing"
         elif right and wrong and right.score == wrong.score:
             yield f"the right and the wrong answer have the same score, {right.score:g}: no reward judges the answer"
+
+    def _of_rewards(self) -> Iterator[str]:
         for reward in self.rewards:
             name, (low, high) = reward["name"], reward["bounds"] or (-math.inf, math.inf)
             for each in self.scored:
@@ -81,7 +114,8 @@ class Trial(NamedTuple):
         for name in self.own:
             # A built-in length or format may well be equal for all of them.
             scores = {each.parts[name] for each in self.scored}
-            if len(self.scored) > 1 and len(self.rewards) > 1 and len(scores) == 1:
+            is_known = not (self.foreign or self.is_of_rows)
+            if is_known and len(self.scored) > 1 and len(self.rewards) > 1 and len(scores) == 1:
                 yield f"reward {name} gives {scores.pop():g} to every sample"
             pairs = ((each.sample.name, each.turned[name]) for each in self.scored if name in each.turned)
             for sample, pair in [*pairs][:1]:
@@ -115,7 +149,7 @@ def score(files: RewardFiles, samples: Sequence[Sample], seconds: float, given: 
     with tempfile.TemporaryDirectory(prefix="grpo-rewards-") as folder:
         files.write(folder)
         asked = [{key: value for key, value in each._asdict().items() if key in _ASKED} for each in samples]
-        output_file.create(os.path.join(folder, "samples.json"), json.dumps(asked).encode())
+        output_file.create(os.path.join(folder, "samples.json"), json.dumps(asked, default=str).encode())
         plain = {name: value for name, value in os.environ.items() if name in given or _PLAIN.fullmatch(name)}
         code = local.run(os.path.join(folder, PROGRAM), [folder], folder, seconds, plain)
         lines = _lines(os.path.join(folder, "results.jsonl"))

@@ -189,6 +189,17 @@ _DATA: Final[dict[str, dict[str, str]]] = {
         "fix": "correct the name in the values, or on the volume",
         "severity": WARNING,
     },
+    "prompt-too-long": {
+        "title": "no question has more words than a prompt may have tokens",
+        "why": "silent: NeMo RL leaves the row out of the loss, and verl filters it out or cuts it",
+        "fix": "remove or shorten these rows, or raise the length",
+    },
+    "column-types": {
+        "title": "the values of a column have one type, which loading keeps",
+        "why": "datasets 4.4 refuses a file with texts and numbers in a column, and makes times of dates",
+        "fix": "write all values of the column as texts",
+        "severity": WARNING,
+    },
     "validation-in-training": {
         "title": "no row of the validation is one of the training",
         "why": "the accuracy of the validation rises with what the model has memorized",

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from grpo.lint import linter
 from grpo.manifests.needs.prerequisites import Prerequisites
-from grpo.start import names
+from grpo.start import names, training
 from grpo.start.names import Shown
 from grpo.start.words import GuideError, Tree
 from grpo.values import set_arguments
@@ -48,7 +48,7 @@ def of_files(
     given = set_arguments.apply(merge.load(files), arguments)
     tree = merge.over_defaults(given)
     platform.check(tree, given)
-    recipe, text = recipe_of(files)
+    recipe, text = recipe_of(files, tree)
     listed = tuple(paths.shown(file) for file in files)
     charts = paths.shown(paths.charts_of(files))
     shown = Shown(listed, charts, recipe, text, namespace, arguments=tuple(arguments))
@@ -65,14 +65,17 @@ def render(template: str, tree: Tree, shown: Shown) -> str:
     return filled(template, names.flags(tree, shown), found)
 
 
-def recipe_of(files: Sequence[str]) -> tuple[str, str]:
+def recipe_of(files: Sequence[str], tree: Tree) -> tuple[str, str]:
     """Return the first file that says what is trained in which image, and the comment at its top.
 
-    Raises GuideError if there is none, and as merge.load does.
+    The comment is empty where the run, whose values are `tree`, is another than that of the file: it trains another
+    model, or on other data or for other rewards. Raises GuideError if there is none, and as merge.load does.
     """
     for file in files:
-        if linter.has_recipe(merge.load([file])):
-            return file, _comment(_text(file))
+        alone = merge.load([file])
+        if linter.has_recipe(alone):
+            is_same = training.is_same(tree, merge.over_defaults(alone))
+            return file, _comment(_text(file)) if is_same else ""
     raise GuideError("none of the files is a recipe", fix="add -f RECIPE.yaml after the profile")
 
 
@@ -116,6 +119,7 @@ def wrapped(page: str) -> str:
 
 
 def _fill(paragraph: str) -> str:
-    text = textwrap.fill(paragraph, _WIDTH, break_long_words=False, break_on_hyphens=False)
+    # What a part of the template leaves out has left its blanks.
+    text = textwrap.fill(" ".join(paragraph.split()), _WIDTH, break_long_words=False, break_on_hyphens=False)
     start = paragraph[: len(paragraph) - len(paragraph.lstrip("\n"))]
     return start + text.strip() + paragraph[len(paragraph.rstrip("\n")) :]

@@ -68,7 +68,9 @@ def flags(tree: Tree, shown: Shown) -> dict[str, bool]:
         "uploads": bool(training.uploads(tree, shown.prerequisites.files, shown.namespace)),
         "nemo_rl": tree["job"]["framework"] != "verl",
         "evaluates": bool(tree["job"]["evaluate"]["benchmarks"]),
-        "sized": "disk" in training.header(shown.header, tree),
+        "sized": "disk" in training.sizes(shown.header, tree),
+        "merges": not training.merges_in_pieces(tree),
+        "weighed": "weights" in training.sizes(shown.header, tree),
         "queue": bool(tree["ray"]["kueue"]["queue"]),
         "ephemeral": tree["job"]["cluster"]["mode"] == "ephemeral",
         "gpu_head": bool(tree["ray"]["head"]["gpus"]["enabled"]),
@@ -81,7 +83,7 @@ def names(tree: Tree, shown: Shown) -> Names:
     found = {**machines.machine(tree), **machines.networks(tree), **machines.head(tree), **machines.table()}
     found |= {"forbidden": listed(machines.forbidden(tree)), **_needs(shown.prerequisites.needs)}
     found |= {**_places(tree, shown), **training.jobs(tree), **training.settings(tree, shown.prerequisites.files)}
-    found |= training.header(shown.header, tree)
+    found |= {**training.header(shown.header, tree), **training.sizes(shown.header, tree)}
     recipe = shown.recipe.rpartition("/")[2].removesuffix(".yaml")
     return found | {
         "uploads": training.uploads(tree, shown.prerequisites.files, shown.namespace),

@@ -5,9 +5,12 @@ from __future__ import annotations
 import math
 import re
 
+from grpo.plan import planner
 from grpo.start import recipes
 from grpo.start.recipes import Choice
+from grpo.values.config import Effective
 from postrender import textfile
+from postrender.values import merge
 from postrender.yaml import writer
 
 _BEGINNING = "images:"
@@ -25,7 +28,6 @@ _MEMORY = {
 }
 _LENGTH = {"nemo-rl": "policy.max_total_sequence_length", "verl": "data.max_response_length and rollout.max_model_len"}
 _RATE = {"nemo-rl": "policy.optimizer.kwargs.lr", "verl": "actor_rollout_ref.actor.optim.lr"}
-_GIB = 2**30
 # From here on a ratio with one digit is not 1.0.
 _OTHER = 1.05
 
@@ -49,9 +51,10 @@ def scale(choice: Choice) -> str:
 
 
 def _renamed(body: str, choice: Choice) -> str:
-    """Write the names of the model and of the run; neither the commit nor the name in W&B of the old one is right."""
+    """Write the names of the model and of the run; commit, step times and name in W&B of the old one are not right."""
     old, model = re.escape(choice.recipe.model), choice.model
     body = re.sub(rf"^( +){old}: .*$", rf"\g<1>{writer.key(model)}: {{revision: main}}", body, flags=re.MULTILINE)
+    body = re.sub(r"^  stepTimes:.*\n(?:    .*\n)*", "", body, flags=re.MULTILINE)
     body = re.sub(r"^(job:\n  name: ).*$", rf"\g<1>{choice.run}", body, flags=re.MULTILINE)
     body = re.sub(r"^(tracking:\n(?:  .*\n)*?)    name: .*\n", r"\g<1>", body, count=1, flags=re.MULTILINE)
     return re.sub(rf"(?<=: ){old}(?=\s|$)", model, body)
@@ -66,8 +69,8 @@ def _header(choice: Choice) -> list[str]:
         *writer.comments(f"Why this one: {choice.why}."),
         *writer.comments(
             f"What differs from it: the name of the model, {recipe.model} → {model}, under job.config and job.fetch, "
-            "and the name of the run (job.name), which is its name in W&B too. Everything else is as it was for the "
-            "other model. Nobody has run it."
+            "and the name of the run (job.name), which is its name in W&B too. No time of a step is known. Everything "
+            "else is as it was for the other model. Nobody has run it."
         ),
         "#",
         "# Check, before you pay for GPUs:",
@@ -91,9 +94,16 @@ def _checks(choice: Choice) -> dict[str, str]:
         "revision": "job.fetch.models: main can move; write the commit that task fetch prints",
     }
     if ours:
-        disk, weights = (math.ceil(ours * size / _GIB) for size in (12, 4))
-        found["disk"] = (
-            f"a checkpoint is about {disk} GiB (12 bytes a parameter, calculated); task convert needs {weights} GiB of "
-            "ray.head.memory"
-        )
+        found["disk"] = _disk(choice, ours)
     return found
+
+
+def _disk(choice: Choice, ours: float) -> str:
+    """Return what a checkpoint takes, and what task convert holds of it, as `grpo plan` computes it for the recipe."""
+    run = Effective(merge.over_defaults(merge.load([choice.recipe.path])))
+    theirs = recipes.size(choice.recipe.model) or ours
+    said = f"a checkpoint is about {math.ceil(planner.checkpoints(run)[0].gib * ours / theirs)} GiB (calculated)"
+    if planner.merges_in_pieces(run):
+        return f"{said}; task convert merges it piece by piece"
+    weights = math.ceil(planner.converted(run).gib * ours / theirs)
+    return f"{said}; task convert needs {weights} GiB of ray.head.memory"

@@ -73,7 +73,9 @@ def text(answers: Answers, *, schema: str, files: Sequence[str]) -> str:
 
     It is read on other machines too, so a file of the package has its name in the package.
     """
-    listed = [paths.in_package(file) if paths.is_packaged(file) else os.path.relpath(file) for file in files]
+    # A relative one is in the working directory, which may be a checkout.
+    names = [(file, os.path.isabs(file) and paths.is_packaged(file)) for file in files]
+    listed = [paths.in_package(file) if is_packaged else os.path.relpath(file) for file, is_packaged in names]
     is_elsewhere = not all(map(os.path.exists, listed[:1]))
     top = [
         *writer.schema(schema),

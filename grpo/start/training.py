@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 import shlex
 from collections.abc import Mapping
 
-from grpo.plan import cost
+from grpo.plan import cost, planner
 from grpo.plan.cost import StepTime
+from grpo.plan.setup import NotModelledError
 from grpo.rules.values.job import inputs
 from grpo.start.words import Names, Tree, gpu_nodes, listed, only, volume
 from grpo.values.config import Effective
+from grpo.values.reference_errors import UnknownError
 from postrender.counting import counted
 
 # A run with at most this many steps only shows that the chain works.
@@ -53,7 +56,10 @@ def settings(tree: Tree, files: Mapping[str, str]) -> Names:
         "set job.task to train",
     )
     found = _of_verl(job["config"]) if job["framework"] == "verl" else _of_nemo_rl(job["config"])
-    model = _model(job)
+    if reads_own_data(tree, files) and "epoch" not in found["steps"]:
+        # Both frameworks end with the last epoch, and nobody has counted the rows.
+        found["steps"] = f"up to {found['steps']}, and fewer where the rows of its epochs give fewer"
+    model = _model(tree)
     gated = f"{model} is gated: the owner of the token must accept its licence on the hub. "
     # As the task fetch has it: the model is fetched where no entry names it, unless it is a folder on a volume.
     models = dict.fromkeys([*job["fetch"]["models"], *([] if model.startswith("/") else [model])])
@@ -135,13 +141,11 @@ def uploads(tree: Tree, files: Mapping[str, str], namespace: str) -> str:
 
 def reads_own_data(tree: Tree, files: Mapping[str, str]) -> bool:
     """Return whether a file that no task makes is one of data, and not the model."""
-    return any(file != _model(tree["job"]) for file in own_files(files))
+    return any(file != _model(tree) for file in own_files(files))
 
 
-def _model(job: Tree) -> str:
-    config = job["config"]
-    is_verl = job["framework"] == "verl"
-    return str(config["actor_rollout_ref"]["model"]["path"] if is_verl else config["policy"]["model_name"])
+def _model(tree: Tree) -> str:
+    return str(Effective(tree).model)
 
 
 def _unread(tree: Tree, files: Mapping[str, str]) -> list[str]:
@@ -161,15 +165,52 @@ def _escaped(name: str) -> str:
     return re.sub(r"([.,=\[\]{}\\])", r"\\\1", name)
 
 
+def is_same(tree: Tree, recipe: Tree) -> bool:
+    """Return whether a run trains the model of a recipe, on its data and for its rewards.
+
+    Only then is what the recipe says of size, time and result true of the run.
+    """
+    job, of_recipe = tree["job"], recipe["job"]
+    if not of_recipe["config"]:
+        # Another file has what is trained.
+        return True
+    data = job["config"].get("data") == of_recipe["config"].get("data")
+    others = all(job.get(key) == of_recipe.get(key) for key in ("rewards", "prompts", "prepareData"))
+    return data and others and Effective(tree).model == Effective(recipe).model
+
+
+def sizes(text: str, tree: Tree) -> Names:
+    """Return the sizes of a checkpoint and of the weights that task convert holds; what is not known is left out.
+
+    They are those of `grpo plan`. For a model that it does not know, the comment at the top of a recipe has the size.
+    """
+    run, found = Effective(tree), {}
+    with contextlib.suppress(UnknownError):
+        found["weights"] = str(math.ceil(planner.converted(run).gib))
+    written = re.search(r"(?:step|checkpoint) is about ([0-9]+) GiB", _flat(text))
+    disk = 0.0
+    try:
+        disk = planner.checkpoints(run)[0].gib
+    except NotModelledError:
+        # Adapters: much smaller than the model.
+        pass
+    except UnknownError:
+        disk = float(written[1]) if written else disk
+    return found | ({"disk": str(max(round(disk), 1))} if disk else {})
+
+
+def merges_in_pieces(tree: Tree) -> bool:
+    """Return whether task convert never holds all weights at once."""
+    return planner.merges_in_pieces(Effective(tree))
+
+
 def header(text: str, tree: Tree) -> Names:
-    """Return time, disk size and expected result, from the comment at the top of a recipe; what it lacks is left out.
+    """Return time and expected result, from the comment at the top of a recipe; what it lacks is left out.
 
     The time of a step is the one of these machines in the values, where they have one.
     """
-    text = re.sub(r"\n#? *", " ", text)
-    disk, seconds = (
-        re.search(pattern, text) for pattern in (r"(?:step|checkpoint) is about ([0-9]+) GiB", rf"{_SECONDS}(?! on )")
-    )
+    text = _flat(text)
+    seconds = re.search(rf"{_SECONDS}(?! on )", text)
     expected = re.search(r"Expected: (.*)", text)
     # The sentence on published runs refers to a table in the header, so drop it.
     result = expected[1].split(" The published")[0].strip() if expected else ""
@@ -177,18 +218,21 @@ def header(text: str, tree: Tree) -> Names:
     # The comment rounds.
     is_anothers = said and not (own and math.isclose(own.seconds, float(said[1]), rel_tol=0.02))
     whose = f", with the times of {_WRITTEN_FOR}" if is_anothers else ""
-    found = {"time": _time(tree, seconds[1] if seconds else "")}
-    found["expected"] = f" Expected{whose}: {result}" if result else ""
-    if disk:
-        # A checkpoint contains the weights and the two moments of Adam, all in float32.
-        found |= {"disk": disk[1], "weights": str(math.ceil(int(disk[1]) / 3))}
-    return found
+    return {
+        "time": _time(tree, seconds[1] if seconds else ""),
+        "expected": f" Expected{whose}: {result}" if result else "",
+    }
+
+
+def _flat(comment: str) -> str:
+    """Return a comment on one line."""
+    return re.sub(r"\n#? *", " ", comment)
 
 
 def _own(tree: Tree) -> StepTime | None:
     """Return the step time that `grpo plan` computes with; None if the values have none for these machines."""
     nodes = tree["job"].get("nodes") or gpu_nodes(tree)
-    return cost.step_time_of(_step_times(tree), tree["accelerator"]["name"], nodes)
+    return cost.step_time_of(_step_times(tree), tree["accelerator"]["name"], nodes, Effective(tree).model)
 
 
 def _step_times(tree: Tree) -> Tree:
@@ -197,14 +241,14 @@ def _step_times(tree: Tree) -> Tree:
 
 def _time(tree: Tree, written: str) -> str:
     """Return how long the training takes, in words; `written` are the seconds of a step in the recipe's comment."""
-    steps, own = _steps(tree["job"]["config"]), _own(tree)
+    steps, own, model = _steps(tree["job"]["config"]), _own(tree), Effective(tree).model
     if own and steps:
         return f"about {_long(steps, own.seconds)} ({counted(steps, 'step')} of {own.seconds:g} s: {own.source})"
     if own:
         return f"hours (a step of {own.seconds:g} s: {own.source})"
     for name, given in _step_times(tree).items():
         nodes = given.get("nodes") or 1
-        if other := cost.step_time_of(_step_times(tree), name, nodes):
+        if other := cost.step_time_of(_step_times(tree), name, nodes, model):
             return f"hours; on {counted(nodes, 'node')} of {name} a step took {other.seconds:g} s ({other.source})"
     if not written or not steps:
         return "hours"

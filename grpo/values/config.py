@@ -20,6 +20,8 @@ from postrender.values import merge
 from postrender.values.merge import value_at
 
 OVERRIDE: Final = "_override_"
+# The key of the model, which trainer, reference and generation read.
+MODEL: Final = {"nemo-rl": "policy.model_name", "verl": "actor_rollout_ref.model.path"}
 # What a key of the values begins with; other keys are those of the framework's configuration.
 OF_VALUES: Final = "="
 # From this version on, NeMo RL itself reads the marker in top-level sections.
@@ -94,6 +96,14 @@ class Effective:
         self.source_of = derived.source
         self.given = derived.decided(self.framework, self.given)
         self.config = overlaid(base, merge.overlay(self.given, self.derived))
+
+    @property
+    def model(self) -> Json:
+        """Return the name or the path of the model; None where the configuration does not say it."""
+        try:
+            return self.at(MODEL[self.framework]) if self.framework in MODEL else None
+        except UnknownError:
+            return None
 
     @property
     def trains(self) -> bool:

@@ -103,7 +103,8 @@ def explain(error: BaseException, wanted: Wanted) -> str:
     if code == "GatedRepo" and token:
         return f"{what} is gated, and the account of this token has no access: accept the licence on the model's page"
     if code == "GatedRepo":
-        return f"{what} is gated: accept the licence on its page, and set huggingface.secret to a token of that account"
+        fix = "accept the licence on its page, and set huggingface.secret to a token of that account"
+        return f"{what} is gated: {fix}; an offline stack gives it to this task only with job.cluster.mode ephemeral"
     if code == "RevisionNotFound":
         return f"{what} has no revision {wanted.revision}: set an existing branch or commit"
     if status == 401 and "credentials" in message:

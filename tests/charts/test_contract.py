@@ -101,7 +101,7 @@ EVERYTHING: dict[str, Any] = {
     },
     "platform": {"pricePerGpuHour": 5.5},
     "job": {
-        "stepTimes": {"b200": {"seconds": 92.2, "nodes": 2, "source": "ours"}},
+        "stepTimes": {"b200": {"seconds": 92.2, "nodes": 2, "source": "ours", "model": "google/gemma-3-27b-it"}},
         "configFor": {"b200": {"grpo": {"seed": 7}}},
         "guard": {"stopOn": {"not-a-number": {"steps": 2}}},
         "env": {"SAME": {"value": "1"}},

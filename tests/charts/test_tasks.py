@@ -353,6 +353,43 @@ def test_what_evaluation_cannot_do_is_refused_at_once(
         render("grpo-job", {"job": {"name": "probe", "task": "evaluate", "evaluate": evaluate}}, files=files)
 
 
+@pytest.mark.parametrize(
+    ("task", "mode", "has_token"),
+    [("fetch", "ephemeral", True), ("train", "ephemeral", False), ("prepare-data", "ephemeral", False)],
+)
+@pytest.mark.parametrize("wired", [True, False])
+def test_an_offline_stack_gives_its_token_to_task_fetch_alone(
+    task: str, mode: str, has_token: bool, wired: bool, render_text: RenderText
+) -> None:
+    """A gated model needs it, and what the training runs must not have it."""
+    values = {
+        **job(task, cluster={"mode": mode}),
+        "huggingface": {"offline": {"enabled": True}},
+        "stack": {"wiring": {"enabled": wired}},
+    }
+    done = render_text("grpo-job", values)
+    groups = rayjob([*done.documents])["spec"]["rayClusterSpec"]
+    pods = [each["template"]["spec"] for each in (groups["headGroupSpec"], *groups.get("workerGroupSpecs", []))]
+    tokens = [one for pod in pods for box in pod["containers"] for one in box["env"] if one["name"] == "HF_TOKEN"]
+    secret = {"name": "hf-secret", "key": "hf_api_token"}
+    assert [one["valueFrom"]["secretKeyRef"] for one in tokens] == [secret] * has_token
+    assert ("kubectl create secret generic hf-secret" in " ".join((done.notes or "").split())) == has_token
+
+
+@pytest.mark.parametrize(("model", "is_told"), [(None, True), ("google/gemma-3-27b-it", True), ("a/b", False)])
+def test_the_notes_have_the_step_time_of_the_runs_model(
+    model: str | None, is_told: bool, render_text: RenderText
+) -> None:
+    time = {"seconds": 9, "nodes": 2, "source": "ours"} | ({"model": model} if model else {})
+    notes = render_text("grpo-job", {"job": {"stepTimes": {"b200": time}}}).notes or ""
+    assert ("A step took 9 s on these machines" in notes) == is_told
+
+
+def test_a_cluster_of_an_offline_stack_has_no_token(render: Render) -> None:
+    for item in render("raycluster", {"huggingface": {"offline": {"enabled": True}}}):
+        assert "HF_TOKEN" not in str(item.get("spec"))
+
+
 def test_a_benchmark_from_the_web_needs_the_web(render: Render) -> None:
     values = {**job("evaluate"), "huggingface": {"offline": {"enabled": True}}}
     with pytest.raises(RenderError, match="downloads it"):

@@ -91,6 +91,7 @@ def test_how_to_change_a_run(recipe: str, place: str, grpo: Run) -> None:
     assert ("## Other pods\n" in out) == (place != OF_ITS_OWN)
     assert ("same number of GPUs" in out) == ("verl" in recipe)
     assert f"attempt: {2 if place else 5}\n" in out
+    assert "print it from the files of the run that is installed" in out.replace("\n", " ")
     links = set(re.findall(r"\]\(#([a-z-]+)\)", out))
     assert links <= {heading.lower().replace(" ", "-") for heading in re.findall(r"^## (.+)$", out, re.MULTILINE)}
 
@@ -356,8 +357,61 @@ def test_data_of_ones_own_is_not_fetched_and_not_prepared(grpo: Run) -> None:
     assert "downloads google/gemma-3-27b-it into" in prose
     assert "job.task=prepare-data" not in page
     assert "the training reads files of your own" in prose
+    assert "NeMo RL runs up to 10 steps, and fewer where the rows" in prose
     assert "No task makes `/data/mine/a.jsonl` and `/data/mine/b.jsonl`, which the training reads." in prose
     assert "grpo upload a.jsonl" not in page
+
+
+@pytest.mark.parametrize("offline", [False, True])
+def test_the_token_of_the_download_is_made_for_an_offline_stack_too(offline: bool, grpo: Run) -> None:
+    extra = "huggingface: {offline: {enabled: true}}\njob: {evaluate: {benchmarks: {math500: null}}}\n"
+    code, page, err = grpo("guide", *stack("b200", "llama3.1-8b-math-2n", extra if offline else ""))
+    assert (code, err) == (0, "")
+    assert not re.search(r"[^ ]  +[^ ]", re.sub(r"^(```.*?^```|[ |-].*)", "", page, flags=re.DOTALL | re.MULTILINE))
+    (line,) = [each for each in pages.commands(page) if each.startswith("kubectl create secret generic hf-secret")]
+    assert "--from-file=hf_api_token=" in line
+
+
+OTHER_MODEL = "job: {config: {policy: {model_name: Qwen/Qwen3-14B}}, fetch: {models: {Qwen/Qwen3-14B: {}}}}\n"
+
+
+@pytest.mark.usefixtures("unrendered")
+@pytest.mark.parametrize(
+    ("recipe", "extra", "said", "unsaid"),
+    [
+        # 14.77 billion parameters of 12 bytes; safetensors need no memory of the head.
+        ("llama3.1-8b-math-2n", OTHER_MODEL, ("165 GiB per checkpoint", "piece by piece"), ("90 GiB", "s a step")),
+        ("gemma3-27b-gsm8k", OTHER_MODEL, ("165 GiB per checkpoint", "about 56 GiB"), ("307 GiB", "103 GiB")),
+        ("llama3.1-8b-math-2n", "", ("90 GiB per checkpoint", "reward about 0.36", "92.2 s"), ("56 GiB",)),
+        # verl loads float32 before it writes bfloat16.
+        ("qwen2.5-32b-gsm8k-verl", "", ("366 GiB per checkpoint", "about 123 GiB"), ("piece by piece",)),
+        # Adapters are smaller by an amount that nobody has said.
+        (
+            "llama3.1-8b-math-2n",
+            "job: {config: {policy: {dtensor_cfg: {lora_cfg: {enabled: true, dim: 8, alpha: 32}}}}}\n",
+            ("the checkpoints, and the model",),
+            ("90 GiB",),
+        ),
+        ("gemma3-27b-gsm8k", OTHER_MODEL.replace("Qwen3-14B", "Nobodys"), ("the checkpoints, and",), ("GiB per",)),
+    ],
+)
+def test_what_depends_on_the_model_is_that_of_the_run(
+    recipe: str, extra: str, said: tuple[str, ...], unsaid: tuple[str, ...], grpo: Run
+) -> None:
+    code, page, err = grpo("guide", *stack("b200", recipe, extra))
+    assert (code, err) == (0, "")
+    prose = page.replace("\n", " ")
+    assert [each for each in said if each not in prose] == []
+    assert [each for each in unsaid if each in prose] == []
+    assert ("Expected" in prose) == ("14B" not in extra and "Nobodys" not in extra)
+
+
+@pytest.mark.usefixtures("unrendered")
+@pytest.mark.parametrize("extra", [OWN_DATA, "job: {rewards: {mine: {file: 'def reward(): 1'}}}\n"])
+def test_the_result_of_a_recipe_is_not_expected_of_other_data_or_rewards(extra: str, grpo: Run) -> None:
+    page = grpo("guide", *stack("b200", "gemma3-1b-openmath", extra))[1]
+    assert "Expected" not in page
+    assert "11 GiB" in page
 
 
 @pytest.mark.parametrize("folder", ["", "answers"])
@@ -368,6 +422,7 @@ def test_data_of_ones_own_is_uploaded_once_the_cluster_runs(folder: str, grpo: R
     (at,) = [number for number, line in enumerate(lines) if line.startswith("grpo upload")]
     to = f" --to {folder}" if folder else ""
     assert f'\ngrpo upload a.jsonl b.jsonl "${{F[@]}}" --namespace team{to}\n' in page
+    assert "give the paths of these files on your machine" in page.replace("\n", " ")
     test = next(number for number, line in enumerate(lines) if line.startswith("helm test"))
     train = next(number for number, line in enumerate(lines) if "get rayjob" in line and "--watch" in line)
     assert test < at < train
@@ -407,7 +462,7 @@ def test_the_downloads_are_those_of_the_task(model: str, data: dict[str, Any], d
 def test_a_recipe_is_a_file_that_says_what_is_trained(first: str, is_recipe: bool, tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(first, encoding="utf-8")
     files = [str(tmp_path / "a.yaml"), str(stack_files()[1])]
-    found, comment = guide.recipe_of(files)
+    found, comment = guide.recipe_of(files, merge.over_defaults(merge.load(files)))
     assert found == files[0 if is_recipe else 1]
     assert not is_recipe or comment.splitlines() == [line for line in first.splitlines() if line[0] in "#-"]
 

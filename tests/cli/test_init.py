@@ -24,7 +24,7 @@ from grpo.report import text as report_text
 from grpo.start import own_recipe, questions, recipes, site_file
 from grpo.start.interview import Interview
 from grpo.start.recipes import Choice
-from postrender import textfile
+from postrender import paths, textfile
 from postrender.errors import UsageError
 from tests import options
 from tests.cli.test_terminal import environment
@@ -200,6 +200,8 @@ def test_a_recipe_of_ones_own_differs_in_the_models_name_alone(recipe: recipes.R
     before["job"]["name"] = f"own-9b-{recipe.data}".lower()
     # In W&B the run has the name of its job.
     before.get("tracking", {}).get("wandb", {}).pop("name", None)
+    # Nobody has timed a step of it.
+    before["job"].pop("stepTimes", None)
     assert after == before
     assert recipe.model not in text.partition("\nimages:")[2]
     header = text.partition("\nimages:")[0]
@@ -554,3 +556,20 @@ def test_the_framework_of_the_recipe_may_be_named_and_no_other() -> None:
     assert choice == Interview(given, None).run()
     with pytest.raises(UsageError, match="--framework is verl, and the recipe gemma3-27b-gsm8k is one of nemo-rl"):
         Interview({**given, "framework": "verl"}, None).run()
+
+
+def test_in_a_checkout_the_commands_name_its_files(grpo: Run) -> None:
+    """They run where the checkout is cloned, and those of an installed package on one machine."""
+    words = ("--yes", "--accelerator", "b200", "--recipe", "smoke", *NAMES)
+    code, out, _ = grpo(*words)
+    assert code == 0
+    assert "F=(-f values/accelerators/b200.yaml -f values/recipes/smoke.yaml -f my-site.yaml)" in out
+    assert str(ROOT) not in out
+    assert " charts/network " in out
+    # Another version is not what the package would install.
+    Path("my-site.yaml").unlink()
+    Path("charts").unlink()
+    for layer in paths.LAYERS:
+        Path("charts", layer).mkdir(parents=True)
+        Path("charts", layer, "Chart.yaml").write_text("version: 0.0.9\n")
+    assert f"-f {ROOT}/values/accelerators/b200.yaml" in grpo(*words)[1]

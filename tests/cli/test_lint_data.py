@@ -37,6 +37,8 @@ VERL: Row = {
     "reward_model": {"style": "rule", "ground_truth": "2"},
     "extra_info": {"index": 0},
 }
+# Files with rows that are wrong in several ways have it, too.
+TYPES = "data/column-types"
 SMALL = {
     "nemo-rl": "job: {config: {grpo: {num_prompts_per_step: 1, max_num_steps: 1}}}\n",
     "verl": "job: {config: {data: {train_batch_size: 1}}}\n",
@@ -174,7 +176,8 @@ def test_every_reward_takes_a_text(judge: Judge, builtin: bool) -> None:
     answers: list[object] = [["72"], None, {"a": 1}, True, 72, "72", "72"]
     rows = [{"input": f"{number}?", "output": answer} for number, answer in enumerate(answers)]
     found, told, _ = judge(nemo_rl(rewards=f"tone: {entry}"), train=rows)
-    assert [(rule, line) for rule, _, line in found] == [("data/answer-unreadable", line) for line in (1, 2, 3, 4)]
+    told_of = [(rule, line) for rule, _, line in found if rule != TYPES]
+    assert told_of == [("data/answer-unreadable", line) for line in (1, 2, 3, 4)]
     assert "is a list, and reward tone takes a text: 1 of 7 rows" in told
     assert "is null, and reward tone takes a text" in told
 
@@ -208,7 +211,7 @@ def test_the_built_in_reward_finds_the_answer_by_its_mark(judge: Judge) -> None:
     rewards = "right: {builtin: exact_answer}"
     rows = [{"input": "a", "output": SOLUTION}, {"input": "b", "output": 72}, {"input": "c", "output": PROSE}]
     found, told, _ = judge(nemo_rl(rewards=rewards), train=rows)
-    assert found == [("data/answer-unreadable", "warning", 3)]
+    assert [each for each in found if each[0] != TYPES] == [("data/answer-unreadable", "warning", 3)]
     assert "reward right (exact_answer)" in told
 
 
@@ -271,7 +274,7 @@ def test_a_conversation_is_read_in_the_place_of_two_columns(judge: Judge) -> Non
 def test_a_question_is_a_text_and_not_empty(judge: Judge) -> None:
     chat = [{"role": "user", "content": "1 + 1?"}]
     found, _, _ = judge(nemo_rl(), train=[{"input": chat, "output": "2"}, {"input": " ", "output": "2"}])
-    assert [rule for rule, *_ in found] == ["data/wrong-type", "data/empty-question"]
+    assert [rule for rule, *_ in found if rule != TYPES] == ["data/wrong-type", "data/empty-question"]
 
 
 def test_rows_of_the_validation_are_not_trained_on(judge: Judge) -> None:
@@ -645,3 +648,59 @@ def test_no_row_is_too_odd(rows: list[Row]) -> None:
             for problem in reader.of_row(row):
                 assert problem.rule.startswith("data/")
             assert isinstance(reader.question(row), str | None)
+
+
+# -- lengths and types
+
+OF_TEXTS = """
+job:
+  config:
+    policy: {max_total_sequence_length: 512}
+    data:
+      train: {dataset_name: ResponseDataset, data_path: /data/a.jsonl, input_key: q, output_key: a}
+      validation: {dataset_name: ResponseDataset, data_path: /data/b.jsonl, input_key: q, output_key: a}
+      default: {env_name: math, prompt_file: null, processor: math_hf_data_processor}
+"""
+
+
+@pytest.mark.parametrize(
+    ("question", "found", "said"),
+    [
+        ("word " * 512, [], "lengths in tokens (the question of train.jsonl:2 has"),
+        ("word " * 513, [("data/prompt-too-long", "error", 2)], "more words than a prompt may have tokens"),
+        ("words" * 100, [], ""),
+        ("\u8bcd" * 400, [], "lengths in tokens"),
+    ],
+)
+def test_a_question_that_cannot_fit(question: str, found: list[tuple[str, str, int]], said: str, judge: Judge) -> None:
+    rows = [{"q": "1 + 1?", "a": "2"}, {"q": question, "a": "3"}]
+    told, text, _ = judge(OF_TEXTS, train=rows)
+    assert (told, said in text) == (found, True)
+    assert ("lengths in tokens" in text) == ("lengths" in said)
+    few = [("data/prompt-too-long", "warning", 2)] if found else []
+    assert judge(OF_TEXTS, train=[*rows, rows[0] | {"q": "1 + 2?"}])[0] == few
+
+
+def test_a_question_that_cannot_fit_with_verl(judge: Judge) -> None:
+    row = VERL | {"prompt": [{"role": "user", "content": "word " * 2000}]}
+    values = "job: {config: {data: {train_files: /data/a.jsonl, filter_overlong_prompts: %s}}}\n"
+    for switch, why in (("true", "leaves the row out"), ("false", "cuts the prompt")):
+        told, text, _ = judge(values % switch, "qwen2.5-32b-gsm8k-verl", train=[row])
+        assert ("data/prompt-too-long", "error", 1) in told
+        assert why in text
+
+
+@pytest.mark.parametrize(
+    ("rows", "what"),
+    [
+        ([{"a": "1"}, {"a": "2", "z": "x"}, {"a": "3", "z": 1}], "column z has texts and, from here on, numbers"),
+        ([{"a": "1", "z": {"k": [1]}}, {"a": "2"}, {"a": "3", "z": {"k": ["x"]}}], "column z.k[] has numbers and"),
+        ([{"a": "1", "z": 1}, {"a": "2", "z": None}, {"a": "3", "z": 1.5}], ""),
+        ([{"a": "2024-01-02"}, {"a": "2024-01-03"}], "column a has dates alone"),
+    ],
+)
+def test_columns_of_several_types(rows: list[Row], what: str, judge: Judge) -> None:
+    told, text, _ = judge(OF_TEXTS, train=[{"q": f"question {at}", **row} for at, row in enumerate(rows)])
+    types = [each for each in told if each[0] == TYPES]
+    assert types == ([(TYPES, "warning", 1 if "dates" in what else 3)] if what else [])
+    assert what in text

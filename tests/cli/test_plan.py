@@ -179,6 +179,10 @@ def test_the_cheapest_machine(grpo: Run, tmp_path: Path) -> None:
     _, out, _ = grpo("plan", *files, "-f", str(times), *machines)
     assert [line.split()[-2:] for line in out.splitlines()[1:3]] == [["60.80", "2.03"], ["88.00", "1.47"]]
     assert out.endswith("\ncheapest of those that fit: an hour h200, a step b200\n")
+    other = {name: {**each, "model": "Qwen/Qwen3-14B"} for name, each in own.items()}
+    times.write_text(json.dumps({"job": {"stepTimes": other}}))
+    _, out, _ = grpo("plan", *files, "-f", str(times), *machines)
+    assert out.endswith("\ncheapest of those that fit: an hour h200, a step not known\n")
     _, out, _ = grpo("plan", *files, "--compare", "h200,b200", "--price", "h200=4")
     assert "\nb200: no price of a GPU hour is given (--price b200=DOLLARS)\n" in out
 

@@ -520,3 +520,87 @@ def test_a_function_of_verl_for_batches_is_refused(grpo: Run, tmp_path: Path) ->
     code, out, _ = grpo(*of_file("def compute_score(data_sources, solution_strs): pass\n", tmp_path))
     assert code == 1
     assert "reward mine: compute_score takes a batch, and it is called with one solution_str" in out
+
+
+# -- rows of the run's data
+
+OWN_DATA = """
+job:
+  config:
+    data:
+      train: {dataset_name: ResponseDataset, data_path: /data/mine/train.jsonl, input_key: task, output_key: tests}
+"""
+OF_TESTS = """\
+import json
+def reward(ground_truth, response, **kwargs):
+    tests = json.loads(ground_truth)
+    return float(len(tests) > 1 and tests[0] in response), None
+"""
+
+
+def own_data(folder: Path, rows: list[dict[str, Any]]) -> list[str]:
+    """Return the words for data of the user's, with its rows in a file of this machine."""
+    (folder / "own.yaml").write_text(OWN_DATA, encoding="utf-8")
+    (folder / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return ["-f", str(folder / "own.yaml")]
+
+
+def test_an_answer_to_another_question_is_no_error_for_data_of_ones_own(grpo: Run, tmp_path: Path) -> None:
+    """The expected answer of GSM8K is no list, so a right reward fails on it."""
+    words = [*of_file(OF_TESTS, tmp_path), *own_data(tmp_path, [])]
+    code, out, _ = grpo(*words)
+    assert code == 0
+    assert "error: " not in out
+    assert 'a question of GSM8K, and the run trains on "/data/mine/train.jsonl"' in out
+    assert "reward mine fails on sample right and scores 0.0: TypeError" in out
+    assert "the same score" not in out
+    assert grpo(*of_file(OF_TESTS, tmp_path))[0] == 1
+
+
+def test_rewards_get_what_the_rows_expect(grpo: Run, tmp_path: Path) -> None:
+    rows: list[dict[str, Any]] = [{"task": f"q{at}", "tests": '["a", "b"]'} for at in range(9)]
+    words = [*of_file(OF_TESTS, tmp_path), *own_data(tmp_path, rows), "--data", f"train={tmp_path / 'train.jsonl'}"]
+    code, out, _ = grpo(*words)
+    assert code == 0
+    assert f"{tmp_path / 'train.jsonl'}:1 expected " in out
+    assert "and 10 other samples" in out
+    assert "warning: " not in out
+    rows[5]["tests"] = rows[7]["tests"] = "a, b"
+    own_data(tmp_path, rows)
+    code, out, _ = grpo(*words)
+    assert code == 1
+    assert f"error: {tmp_path / 'mine.py'}:3: reward mine fails on sample {tmp_path / 'train.jsonl'}:6 expected" in out
+    assert out.count("error: ") == 1
+    assert "JSONDecodeError: Expecting value: line 1 column 1 (char 0), as on 3 other samples\n" in out
+
+
+@pytest.mark.parametrize(
+    ("rows", "data", "said"),
+    [
+        ([{"task": "a"}], "train={}", 'output_key is "tests", and the columns are task'),
+        ([{"task": "a", "tests": "b"}], "{}", "--data is "),
+        ([{"task": "a", "tests": "b"}], "validation={}", "its rows cannot be tried: data.validation is the data set"),
+    ],
+)
+def test_rows_that_the_run_does_not_read_are_refused(
+    rows: list[dict[str, Any]], data: str, said: str, grpo: Run, tmp_path: Path
+) -> None:
+    words = [*of_file(OF_TESTS, tmp_path), *own_data(tmp_path, rows)]
+    code, _, err = grpo(*words, "--data", data.format(tmp_path / "train.jsonl"))
+    assert (code, said in err) == (2, True), err
+
+
+def test_a_reward_of_verl_gets_what_its_rows_have(grpo: Run, tmp_path: Path) -> None:
+    words = [word for path in stack_files(recipe="qwen2.5-32b-gsm8k-verl") for word in ("-f", str(path))]
+    row = {
+        "prompt": [{"role": "user", "content": "1 + 1?"}],
+        "data_source": "abcd",
+        "reward_model": {"ground_truth": "2"},
+        "extra_info": {"more": 2},
+    }
+    (tmp_path / "train.jsonl").write_text(json.dumps(row) + "\n")
+    words += ["--set", "job.config.data.train_files=/data/mine/train.jsonl", *of_file(OF_VERL, tmp_path)[-2:]]
+    code, out, _ = grpo(*words, "--data", f"train={tmp_path / 'train.jsonl'}", "--format", "json")
+    found = json.loads(out)["samples"]
+    assert (code, [each["score"] for each in found]) == (0, [6, 6])
+    assert [each["correct"] for each in found] == [True, False]

@@ -150,6 +150,39 @@ def test_an_exception_that_meets_nothing_is_told_by_the_command_that_judges_its_
     assert said == [f"more.yaml:3:5: {TWICE} finds nothing here", *of_values]
 
 
+@pytest.mark.parametrize(
+    ("rule", "values", "words", "is_told"),
+    [
+        # A training of the files has the finding, and its other tasks do not.
+        ("job/reward-runs-generated-code", "job: {rewards: {a: {file: %s}}}\n", ("job.task=fetch",), False),
+        ("job/reward-runs-generated-code", "job: {rewards: {a: {file: %s}}}\n", (), False),
+        ("job/reward-runs-generated-code", "", ("job.task=fetch",), True),
+        ("job/reward-runs-generated-code", "", (), True),
+        # The task convert of the files has it, and not the training.
+        ("job/head-below-weights", "ray: {head: {memory: 8Gi}}\n", (), False),
+        ("job/head-below-weights", "ray: {head: {memory: 400Gi}}\n", (), True),
+        ("job/head-below-weights", "ray: {head: {memory: 400Gi}}\n", ("job.task=convert",), True),
+        # One site file for stacks of two frameworks.
+        ("verl/mini-batch-larger-than-batch", "", (), False),
+    ],
+)
+def test_an_exception_for_another_task_or_framework_is_not_for_nothing(
+    rule: str, values: str, words: tuple[str, ...], is_told: bool, grpo: Run
+) -> None:
+    """The same files are given to the release of each task."""
+    runs = json.dumps("def reward(truth, response, **more):\n    exec(response)\n    return 0.0, None\n")
+    Path("more.yaml").write_text(f"checks: {{ignore: {{{rule}: a reason}}}}\n" + values.replace("%s", runs))
+    _, out, _ = grpo("lint", *STACK, "--no-render", *(word for each in words for word in ("--set", each)))
+    assert ("[checks/ignored-nothing]" in out) == is_told, out
+    assert f"[{rule}]" not in out
+
+
+def test_an_exception_for_pods_of_the_training_is_told_with_the_training(grpo: Run) -> None:
+    Path("more.yaml").write_text(f"checks: {{ignore: {{{TWICE}: a reason}}}}\n")
+    assert "[checks/ignored-nothing]" in grpo("lint", *STACK)[1]
+    assert "[checks/ignored-nothing]" not in grpo("lint", *STACK, "--set", "job.task=fetch")[1]
+
+
 def test_manifests_that_are_named_may_be_a_part_of_what_an_exception_is_for(grpo: Run) -> None:
     Path("more.yaml").write_text("checks: {ignore: {nodes/another-accelerator: a reason}}\n")
     Path("pod.yaml").write_text("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n")

@@ -49,7 +49,7 @@ def told(files: list[str]) -> dict[str, str]:
     """Return the names that the page is filled with."""
     found = [str(ROOT / name) for name in files]
     tree = merge.without_nulls(merge.overlay(merge.defaults(), merge.load(found).as_helm_merges()))
-    return names.names(tree, Shown(tuple(files), "charts", *guide.recipe_of(found), example=tutorial.EXAMPLE))
+    return names.names(tree, Shown(tuple(files), "charts", *guide.recipe_of(found, tree), example=tutorial.EXAMPLE))
 
 
 def numbers(text: str) -> list[str]:
@@ -282,7 +282,12 @@ def of_b200(steps: int, times: Mapping[str, Any] | None) -> dict[str, Any]:
     return {
         "accelerator": {"name": "b200"},
         "ray": {"workers": {"replicas": 2}, "head": {"gpus": {"enabled": False}}},
-        "job": {"config": {"grpo": {"max_num_steps": steps}}, "stepTimes": times},
+        "job": {
+            "framework": "nemo-rl",
+            "version": "v0.7.0",
+            "config": {"grpo": {"max_num_steps": steps}, "policy": {"model_name": "a/b"}},
+            "stepTimes": times,
+        },
     }
 
 
@@ -298,8 +303,9 @@ def of_b200(steps: int, times: Mapping[str, Any] | None) -> dict[str, Any]:
 )
 def test_the_time_is_read_as_the_headers_say_it(said: str, time: list[str], unit: str) -> None:
     text = f"# a step is about 6 GiB; three.\n#\n# Expected: a reward.\n# {said}\n"
-    found = training.header(text, of_b200(10, {}))
-    assert (numbers(found["time"]), found["disk"], found["weights"]) == (time, "6", "2")
+    tree = of_b200(10, {})
+    found = training.header(text, tree)
+    assert (numbers(found["time"]), training.sizes(text, tree)) == (time, {"disk": "6"})
     assert unit in found["time"].split()
 
 
@@ -312,6 +318,14 @@ def test_the_time_is_read_as_the_headers_say_it(said: str, time: list[str], unit
         ({"b200": {"seconds": 50, "nodes": 2, "source": "mine"}}, 100, ["1.4", "100", "50"], True),
         (None, 100, ["2.6", "100", "92"], True),
         ({"h200": {"seconds": 120, "nodes": 1, "source": "run y"}}, 100, ["1", "120"], True),
+        (
+            {"b200": {"seconds": 92.2, "nodes": 2, "model": "a/b", "source": ""}},
+            100,
+            ["2.6", "100", "92.2"],
+            False,
+        ),
+        ({"b200": {"seconds": 50, "nodes": 2, "model": "a/c", "source": ""}}, 100, ["2.6", "100", "92"], True),
+        ({"h200": {"seconds": 120, "nodes": 1, "model": "a/c", "source": ""}}, 100, ["2.6", "100", "92"], True),
     ],
 )
 def test_a_time_of_other_machines_is_called_so(
@@ -321,7 +335,7 @@ def test_a_time_of_other_machines_is_called_so(
     found = training.header("# Expected: a reward; 92 s a step.\n", of_b200(steps, times))
     assert numbers(found["time"]) == time
     assert all(one["source"] in found["time"] for one in (times or {}).values())
-    assert ("machines" in found["time"]) == (times is None)
+    assert ("machines" in found["time"]) == (time[-1] == "92")
     whose = found["expected"].removeprefix(" Expected").removesuffix(": a reward; 92 s a step.")
     assert bool(whose) == is_anothers
 
@@ -332,7 +346,7 @@ def test_the_time_is_the_one_of_grpo_plan(machine: str, recipe: str) -> None:
     stack = [str(ROOT / f"values/{name}.yaml") for name in (f"accelerators/{machine}", f"recipes/{recipe}")]
     tree = merge.over_defaults(merge.load(stack))
     planned = cost.step_time(Effective(tree))
-    said = training.header(guide.recipe_of(stack)[1], tree)["time"]
+    said = training.header(guide.recipe_of(stack, tree)[1], tree)["time"]
     assert bool(re.search(r"^[^;]* of [0-9.]+ s: ", said)) == bool(planned)
     if planned:
         assert f" of {planned.seconds:g} s: {planned.source})" in said

@@ -30,6 +30,13 @@ include "common.ownVariables" $ | fromJsonArray                 names that the c
 {{- toJson $environment -}}
 {{- end }}
 
+{{/* common.fetchesForOffline $: yes where task fetch, on a cluster of its own, fills the cache of an offline stack. */}}
+{{- define "common.fetchesForOffline" -}}
+{{- $job := .Values.job | default dict -}}
+{{- $isOwn := and (eq ($job.task | default "") "fetch") (eq (dig "cluster" "mode" "" $job) "ephemeral") -}}
+{{- if and .Values.huggingface.offline.enabled $isOwn }}yes{{ end -}}
+{{- end }}
+
 {{/* common.fromSecret (list NAME SECRET): SECRET is {name, key}. The variable is not optional: without the Secret the
      pod waits, and its events say why. */}}
 {{- define "common.fromSecret" -}}

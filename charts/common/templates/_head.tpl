@@ -28,6 +28,10 @@ include "common.headCpus" $ | int64             CPUs of the head that Ray may us
 {{- $head := .Values.ray.head -}}
 {{- $own := include "common.userEnvironment" (list . "head") | fromJsonArray -}}
 {{- $own = append $own (dict "name" "GRPO_CLUSTER_FACTS" "value" (include "common.facts" .)) -}}
+{{- /* The wiring of an offline stack has no token, and this head alone asks the hub; the program goes online. */ -}}
+{{- if include "common.fetchesForOffline" . -}}
+{{- $own = append $own (include "common.fromSecret" (list "HF_TOKEN" .Values.huggingface.secret) | fromJson) -}}
+{{- end -}}
 {{- $own = append $own (dict "name" "RAY_JOB_STOP_WAIT_TIME_S" "value" (toString (int64 $head.jobStopSeconds))) -}}
 {{- /* KubeRay sets it too, with the token. An operator before 1.5.1 does not, and Ray must not start without. */ -}}
 {{- if .Values.ray.tokenAuth.enabled -}}

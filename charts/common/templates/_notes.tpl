@@ -42,7 +42,7 @@ Needs, before the pods start:
   {{- if $gpuNodes }}
     {{- include "common.notes.machine" . | nindent 4 }}
   {{- end }}
-  {{- if not .Values.huggingface.offline.enabled }}
+  {{- if or (not .Values.huggingface.offline.enabled) (include "common.fetchesForOffline" .) }}
   for a gated model (Gemma, Llama): the owner of the token has accepted its licence on the hub
   {{- end }}
   {{- include "common.notes.pods" (list . $workers) | trim | nindent 2 }}

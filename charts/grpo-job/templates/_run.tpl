@@ -29,8 +29,9 @@ include "grpo.code" $ | fromJson                job.code with its folder; null w
 {{- if $hour }}
 The GPUs cost {{ printf "%.2f" $hour }} $ an hour, busy or idle.
 {{- end }}
+{{- $model := include "grpo.framework" (list . "model") -}}
 {{- with get .Values.job.stepTimes .Values.accelerator.name }}
-{{- if eq (int64 .nodes) $nodes }}
+{{- if and (eq (int64 .nodes) $nodes) (eq (.model | default $model) $model) }}
 A step took {{ .seconds }} s on these machines ({{ .source }})
 {{- if $hour }}: {{ printf "%.2f" (divf (mulf $hour .seconds) 3600) }} $ a step{{ end }}.
 {{- end }}

@@ -6,9 +6,10 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from grpo.lint.data import amounts, readers, samples
+from grpo.lint.data import amounts, lengths, readers, samples, types
+from grpo.lint.data.lengths import Limit
 from grpo.lint.data.problem import Problem
-from grpo.lint.data.readers import TRAIN, VALIDATION, Reader
+from grpo.lint.data.readers import TRAIN, VALIDATION, Reader, Source
 from grpo.lint.data.samples import Row, Sample, UnjudgedError
 from grpo.lint.linter import described_run
 from grpo.lint.locate import ValueLocator
@@ -55,7 +56,9 @@ def judge(values: Values, given: Sequence[tuple[str, str]]) -> Verdict:
                 _not_judged(file, UnjudgedError(f"only the running job knows {error}", "write the value itself"))
             )
         else:
-            told = [finding for reader in chosen for finding in _findings(sample, reader, locator)]
+            most = lengths.limit(run)
+            told = [finding for reader in chosen for finding in _findings(sample, reader, locator, most)]
+            partly += _lengths(sample, chosen[0], most)
             # Two sections may say the same.
             found += (each for place, each in enumerate(told) if each not in told[:place])
             # All sections name the same file.
@@ -69,7 +72,7 @@ def judge(values: Values, given: Sequence[tuple[str, str]]) -> Verdict:
             if sample.is_cut:
                 partly.append(f"the rows of {file} after the first {len(sample.rows) + len(sample.faulty):,}")
             judged[role] = (sample, chosen[0])
-    if len(judged) == len(readers.ROLES):
+    if len(judged) == len(samples.ROLES):
         found += _duplicates(*judged[TRAIN], *judged[VALIDATION])
     rows = sum(len(sample.rows) + len(sample.faulty) for sample, _ in judged.values())
     return Verdict(found, rows, [*dict.fromkeys(partly)], unjudged)
@@ -100,7 +103,18 @@ def _not_judged(file: str, error: UnjudgedError) -> Finding:
     return Finding(what, Location(file), rule="checks/could-not-run", why=why, fix=error.fix)
 
 
-def _findings(sample: Sample, reader: Reader, locator: ValueLocator) -> Iterator[Finding]:
+def _lengths(sample: Sample, reader: Reader, most: Limit | None) -> Iterator[str]:
+    """Yield that no tokenizer has counted the tokens of the longest row that may be too long."""
+    asked = [(len(text), row) for row in sample.rows if (text := reader.question(row.values)) and most]
+    if most and asked:
+        length, row = max(asked, key=lambda each: each[0])
+        text = reader.question(row.values) or ""
+        if most.may_be_longer(text):
+            at = f"{row.at.file}:{row.at.line}" if not row.label else f"{row.at.file} {row.label}"
+            yield f"lengths in tokens (the question of {at} has {length:,} letters, {most.key} is {most.tokens:,})"
+
+
+def _findings(sample: Sample, reader: Reader, locator: ValueLocator, most: Limit | None) -> Iterator[Finding]:
     for at, reason in sample.faulty[:1]:
         others = len(sample.faulty) - 1
         more = f", as {counted(others, 'other line')}" if others else ""
@@ -114,10 +128,16 @@ def _findings(sample: Sample, reader: Reader, locator: ValueLocator) -> Iterator
         )
     for problem in reader.of_columns(sample.columns):
         yield _finding(problem, sample.rows[0].at, "", locator)
+    # Task prepare-data and the columns of Parquet have types of their own.
+    if not sample.names and not isinstance(reader, Source):
+        for problem, row in types.problems(sample, reader.used):
+            place = problem._replace(keys=(reader.place,))
+            yield _finding(place, row.at, "", locator)
     # The fix may be that of a row.
     same: dict[tuple[str, str], list[tuple[Problem, Row]]] = {}
     for row in sample.rows:
-        for problem in reader.of_row(row.values):
+        asked = reader.question(row.values) or ""
+        for problem in (*reader.of_row(row.values), *(most.problems(asked) if most else ())):
             same.setdefault((problem.rule, problem.what), []).append((problem, row))
     for each in same.values():
         problem, row = each[0]

@@ -6,12 +6,12 @@ import hashlib
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from grpo.lint.data import answers
 from grpo.lint.data.answers import Judge
 from grpo.lint.data.problem import Problem
-from grpo.lint.data.samples import Sample, UnjudgedError
+from grpo.lint.data.samples import ROLES, Sample, UnjudgedError
 from grpo.rules.values.checks import quoted
 from grpo.values.config import Effective
 from grpo.values.derived import mapping
@@ -21,7 +21,7 @@ from postrender.types import Json
 from postrender.values.merge import value_at
 from reward_numbers import final_answer
 
-TRAIN, VALIDATION = ROLES = ("train", "validation")
+TRAIN, VALIDATION = ROLES
 _PREPARED: Final = re.compile(r"\$\{oc\.env:GRPO_DATASETS\}/([^/$]+)/[^/$]+")
 # What people call the two texts; the first one that a file has is the best guess.
 _QUESTIONS: Final = ("question", "problem", "input", "prompt", "query", "instruction")
@@ -44,11 +44,23 @@ _TURN: Final = ("content", "tool_calls")
 _CHAT: Final = 'write [{"role": "user", "content": "…"}]'
 
 
+class Expected(NamedTuple):
+    """What a reward gets of a row: the expected answer, and what verl gives it beside."""
+
+    ground_truth: Json
+    data_source: Json = None
+    extra_info: Json = None
+
+
 class Reader(Protocol):
-    """One that knows what is read of a row; `unread` says what it does not judge, and `file` what the run reads."""
+    """One that knows what is read of a row; `unread` says what it does not judge, and `file` what the run reads.
+
+    `place` is the key of the values that names the file.
+    """
 
     unread: list[str]
     file: str
+    place: str
 
     @property
     def used(self) -> list[str]:
@@ -62,6 +74,9 @@ class Reader(Protocol):
 
     def question(self, row: Mapping[str, Json]) -> str | None:
         """Return what makes two rows the same."""
+
+    def expected(self, row: Mapping[str, Json]) -> Expected:
+        """Return what a reward gets of a row."""
 
 
 def choose(run: Effective, sample: Sample) -> list[Reader]:
@@ -164,7 +179,7 @@ class Responses:
     """Rows for NeMo RL's ResponseDataset: two columns with a text each, or a column `messages`."""
 
     def __init__(self, run: Effective, place: str, section: Mapping[str, Json], file: str) -> None:
-        self._place = place
+        self._place = self.place = place
         self._run = run
         self.file = file
         self._names = {
@@ -274,12 +289,18 @@ class Responses:
             value = row.get(self._names["input_key"])
         return value.strip() if isinstance(value, str) else None
 
+    def expected(self, row: Mapping[str, Json]) -> Expected:
+        messages = row.get("messages") if self._has_messages else None
+        if isinstance(messages, list):
+            return Expected(messages[1].get("content") if len(messages) > 1 and _is_message(messages[1]) else None)
+        return Expected(row.get(self._names["output_key"]))
+
 
 class Source:
     """Rows that task prepare-data converts: a question, and a solution that ends in #### and a number."""
 
     def __init__(self, name: str, entry: Mapping[str, Json], file: str) -> None:
-        self._place = f"=job.prepareData.{name}"
+        self._place = self.place = f"=job.prepareData.{name}"
         self.file = file
         self._names = {key: str(entry.get(key) or key) for key in ("question", "answer")}
         self._given = [key for key in self._names if entry.get(key)]
@@ -323,12 +344,16 @@ class Source:
         value = row.get(self._names["question"])
         return value.strip() if isinstance(value, str) else None
 
+    def expected(self, row: Mapping[str, Json]) -> Expected:
+        return Expected(final_answer(row.get(self._names["answer"])))
+
 
 class Chats:
     """Rows for verl: a prompt of chat messages, a data source, and the expected answer in a map."""
 
     def __init__(self, run: Effective, key: str, file: str) -> None:
         self._data = (key, "data")
+        self.place = key
         self.file = file
         self._prompt = str(run.at("data.prompt_key") or "prompt")
         # Later versions read data_source, whatever the key says.
@@ -449,6 +474,10 @@ class Chats:
         # Many pictures have the same question.
         more = (*pictures, mapping(row.get("reward_model")).get("ground_truth")) if pictures else ()
         return "\n".join((value.strip(), *(hashlib.sha256(repr(each).encode()).hexdigest() for each in more)))
+
+    def expected(self, row: Mapping[str, Json]) -> Expected:
+        truth = mapping(row.get("reward_model")).get("ground_truth")
+        return Expected(truth, row.get(self._source), row.get("extra_info"))
 
 
 def _is_message(value: Json, parts: Sequence[str] = ("content",)) -> bool:

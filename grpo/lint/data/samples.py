@@ -10,6 +10,7 @@ from postrender import json_text, textfile
 from postrender.errors import InputError, Location, UnreadableError
 from postrender.types import Json
 
+ROLES: Final = ("train", "validation")
 MOST_ROWS: Final = 1000
 MOST_BYTES: Final = 64 * 1024 * 1024
 _PARQUET: Final = b"PAR1"

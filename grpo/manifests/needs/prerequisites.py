@@ -24,9 +24,14 @@ class Prerequisites(NamedTuple):
 
 
 def of_stack(stack: Stack, engine: Engine, namespace: str) -> Prerequisites:
-    """Return what all four layers of a stack need; raise as Stack.render does."""
+    """Return what all four layers of a stack need, and its task fetch; raise as Stack.render does."""
     rendered = stack.objects(engine, paths.LAYERS, namespace)
-    return of_objects((each for objects in rendered.values() for each in objects), namespace)
+    found = [each for objects in rendered.values() for each in objects]
+    if stack.values.get("huggingface.offline.enabled") is True:
+        # Only this task has the token, which the others do without.
+        fetch = {"job": {"task": "fetch", "cluster": {"mode": "ephemeral"}}}
+        found += stack.render(engine, "grpo-job", namespace=namespace, change=fetch).documents
+    return of_objects(found, namespace)
 
 
 def of_objects(objects: Iterable[Mapping[str, Any]], namespace: str) -> Prerequisites:

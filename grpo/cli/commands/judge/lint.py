@@ -18,7 +18,6 @@ from grpo.lint import fix as fixing
 from grpo.lint import unjudged
 from grpo.lint.data.judge import Verdict as DataVerdict
 from grpo.lint.data.judge import judge as judge_data
-from grpo.lint.data.readers import ROLES
 from grpo.lint.linter import can_render, judge_values
 from grpo.report.scope import Scope
 from grpo.start import vendor
@@ -27,20 +26,6 @@ from grpo.values.set_arguments import Argument
 from postrender import masking
 from postrender.errors import EXIT_CANNOT_RUN, EXIT_CLEAN, EngineError, GrpoError
 from postrender.finding import Finding
-
-
-def _samples(ctx: click.Context, param: click.Parameter, given: Sequence[str]) -> list[tuple[str, str]]:
-    """Return the role and the name of each file of data; refuse other words, and a role that is given twice."""
-    found = [(role, file) for role, _, file in (each.partition("=") for each in given)]
-    for role, file in found:
-        if role not in ROLES or not file:
-            shown = f"{role}={file}" if file else role
-            raise wrong(
-                f"--data is {shown!r}, expected train=FILE or validation=FILE", fix=f"--data train={file or role}"
-            )
-    if len({role for role, _ in found}) < len(found):
-        raise wrong("--data is given twice for the same rows", fix="give one file as train and one as validation")
-    return found
 
 
 @click.command(
@@ -68,14 +53,7 @@ def _samples(ctx: click.Context, param: click.Parameter, given: Sequence[str]) -
     metavar="FILE",
     help="The config.json of the run's model, for a model whose sizes are not known.",
 )
-@click.option(
-    "--data",
-    "samples",
-    multiple=True,
-    metavar="train=FILE",
-    callback=_samples,
-    help="Judge the first rows of this file of the run's data: train=FILE or validation=FILE. Repeatable.",
-)
+@options.data("Judge the first rows of this file of the run's data: train=FILE or validation=FILE. Repeatable.")
 @click.option("--fix", is_flag=True, help="Show the changes that findings propose, ask, and write them to your files.")
 @click.option("--yes", is_flag=True, help="With --fix: do not ask.")
 def lint(
@@ -86,7 +64,7 @@ def lint(
     namespace: str | None,
     kube_version: str | None,
     model_config: str | None,
-    samples: Sequence[tuple[str, str]],
+    data: Sequence[tuple[str, str]],
     report: Report,
     *,
     no_render: bool,
@@ -121,8 +99,8 @@ def lint(
             stack = options.stack(files, accelerator, arguments)
             of_values = judge_values(stack.values)
         found = of_values
-        if samples:
-            of_data = judge_data(stack.values, samples)
+        if data:
+            of_data = judge_data(stack.values, data)
             found = sorted([*found, *of_data.findings], key=Finding.key)
         if not no_render and can_render(found):
             with engines.choose(helm) as engine:

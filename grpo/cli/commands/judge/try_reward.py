@@ -16,12 +16,16 @@ from grpo.lint.linter import described_run
 from grpo.rewards import framework, prompts, samples, trial
 from grpo.rewards.files import RewardFiles
 from grpo.rewards.prompts import Prompt
-from grpo.rewards.trial import Trial
+from grpo.rewards.trial import Scored, Trial
+from grpo.rules.values.job.chosen.data import own_training_data
 from grpo.values.set_arguments import Argument
 from postrender import masking, visible
+from postrender.counting import counted
 from postrender.errors import EXIT_CLEAN, EXIT_FINDINGS, InputError
 
 _SECONDS = 60.0
+# Of many rows, so many samples are in the table.
+_FEW, _MANY = 8, 20
 
 
 @click.command(
@@ -32,6 +36,7 @@ _SECONDS = 60.0
         "grpo try-reward --accelerator b200 -f my-recipe.yaml -f my-rewards.yaml",
         "grpo try-reward -f my-values.yaml --set-file job.rewards.polite.file=polite.py",
         "grpo try-reward -f my-values.yaml --sample answers.jsonl --format json",
+        "grpo try-reward -f my-values.yaml --data train=train.jsonl",
     ),
 )
 @options.values()
@@ -42,6 +47,9 @@ _SECONDS = 60.0
     type=options.FILE,
     metavar="FILE",
     help="Score these answers: JSON lines with prompt, ground_truth and response, maybe data_source and extra_info.",
+)
+@options.data(
+    "Give the rewards what the first 100 rows of this file of the run's data expect: train=FILE or validation=FILE."
 )
 @click.option(
     "--timeout",
@@ -64,6 +72,7 @@ def try_reward(
     arguments: Sequence[Argument],
     accelerator: str | None,
     sample: str | None,
+    data: Sequence[tuple[str, str]],
     timeout: float,
     variables: Sequence[str],
     form: str,
@@ -72,13 +81,15 @@ def try_reward(
 
     The command loads job.rewards and the prompt as the run does, and prints the rendered prompt of the first sample,
     the score of each reward, their weighted sum, and the possible range. Without --sample it scores a right, a wrong,
-    an empty and a badly formed answer to a small question.
+    an empty and a badly formed answer to a small question of GSM8K. With --data it scores two answers to each of the
+    first rows of a file of the run's data: what the row expects, in the format of the run, and an empty one.
 
     The rewards run on this machine with your rights, in a process of their own that ends after --timeout, with all
     that it has started. Of your variables they get those without which no program runs, and those of --env. Read the
     code of others first. Rewards that import libraries of the image need them here too.
 
-    The exit code is 1 if a reward cannot be loaded, raises an exception, or does not end. Without job.rewards the
+    The exit code is 1 if a reward cannot be loaded, raises an exception, or does not end. An exception for an answer
+    to GSM8K's question is a warning where the run trains on data of your own. Without job.rewards the
     command says which reward the framework uses.
     """
     stack = options.stack(files, accelerator, arguments)
@@ -91,13 +102,21 @@ def try_reward(
     if not given.entries:
         return _tell_own(framework.described(run), form)
     prompt = prompts.of(stack.values, run)
-    answers = samples.read(sample) if sample else samples.builtin(given.entries, prompt.template or "")
+    text = prompt.template or ""
+    if sample or data:
+        answers = samples.read(sample) if sample else []
+        for role, file in data:
+            answers += samples.of_rows(run, role, file, given.entries, text)
+    else:
+        answers = samples.builtin(given.entries, text)
     source = framework.data_source(run)
     answers = [each if each.data_source is not None else each._replace(data_source=source) for each in answers]
     rendered = prompts.rendered(prompt, answers[0].prompt, stack.values)
     # The output of rewards comes from another process.
     sys.stderr.flush()
     tried = trial.score(given, answers, timeout, variables)
+    if not (sample or data):
+        tried = tried._replace(foreign=own_training_data(run))
     if form == "json":
         _write_json(_record(tried, prompt, rendered))
     else:
@@ -145,7 +164,7 @@ def _write_text(tried: Trial, prompt: Prompt, rendered: str | None) -> None:
             f"{each.score:g}",
             "yes" if each.correct else "no",
         ]
-        for each in tried.scored
+        for each in _shown(tried)
     ]
     below = _below(tried)
     if rows:
@@ -154,10 +173,19 @@ def _write_text(tried: Trial, prompt: Prompt, rendered: str | None) -> None:
         output.write(below)
 
 
+def _shown(tried: Trial) -> list[Scored]:
+    """Return the samples of the table: of many rows, the first ones and those on which a reward fails."""
+    return [each for at, each in enumerate(tried.scored) if each.sample.row is None or at < _FEW or each.failures][
+        :_MANY
+    ]
+
+
 def _below(tried: Trial) -> str:
     bounds = tried.bounds
     span = f"{bounds[0]:g} to {bounds[1]:g}" if bounds else "unknown: a file has no BOUNDS"
     lines = [f"possible score: {span}"] if tried.scored else []
+    if left := len(tried.scored) - len(_shown(tried)):
+        lines.insert(0, f"and {counted(left, 'other sample')}")
     lines += [f"warning: {text}" for text in tried.warnings()]
     lines += [f"error: {text}" for text in tried.problems()]
     return masking.text(visible.lines(lines))

@@ -35,7 +35,11 @@ from postrender.errors import EXIT_CLEAN
 @options.accelerator
 @options.helm
 @options.namespace("Namespace of the stack. Default: rl.")
-@click.option("--change", is_flag=True, help="Print how to change a run that is installed, instead.")
+@click.option(
+    "--change",
+    is_flag=True,
+    help="Print how to change a run that is installed, instead; give the files with which it was.",
+)
 def guide(
     files: Sequence[str],
     arguments: Sequence[Argument],

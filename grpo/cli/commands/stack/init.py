@@ -178,6 +178,8 @@ def init(
         copies.refuse_changed()
         files = [copies.path(each) if paths.is_packaged(each) else os.path.relpath(each) for each in files]
         sys.stderr.write(f"{copies.write()}\n")
+    else:
+        files = [paths.local(each) for each in files]
     schema = copies.schema if copies else paths.editors_schema()
     if choice.own:
         _write(trained, own_recipe.text(choice, _schema(schema, trained)))

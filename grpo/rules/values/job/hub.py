@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from grpo.rules.values.define import Topic
 from grpo.rules.values.job import inputs
 from grpo.values import models
+from grpo.values.config import MODEL
 from grpo.values.derived import mapping
 from postrender import spelling
 from postrender.finding import INFO, WARNING, Finding
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
 TOPIC: Final = Topic("job", framework="", source="charts/common/templates/")
 _VOLUME: Final = "huggingface.cache.volume"
-MODEL: Final = {"nemo-rl": "policy.model_name", "verl": "actor_rollout_ref.model.path"}
 _OFFLINE: Final = "huggingface.offline.enabled"
 _REPOSITORY: Final = re.compile(r"[\w.-]+/[\w.-]+")
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}")

@@ -9,6 +9,7 @@ from grpo.plan.advice import limits, offers
 from grpo.plan.generation import GENERATION
 from grpo.plan.phase import DOES_NOT_FIT
 from grpo.rules.values.define import Topic
+from grpo.values.config import MODEL
 from grpo.values.frameworks import nemo_rl, verl
 from postrender.finding import Finding
 
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from grpo.values.config import Effective
 
 TOPIC: Final = Topic("memory", framework="", source="")
-_MODEL: Final = {"nemo-rl": "policy.model_name", "verl": "actor_rollout_ref.model.path"}
 _MICRO: Final = {
     "nemo-rl": "policy.train_micro_batch_size",
     "verl": "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu",
@@ -28,7 +28,7 @@ _SHARE: Final = {
     "nemo-rl": "policy.generation.vllm_cfg.gpu_memory_utilization",
     "verl": "actor_rollout_ref.rollout.gpu_memory_utilization",
 }
-_KEYS: Final = " ".join(key for keys in (_MODEL, _MICRO, _SHARE) for key in keys.values())
+_KEYS: Final = " ".join(key for keys in (MODEL, _MICRO, _SHARE) for key in keys.values())
 _FIXES: Final = {
     "model": "take more GPUs or a smaller model; grpo plan lists what lies in the memory",
     "micro": "lower the micro batch or the lengths, or keep fewer activations; grpo plan shows how many tokens fit",
@@ -50,7 +50,7 @@ def _does_not_fit(run: Effective) -> Iterator[Finding]:
         if each.verdict == DOES_NOT_FIT:
             phase = each.phase
             kind = _kind(phase)
-            key, fix = {"model": _MODEL, "micro": _MICRO, "share": _SHARE}[kind][run.framework], _FIXES[kind]
+            key, fix = {"model": MODEL, "micro": _MICRO, "share": _SHARE}[kind][run.framework], _FIXES[kind]
             if kind == "micro" and _is_smallest(run, key):
                 limit = limits.longest(run)
                 key = limit.key

@@ -9,7 +9,7 @@ from grpo.rules.values.define import Topic
 from grpo.rules.values.job import inputs
 from grpo.values.derived import mapping
 from grpo.values.frameworks.nemo_rl import data_sections
-from postrender.finding import WARNING, Finding
+from postrender.finding import INFO, WARNING, Finding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -87,6 +87,15 @@ def _own_data(run: Effective) -> Iterator[tuple[str, Mapping[str, object]]]:
         known = str(section.get("dataset_name")) in _MATHEMATICS or not _REPOSITORIES.isdisjoint(files)
         if path != "data.validation" and not known and not prepared:
             yield path, section
+
+
+def own_training_data(run: Effective) -> str:
+    """Return the data of the training if they are not known to be questions of mathematics; else an empty text."""
+    if run.framework == "verl":
+        given = run.config.get("data", {}).get("train_files")
+        files = [str(each) for each in (given if isinstance(given, list) else [given]) if each]
+        return next((quoted(file) for file in files if not file.startswith(_PREPARED)), "")
+    return next((_named(section) for _, section in _own_data(run)), "")
 
 
 def _given(run: Effective, name: str) -> list[str]:
@@ -193,3 +202,57 @@ def _inherited_prompt(run: Effective, key: str) -> Finding:
 def _judges(run: Effective) -> bool:
     """Say whether NeMo RL trains, with an environment that the configuration names."""
     return run.framework == "nemo-rl" and run.since("v0.5.0") and run.trains
+
+
+@TOPIC.rule(
+    "validation-of-the-recipe",
+    "nemo-rl/D3 verl/D1",
+    "data.validation data.val_files data.val_dataset_name",
+    title="data of the user's own are not validated with the data of a recipe",
+    why="silent: the accuracy, by which the best checkpoint is chosen, is that of another task than the model learns",
+    fix="name rows of your own for the validation, or write the recipe's data set into your own file if you mean it",
+    source="examples/configs/grpo_math_1B.yaml:377 at v0.7.0; verl/trainer/config/data/legacy_data.yaml:11 at 0.7.1",
+    severity=WARNING,
+)
+def _validation(run: Effective) -> Iterator[Finding]:
+    if not run.trains:
+        return
+    train, validation = _keys_of_data(run)
+    if train and validation and run.inherits(validation, train):
+        value = run.given
+        for name in validation.split("."):
+            value = value[name]
+        what = f"{validation} is that of the recipe, {quoted(value)}, and the run trains on {own_training_data(run)}"
+        yield Finding(what, keys=[train, validation])
+
+
+def _keys_of_data(run: Effective) -> tuple[str, str]:
+    """Return the keys that name data of the user's for the training, and the data of the validation."""
+    if not own_training_data(run):
+        return "", ""
+    if run.framework == "verl":
+        return _FILES if all(map(run.given_has, _FILES)) else ("", "")
+    path, section = next(_own_data(run))
+    names = ("data.validation.data_path", "data.validation.dataset_name", "data.val_data_path", "data.val_dataset_name")
+    return _chosen_key(path, section, run), next(filter(run.given_has, names), "")
+
+
+@TOPIC.rule(
+    "environment-not-used",
+    "nemo-rl/D3",
+    "=job.config.data.default.env_name =job.config.data.train.env_name =job.config.data.env_name =job.rewards",
+    title="no environment is named beside job.rewards, which replace it",
+    why="the answers are scored by job.rewards alone, and the environment is not started",
+    fix="remove env_name, or remove job.rewards if the environment is meant",
+    source="charts/grpo-job/templates/_nemo_rl.tpl at 0.1.0",
+    severity=INFO,
+)
+def _environment(run: Effective) -> Iterator[Finding]:
+    rewards = _rewards(run)
+    for section in (*_SECTIONS, "data.validation") if _judges(run) and rewards else ():
+        key = f"job.config.{section}.env_name"
+        name = run.value(key)
+        # That of a recipe is what the rewards of a later file are to replace.
+        is_meant = not any(run.inherits(f"={key}", f"=job.rewards.{reward}") for reward in rewards)
+        if isinstance(name, str) and is_meant and name != run.at(f"{section}.env_name"):
+            yield Finding(f"{section}.env_name is {quoted(name)}, and job.rewards score the answers", keys=[f"={key}"])

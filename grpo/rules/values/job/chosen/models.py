@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from grpo.rules.values.define import Topic
-from grpo.rules.values.job.hub import MODEL
+from grpo.values.config import MODEL
 from grpo.values.derived import mapping
 from grpo.values.frameworks.nemo_rl import environments
 from postrender.finding import WARNING, Finding

@@ -55,8 +55,8 @@ _CHECKS: Final = frozenset(("match", "fullmatch", "search", "issubset", "issuper
 
 _SEND: Final = "send the code to a service whose pods have no token and no volume, and score its answer"
 _UNTIL: Final = (
-    "Until then give the pods no token (huggingface.offline.enabled), and close their network"
-    " (ray.networkPolicy.egress.enabled): docs/howto/isolation.md and security.md"
+    "Until then give the pods no token (huggingface.offline.enabled; task fetch has it alone), and close their"
+    " network (ray.networkPolicy.egress.enabled): docs/howto/isolation.md and security.md"
 )
 
 

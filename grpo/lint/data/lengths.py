@@ -1,0 +1,50 @@
+"""Compare the questions of rows with the tokens that a prompt may have, without a tokenizer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from grpo.lint.data.problem import Problem
+from grpo.values.config import Effective
+from grpo.values.reference_errors import UnknownError
+
+_RULE: Final = "data/prompt-too-long"
+_FIX: Final = "remove or shorten these rows, or raise {}"
+_OF_NEMO_RL: Final = (
+    "silent: NeMo RL cuts the prompt to four tokens and leaves the row out of the loss: its answers are generated for"
+    " nothing (math_hf_data_processor of nemo_rl/data/processors.py)"
+)
+_FILTERED: Final = "silent: verl leaves the row out before the training (data.filter_overlong_prompts)"
+_CUT: Final = (
+    "verl cuts the prompt, or ends at the row where data.truncation is error: data.filter_overlong_prompts is off"
+)
+
+
+class Limit(NamedTuple):
+    """How many tokens a prompt may have, the key that says so, and what becomes of a longer one."""
+
+    key: str
+    tokens: int
+    why: str
+
+    def problems(self, text: str) -> Iterator[Problem]:
+        """Yield the problem of a question that cannot fit: no token of these models covers two words."""
+        if len(text.split()) > self.tokens:
+            what = f"the question has more words than a prompt may have tokens ({self.key}: {self.tokens:,})"
+            yield Problem(_RULE, what, (self.key,), self.why, _FIX.format(f"job.config.{self.key}"), ends=False)
+
+    def may_be_longer(self, text: str) -> bool:
+        """Say whether a question that may fit may also be too long: an English word has about four letters a token."""
+        return len(text.split()) <= self.tokens < len(text.encode()) / 2
+
+
+def limit(run: Effective) -> Limit | None:
+    """Return the limit of a run's prompts; None where only the running job knows it."""
+    try:
+        if run.framework == "verl":
+            why = _FILTERED if run.on("data.filter_overlong_prompts") else _CUT
+            return Limit("data.max_prompt_length", run.integer("data.max_prompt_length"), why)
+        return Limit("data.max_input_seq_length", run.integer("data.max_input_seq_length"), _OF_NEMO_RL)
+    except UnknownError:
+        return None
