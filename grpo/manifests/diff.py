@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from grpo.manifests import folds
+from grpo.manifests import folds, runs
 from grpo.manifests.folds import Folded
+from grpo.manifests.runs import Ending
 from postrender import json_text
 from postrender.counting import counted
-from postrender.manifests import apiserver
 from postrender.manifests.apiserver import Refusal
 from postrender.manifests.pods import mapping
 from postrender.types import Json, Path
@@ -52,6 +52,14 @@ class Locked(NamedTuple):
     layer: str
     side: str
     refusal: Refusal
+
+
+class Ended(NamedTuple):
+    """What a layer of a side does to a run where it is applied."""
+
+    layer: str
+    side: str
+    ending: Ending
 
 
 def compare(sides: Mapping[str, Objects], *, full: bool = False) -> list[Difference]:
@@ -197,12 +205,27 @@ def locked(layers: Mapping[str, Mapping[str, Objects]]) -> list[Locked]:
         Locked(layer, side, refusal)
         for layer, sides in layers.items()
         for side, objects in [*sides.items()][1:]
-        for refusal in apiserver.refusals(next(iter(sides.values())), objects)
+        for refusal in runs.refusals(next(iter(sides.values())), objects)
     ]
 
 
-def as_json(layers: Mapping[str, Sequence[Difference]], refused: Sequence[Locked] = ()) -> str:
-    """Write differences as JSON: layer → list of object, path, values by side; and what is refused."""
+def ended(layers: Mapping[str, Mapping[str, Objects]], *, is_there: bool) -> list[Ended]:
+    """Return which runs end or start again if another side is applied over the first one.
+
+    `is_there` says whether the first side is what a cluster has: then what another one lacks is deleted.
+    """
+    return [
+        Ended(layer, side, ending)
+        for layer, sides in layers.items()
+        for side, objects in [*sides.items()][1:]
+        for ending in runs.endings(next(iter(sides.values())), objects, is_there=is_there)
+    ]
+
+
+def as_json(
+    layers: Mapping[str, Sequence[Difference]], refused: Sequence[Locked] = (), ending: Sequence[Ended] = ()
+) -> str:
+    """Write differences as JSON: layer → list of object, path, values by side; what is refused, and what runs end."""
     tree = {
         layer: [{"object": one.object, "path": one.path, "values": dict(one.values)} for one in found]
         for layer, found in layers.items()
@@ -219,20 +242,25 @@ def as_json(layers: Mapping[str, Sequence[Difference]], refused: Sequence[Locked
         }
         for layer, side, each in refused
     ]
-    return json.dumps({"layers": tree, "locked": listed}, indent=2, ensure_ascii=False) + "\n"
+    ends = [
+        {"layer": layer, "side": side, "object": each.object, "why": each.why, "fix": each.fix}
+        for layer, side, each in ending
+    ]
+    return json.dumps({"layers": tree, "locked": listed, "ends": ends}, indent=2, ensure_ascii=False) + "\n"
 
 
 def as_text(
     layers: Mapping[str, Sequence[Difference]],
     sides: Sequence[str],
     refused: Sequence[Locked] = (),
+    ending: Sequence[Ended] = (),
     *,
     full: bool = False,
 ) -> str:
     """Write differences as text: a heading for each layer and object, then one line for each side of a field.
 
     A folded text is one line with both sides, and so is an object that some sides lack. Long lines are cut. Both not
-    with `full`. What is refused stands at the end.
+    with `full`. What ends a run and what is refused stand at the end.
     """
     lines: list[str] = []
     for layer, found in layers.items():
@@ -247,6 +275,7 @@ def as_text(
             for one in own:
                 lines += _field(one, sides, full=full)
     for side in sides[1:]:
+        lines += _endings([each.ending for each in ending if each.side == side], side, sides[0])
         lines += _refusals([each.refusal for each in refused if each.side == side], side, sides[0])
     return "\n".join(lines) + "\n"
 
@@ -263,6 +292,14 @@ def _whole_object(own: Sequence[Difference], sides: Sequence[str]) -> str:
     word = "new object" if sides[0] not in having else "object that is gone" if len(sides) == 2 else "object"
     where = ", ".join(side for side in sides if side in having)
     return f"{word}, only in {where} ({counted(len(own), 'field')}; --full shows {'it' if len(own) == 1 else 'them'})"
+
+
+def _endings(ending: Sequence[Ending], side: str, first: str) -> Iterator[str]:
+    if ending:
+        yield f"ends: where {first} is applied, {side} ends a run or starts it again"
+    for each in ending:
+        yield f"  {each.object}: {each.why}"
+        yield f"    fix: {each.fix}"
 
 
 def _refusals(refused: Sequence[Refusal], side: str, first: str) -> Iterator[str]:

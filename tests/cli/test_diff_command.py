@@ -178,6 +178,22 @@ def test_an_older_attempt_is_a_finding_for_ci(grpo: Run) -> None:
         assert "locked:" not in grpo(*words, "--set", other)[1]
 
 
+def test_verl_resumes_with_the_same_number_of_gpus_only(grpo: Run) -> None:
+    recipe = str(Path(RECIPE).with_name("qwen2.5-32b-gsm8k-verl.yaml"))
+    stack = ["-f", PROFILE, "-f", recipe, "-f", str(SITE)]
+    grpo("render", *stack, "--output-dir", "deploy")
+    more = ["--set", "ray.workers.replicas=4", "--set", "job.attempt=2"]
+    code, out, _ = grpo("diff", *stack, *more, "--left", "deploy", "--fail-on", "locked")
+    _, _, said = out.partition("locked: right is refused where left is applied\n")
+    assert (code, said) == (
+        1,
+        "  RayJob/qwen25-32b-gsm8k-1: attempt 2 cannot resume: the number of GPUs was 16 and would be 32\n"
+        "    fix: take the change back, or choose another job.name, which starts at step 0\n",
+    )
+    code, out, _ = grpo("diff", *stack, *more, "--set", "job.name=second", "--left", "deploy", "--fail-on", "locked")
+    assert (code, "locked:" in out) == (0, False)
+
+
 def test_a_file_of_one_layer_is_compared_with_that_layer(grpo: Run) -> None:
     _, text, _ = grpo("render", "raycluster", *STACK)
     write(old=text.replace("import signal", "import signal  # changed"))

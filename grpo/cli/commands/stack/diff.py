@@ -13,7 +13,7 @@ from grpo.cli.judging import explaining
 from grpo.helm import engines
 from grpo.helm.stack import Stack
 from grpo.manifests import export, rendered_files
-from grpo.manifests.diff import Objects, as_json, as_text, compare, locked
+from grpo.manifests.diff import Objects, as_json, as_text, compare, ended, locked
 from grpo.manifests.rendered_files import RenderedFiles
 from grpo.values import machine_names
 from grpo.values.set_arguments import Argument
@@ -84,7 +84,8 @@ def diff(
 
     Some fields never change in a cluster, such as the lock of a run and the bucket of a volume. If the second side
     differs from the first one in such a field, the API server refuses it. The charts refuse a run whose attempt is
-    older than the one that is there, as after a revert. The last lines name both, and say what to do.
+    older than the one that is there, as after a revert, or which cannot resume from its steps. The last lines name
+    them, and say what to do. They also name what is applied and ends a run, or lets it start at step 0.
 
     Differences are not findings: the exit code is 0. With --fail-on locked it is 1 if something is refused.
     """
@@ -105,7 +106,8 @@ def diff(
     compared = _comparable({side: objects[side] for side in sides}, before)
     found = {layer: compare(each, full=full) for layer, each in compared.items()}
     refused = locked(compared)
-    text = as_json(found, refused) if form == "json" else as_text(found, [*sides], refused, full=full)
+    ending = ended(compared, is_there=isinstance(next(iter(sides.values())), RenderedFiles))
+    text = as_json(found, refused, ending) if form == "json" else as_text(found, [*sides], refused, ending, full=full)
     sys.stdout.write(masking.text(text))
     return EXIT_FINDINGS if refused and fail_on else EXIT_CLEAN
 

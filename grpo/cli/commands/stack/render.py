@@ -139,8 +139,11 @@ def render(
         if output_dir is None:
             _print(rendered, fold=console.is_watched(sys.stdout) if fold is None else fold)
         else:
-            for folder in export.write(output_dir, rendered, left_out):
+            written = export.write(output_dir, rendered, left_out)
+            for folder in written:
                 sys.stderr.write(f"{folder}\n")
+            for ending in (each for folder in written for each in folder.endings):
+                sys.stderr.write(f"{ending.object}: {ending.why}\n  fix: {ending.fix}\n")
             for path in export.others(output_dir, rendered):
                 sys.stderr.write(f"{path}: not written by grpo render\n")
         for each, result in rendered.items():
