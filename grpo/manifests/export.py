@@ -40,7 +40,7 @@ _Files = list[tuple[str, dict[str, Any]]]
 
 @dataclass(frozen=True)
 class Written:
-    """Counts of one layer's folder: its objects, the files that were written and removed, and what that does to runs."""
+    """Counts of one layer's folder: objects, files written and removed; and what that does to runs."""
 
     folder: str
     objects: int

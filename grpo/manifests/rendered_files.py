@@ -45,7 +45,7 @@ def is_rendered(path: str) -> bool:
 
 def read(path: str) -> RenderedFiles:
     """Read manifests; raise UnreadableError and InputError."""
-    streams = loader.streams([path]) if os.path.isdir(path) else [{path: textfile.read_bytes(path)}]
+    streams = loader.streams([path])[path] if os.path.isdir(path) else [{path: textfile.read_bytes(path)}]
     layers: dict[str, list[dict[str, Any]]] = {}
     for stream in streams:
         for document in loader.read(stream):

@@ -6,7 +6,6 @@ Others are applied and end a run, or let it start at step 0.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
@@ -53,7 +52,10 @@ class _Training(NamedTuple):
 
     def at(self, *path: str) -> Json:
         """Return a value of the configuration; None if it says nothing."""
-        return functools.reduce(lambda node, key: mapping(node).get(key), path, mapping(self.plan.get("config")))
+        node: Json = self.plan.get("config")
+        for key in path:
+            node = mapping(node).get(key)
+        return node
 
     def switch(self, *path: str) -> Json:
         """Return a value that is off in the files from which a configuration takes the rest; None if unknown."""
