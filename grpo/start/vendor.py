@@ -134,21 +134,6 @@ def of_site(file: str) -> str:
     return os.path.relpath(folder or os.curdir) if is_copied and os.path.isfile(named) else ""
 
 
-def unjudged(files: Sequence[str]) -> Iterator[str]:
-    """Name the charts beside values files if they are others than the package's, which are judged in their place."""
-    charts = paths.charts_of(files)
-    folder = os.path.dirname(charts)
-    if os.path.realpath(charts) == os.path.realpath(os.path.join(paths.data_root(), "charts")):
-        return
-    sources = {paths.in_package(source): source for source in _charts()}
-    with suppress(OutputError):
-        pairs = [(source, os.path.join(folder, name)) for name, source in sources.items()]
-        are_there = all(os.path.isfile(copy) and _content(source) == _content(copy) for source, copy in pairs)
-        if are_there and not any(_foreign(folder, sources)):
-            return
-    yield f"the charts in {charts} (not as in {_NAMED}, whose charts were: grpo init --vendor)"
-
-
 def _charts() -> Iterator[str]:
     for layer in paths.LAYERS:
         chart = paths.chart(layer)

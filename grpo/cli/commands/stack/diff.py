@@ -9,7 +9,7 @@ import click
 
 from grpo.cli import options
 from grpo.cli.command import Command, examples, wrong
-from grpo.cli.judging import explaining
+from grpo.cli.judging import explaining, of_charts
 from grpo.helm import engines
 from grpo.helm.stack import Stack
 from grpo.manifests import export, rendered_files
@@ -126,7 +126,8 @@ def _rendered(
                     else ()
                     for layer in paths.LAYERS
                 }
-        sys.stderr.write(f"rendered with {engine.name}, namespace {namespace}\n")
+        used = "".join(dict.fromkeys(map(of_charts, stacks.values())))
+        sys.stderr.write(f"rendered with {engine.name}{used}, namespace {namespace}\n")
     return objects
 
 
