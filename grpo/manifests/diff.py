@@ -6,7 +6,7 @@ import functools
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -15,6 +15,7 @@ from grpo.manifests.folds import Folded
 from grpo.manifests.runs import Ending
 from postrender import json_text
 from postrender.counting import counted
+from postrender.manifests import apiserver
 from postrender.manifests.apiserver import Refusal
 from postrender.manifests.pods import mapping
 from postrender.types import Json, Path
@@ -90,8 +91,8 @@ def _above(path: str) -> Iterator[str]:
 def _paired(sides: Mapping[str, Objects]) -> dict[str, dict[str, Mapping[str, Any]]]:
     """Return the objects of each side by the name that the first side has for them.
 
-    Names contain those of the stack and of the run, which two sites may choose differently, and the number of the
-    attempt. So objects that only one of two sides has are compared with those whose names differ in a number, and then
+    The same object is compared with itself. Names contain those of the stack and of the run, which two sites may choose
+    differently, and the number of the attempt. So objects that only one of two sides has are compared with those whose names differ in a number, and then
     with those of their kind, in the order in which they were rendered, if both sides have as many.
     """
     named = {side: _named(objects) for side, objects in sides.items()}
@@ -99,8 +100,14 @@ def _paired(sides: Mapping[str, Objects]) -> dict[str, dict[str, Mapping[str, An
     found = {}
     for side, objects in named.items():
         partners = _partners(objects, first)
-        found[side] = {partners.get(name, name): item for name, item in objects.items()}
+        alone = _alone([name for name in objects if name not in partners], first)
+        found[side] = {partners.get(name) or alone[name]: item for name, item in objects.items()}
     return found
+
+
+def _alone(names: Sequence[str], taken: Container[str]) -> dict[str, str]:
+    """Return names for objects that are compared with none, so that none has the name of a pair."""
+    return {name: f"{name} (another one)" if name in taken else name for name in names}
 
 
 def _named(objects: Objects) -> dict[str, Mapping[str, Any]]:
@@ -116,15 +123,29 @@ def _named(objects: Objects) -> dict[str, Mapping[str, Any]]:
     return found
 
 
-def _partners(objects: Mapping[str, Any], first: Mapping[str, Any]) -> dict[str, str]:
+def _partners(objects: Mapping[str, Mapping[str, Any]], first: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     """Return the names of the first side with whose objects those of another side are compared."""
-    found = {name: name for name in objects if name in first}
+    known = {key: name for name, key in _identities(first).items()}
+    found = {name: known[key] for name, key in _identities(objects).items() if key in known}
+    found |= {name: name for name in objects if name in first and name not in found and name not in found.values()}
     for alike in (_without_numbers, _kind):
         own = _grouped((name for name in objects if name not in found), alike)
         theirs = _grouped((name for name in first if name not in found.values()), alike)
         for key, names in own.items():
             if len(names) == len(theirs.get(key, ())):
                 found.update(zip(names, theirs[key], strict=True))
+    return found
+
+
+def _identities(objects: Mapping[str, Mapping[str, Any]]) -> dict[str, tuple[str, ...]]:
+    """Return what identifies each object; a number tells copies of it apart."""
+    numbers: Counter[tuple[str, ...]] = Counter()
+    found = {}
+    for name, item in objects.items():
+        hook = str(mapping(mapping(item.get("metadata")).get("annotations")).get(_HOOK, ""))
+        key = (*apiserver.identity(item), hook)
+        numbers[key] += 1
+        found[name] = (*key, str(numbers[key]))
     return found
 
 

@@ -225,6 +225,36 @@ def test_two_folders_need_no_values(grpo: Run) -> None:
     assert "rendered with" not in err
 
 
+def layer(folder: str, kind: str, name: str, value: str) -> None:
+    """Write an object of a layer."""
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    metadata = f"{{name: {name}, namespace: rl}}"
+    text = f"apiVersion: v1\nkind: {kind}\nmetadata: {metadata}\ndata: {{a: {value}}}\n"
+    Path(folder, f"{kind.lower()}-{name}.yaml").write_text(text, encoding="utf-8")
+
+
+def test_folders_of_several_stacks_are_compared_folder_by_folder(grpo: Run) -> None:
+    """A stack that is new does not take the objects of another one, and one that is gone is named."""
+    for root in ("old", "new"):
+        layer(f"{root}/dev/storage", "ConfigMap", "shared", "dev")
+        layer(f"{root}/prod/storage", "ConfigMap", "shared", "prod")
+    assert grpo("diff", "--left", "old", "--right", "new")[1] == (
+        "dev/storage: no field differs\nprod/storage: no field differs\n"
+    )
+    layer("new/canary/storage", "ConfigMap", "shared", "canary")
+    layer("old/gone/storage", "ConfigMap", "mine", "gone")
+    _, out, err = grpo("diff", "--left", "old", "--right", "new")
+    assert "dev/storage: no field differs\n" in out
+    assert "prod/storage: no field differs\n" in out
+    assert "  ConfigMap/shared: new object, only in right (" in out
+    assert "  ConfigMap/mine: object that is gone, only in left (" in out
+    assert "is not compared" not in err
+    layer("old/notes", "ConfigMap", "mine", "no layer")
+    code, _, err = grpo("diff", *STACK, "--left", "old")
+    assert (code, "old holds several stacks, and the values are of one" in err) == (2, True)
+    assert "fix: name its folder: old/dev, old/gone, old/prod" in err
+
+
 def test_a_secret_in_rendered_files_is_masked(grpo: Run) -> None:
     secret = "hf" + "_" + "a1B2" * 8
     write(token=f"apiVersion: v1\nkind: Secret\nmetadata: {{name: s}}\nstringData: {{token: {secret}}}\n")

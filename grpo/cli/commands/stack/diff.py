@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping, Sequence
 
@@ -97,9 +98,7 @@ def diff(
     )
     before = [each for each in sides.values() if isinstance(each, RenderedFiles)]
     namespace = namespace or next((each.namespace for each in before if each.namespace), "default")
-    objects: dict[str, Mapping[str, Objects]] = {
-        side: each.layers for side, each in sides.items() if isinstance(each, RenderedFiles)
-    }
+    objects: dict[str, Mapping[str, Objects]] = _layers_of(before, sides)
     stacks = {side: each for side, each in sides.items() if isinstance(each, Stack)}
     if stacks:
         objects |= _rendered(stacks, helm, namespace, kube_version)
@@ -110,6 +109,27 @@ def diff(
     text = as_json(found, refused, ending) if form == "json" else as_text(found, [*sides], refused, ending, full=full)
     sys.stdout.write(masking.text(text))
     return EXIT_FINDINGS if refused and fail_on else EXIT_CLEAN
+
+
+def _layers_of(
+    before: Sequence[RenderedFiles], sides: Mapping[str, Stack | RenderedFiles]
+) -> dict[str, Mapping[str, Objects]]:
+    """Return the layers of the rendered sides; those of a folder of several stacks have the names of both folders."""
+    several = next((each for each in before if len(each.folders) > 1), None)
+    read = {side: each for side, each in sides.items() if isinstance(each, RenderedFiles)}
+    if several is None:
+        return {side: each.layers for side, each in read.items()}
+    if len(read) < len(sides):
+        shown = ", ".join(os.path.join(several.path, each) for each in several.folders)
+        raise wrong(f"{several.path} holds several stacks, and the values are of one", fix=f"name its folder: {shown}")
+    return {
+        side: {
+            os.path.join(folder, layer): items
+            for folder, layers in each.stacks.items()
+            for layer, items in layers.items()
+        }
+        for side, each in read.items()
+    }
 
 
 def _rendered(
@@ -177,7 +197,8 @@ def _comparable(
     """Return layer → side → objects, without what a rendered side does not hold; say on stderr what is left out."""
     found = dict.fromkeys(layer for each in sides.values() for layer in each)
     layers = dict.fromkeys([*(layer for layer in paths.LAYERS if layer in found), *found])
-    for each in before:
+    # A stack that a folder of several does not have is new there, or gone.
+    for each in before if all(layer in (*paths.LAYERS, rendered_files.OTHER) for layer in layers) else ():
         for layer in [layer for layer in layers if layer not in each.layers]:
             del layers[layer]
             sys.stderr.write(f"{layer} is not compared: {each.path} has nothing of it\n")
