@@ -235,11 +235,15 @@ def ended(layers: Mapping[str, Mapping[str, Objects]], *, is_there: bool) -> lis
 
     `is_there` says whether the first side is what a cluster has: then what another one lacks is deleted.
     """
+    every: dict[str, list[Mapping[str, Any]]] = {}
+    for sides in layers.values():
+        for side, objects in sides.items():
+            every.setdefault(side, []).extend(objects)
     return [
         Ended(layer, side, ending)
         for layer, sides in layers.items()
         for side, objects in [*sides.items()][1:]
-        for ending in runs.endings(next(iter(sides.values())), objects, is_there=is_there)
+        for ending in runs.endings(next(iter(sides.values())), objects, is_there=is_there, elsewhere=every[side])
     ]
 
 

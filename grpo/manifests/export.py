@@ -261,7 +261,11 @@ def write(directory: str, layers: Mapping[str, Rendered], left: Sequence[str] = 
             for folder, named in texts.items()
         }
         _refuse_locked(before, after)
-        endings = {folder: runs.endings([item for _, item in before[folder]], after[folder]) for folder in texts}
+        every = [item for items in after.values() for item in items]
+        endings = {
+            folder: runs.endings([item for _, item in before[folder]], after[folder], elsewhere=every)
+            for folder in texts
+        }
         return [
             replace(_write(folder, texts[folder], former[folder], owners[folder]), endings=endings[folder])
             for folder in texts

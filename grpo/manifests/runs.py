@@ -20,6 +20,16 @@ _BEGIN_AGAIN: Final = "take the change back, or choose another job.name, which s
 # The files from which a configuration takes what it does not say, and what they say of the switches below.
 _BASES: Final = ("grpo_math_1B.yaml", "ppo_trainer")
 _ACTOR: Final = ("actor_rollout_ref", "actor")
+_CLUSTER: Final = "RayCluster"
+_QUEUE: Final = "kueue.x-k8s.io/queue-name"
+_HOOK: Final = "helm.sh/hook"
+# KubeRay recreates no pods for these (v1.6.2 ray-operator/controllers/ray/utils/util.go, the hash of the spec).
+_COUNTS: Final = ("replicas", "minReplicas", "maxReplicas", "scaleStrategy")
+_STOPS: Final = "a run on it stops, and loses what it did after its last saved step"
+_GONE: Final = {
+    _CLUSTER: "a tool that prunes deletes it: a run on it ends",
+    "PersistentVolumeClaim": "a tool that prunes deletes it, and with it the files that a storage class has made for it",
+}
 _SAVED_BY: Final = {"nemo-rl": ("checkpointing", "enabled"), "verl": ("trainer", "save_freq")}
 
 
@@ -182,14 +192,79 @@ def _trainings(items: Iterable[Object]) -> dict[tuple[str, str], _Training]:
     return newest
 
 
-def endings(before: Iterable[Object], after: Iterable[Object], *, is_there: bool = True) -> list[Ending]:
-    """Return what ends runs, or lets them start at step 0, if `after` is applied where `before` is.
+def endings(
+    before: Iterable[Object], after: Iterable[Object], *, is_there: bool = True, elsewhere: Iterable[Object] = ()
+) -> list[Ending]:
+    """Return what stops runs, or lets them start at step 0, if `after` is applied where `before` is.
 
-    `is_there` says whether the objects `before` are those of a cluster: then what is missing in `after` is deleted.
+    `is_there` says whether the objects `before` are those of a cluster: then what is neither in `after` nor elsewhere is
+    deleted by a tool that prunes.
     """
     before, after = [*before], [*after]
     old, new = _trainings(before), _trainings(after)
-    return [found for key in old if key in new for found in _starts_again(old[key], new[key])]
+    found = [each for key in old if key in new for each in _starts_again(old[key], new[key])]
+    clusters = {apiserver.identity(item): item for item in after}
+    for item in before:
+        there = clusters.get(apiserver.identity(item))
+        if there is not None and item.get("kind") == _CLUSTER:
+            found += _stopped(item, there)
+    return [*found, *_gone(before, [*after, *elsewhere], old)] if is_there else found
+
+
+def _gone(before: Iterable[Object], after: list[Object], old: Mapping[tuple[str, str], _Training]) -> Iterator[Ending]:
+    new = _trainings(after)
+    started = [run for namespace, run in new if (namespace, run) not in old]
+    for (namespace, run), each in old.items():
+        if (namespace, run) not in new:
+            also = f", and {started[0]} starts at step 0" if len(started) == 1 else ""
+            why = f"run {run} ends, because a tool that prunes deletes its RayJob{also}"
+            fix = f"keep job.name, stack.name and the namespace to go on; its steps stay in {each.place[0]}"
+            yield Ending(each.object, why, fix)
+    left = {apiserver.identity(item) for item in after}
+    for item in before:
+        key = apiserver.identity(item)
+        if (
+            key not in left
+            and key[1] in _GONE
+            and not mapping(mapping(item.get("metadata")).get("annotations")).get(_HOOK)
+        ):
+            yield Ending(
+                f"{key[1]}/{key[3]}", _GONE[key[1]], "keep stack.name and the namespace, or let the runs end first"
+            )
+
+
+def _stopped(before: Object, after: Object) -> Iterator[Ending]:
+    """Yield what takes away pods of a RayCluster."""
+    was, now = mapping(before.get("spec")), mapping(after.get("spec"))
+    queued = _QUEUE in mapping(mapping(after.get("metadata")).get("labels"))
+    recreates = queued or mapping(now.get("upgradeStrategy")).get("type") == "Recreate"
+    old, new = (_of_pods(each, counts=queued) for each in (was, now))
+    changed = [f"spec.{key}" for key in dict.fromkeys([*old, *new]) if old.get(key) != new.get(key)]
+    fewer = [name for name, count in _counts(was).items() if _counts(now).get(name, 0) < count]
+    name = f"{_CLUSTER}/{mapping(after.get('metadata')).get('name')}"
+    fix = "apply it when no run is on it"
+    if now.get("suspend") is True and was.get("suspend") is not True:
+        yield Ending(name, f"its pods are deleted (spec.suspend): {_STOPS}", fix)
+    elif recreates and changed:
+        kept = "" if queued else ", or set ray.upgrade to manual, with which its pods stay until you delete them"
+        yield Ending(name, f"its pods are recreated ({', '.join(changed)}): {_STOPS}", f"{fix}{kept}")
+    elif fewer:
+        yield Ending(name, f"it loses pods of the group {', '.join(fewer)}: {_STOPS}", fix)
+
+
+def _of_pods(spec: Mapping[str, Any], *, counts: bool) -> dict[str, Json]:
+    """Return the part of a RayCluster's spec after whose change its pods are recreated."""
+    groups = [
+        {key: value for key, value in mapping(group).items() if counts or key not in _COUNTS}
+        for group in spec.get("workerGroupSpecs") or ()
+    ]
+    kept = {key: value for key, value in spec.items() if key not in ("upgradeStrategy", "suspend", "workerGroupSpecs")}
+    return {**kept, "workerGroupSpecs": groups}
+
+
+def _counts(spec: Mapping[str, Any]) -> dict[str, int]:
+    groups = [mapping(group) for group in spec.get("workerGroupSpecs") or ()]
+    return {str(each.get("groupName")): count for each in groups if isinstance(count := each.get("replicas", 0), int)}
 
 
 def _starts_again(old: _Training, new: _Training) -> Iterator[Ending]:

@@ -194,6 +194,29 @@ def test_verl_resumes_with_the_same_number_of_gpus_only(grpo: Run) -> None:
     assert (code, "locked:" in out) == (0, False)
 
 
+def test_what_ends_a_run_is_said(grpo: Run) -> None:
+    """Where pruning applies a folder, another name deletes the RayJob, and another image the pods."""
+    grpo("render", *STACK, "-n", "rl", "--output-dir", "deploy")
+    more = ["--set", "job.name=second", "--set", "ray.head.jobStopSeconds=240"]
+    code, out, _ = grpo("diff", *STACK, *more, "--left", "deploy", "--fail-on", "locked")
+    _, _, said = out.partition("ends: where left is applied, right ends a run or starts it again\n")
+    assert code == 0
+    assert said.startswith(
+        "  RayCluster/gemma-ray: its pods are recreated (spec.headGroupSpec, spec.workerGroupSpecs): a run on it stops, "
+        "and loses what it did after its last saved step\n"
+    )
+    assert "  RayJob/gemma3-gsm8k-1: run gemma3-gsm8k ends, because a tool that prunes deletes its RayJob, and" in said
+    ends = json.loads(grpo("diff", *STACK, *more, "--left", "deploy", "--format", "json")[1])["ends"]
+    assert [(each["layer"], each["object"]) for each in ends] == [
+        ("raycluster", "RayCluster/gemma-ray"),
+        ("grpo-job", "RayJob/gemma3-gsm8k-1"),
+    ]
+    _, _, err = grpo("render", *STACK, *more, "-n", "rl", "--output-dir", "deploy")
+    assert "\nRayCluster/gemma-ray: its pods are recreated (" in err
+    assert "\nRayJob/gemma3-gsm8k-1: run gemma3-gsm8k ends, " in err
+    assert "ends" not in grpo("render", *STACK, *more, "-n", "rl", "--output-dir", "deploy")[2]
+
+
 def test_a_file_of_one_layer_is_compared_with_that_layer(grpo: Run) -> None:
     _, text, _ = grpo("render", "raycluster", *STACK)
     write(old=text.replace("import signal", "import signal  # changed"))

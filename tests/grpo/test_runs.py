@@ -121,6 +121,63 @@ def test_a_run_in_another_place_starts_at_step_0(change: Mapping[str, Any]) -> N
     assert runs.endings(before, before) == []
 
 
+def test_a_run_with_another_name_is_a_new_one() -> None:
+    before = [rayjob(NEMO_RL)]
+    (found,) = runs.endings(before, [rayjob(NEMO_RL, name="b")])
+    assert (found.object, found.why) == (
+        "RayJob/a-1",
+        "run a ends, because a tool that prunes deletes its RayJob, and b starts at step 0",
+    )
+    assert found.fix == "keep job.name, stack.name and the namespace to go on; its steps stay in /data/runs/a"
+    (found,) = runs.endings(before, [])
+    assert found.why == "run a ends, because a tool that prunes deletes its RayJob"
+    assert runs.endings(before, [rayjob(NEMO_RL, 2)]) == []
+    assert runs.endings(before, [], elsewhere=before) == []
+    # Two sites that are compared are no change of a cluster.
+    assert runs.endings(before, [rayjob(NEMO_RL, name="b")], is_there=False) == []
+
+
+def cluster(labels: Mapping[str, str] | None = None, **spec: Any) -> Any:
+    """Return a RayCluster of one group."""
+    group = {"groupName": "gpus", "replicas": 4, "template": {"spec": {"containers": [{"image": "a"}]}}}
+    metadata = {"name": "r", "namespace": "rl", "labels": dict(labels or {})}
+    whole = {"upgradeStrategy": {"type": "Recreate"}, "rayVersion": "2", "workerGroupSpecs": [group]}
+    return {"apiVersion": "ray.io/v1", "kind": "RayCluster", "metadata": metadata, "spec": {**whole, **spec}}
+
+
+MANUAL: dict[str, Any] = {"upgradeStrategy": None}
+
+
+@pytest.mark.parametrize(
+    ("after", "said"),
+    [
+        (cluster(rayVersion="3"), "its pods are recreated (spec.rayVersion)"),
+        (cluster(workerGroupSpecs=[{"groupName": "gpus", "replicas": 2}]), "recreated (spec.workerGroupSpecs)"),
+        (cluster(**MANUAL, workerGroupSpecs=[{"groupName": "gpus", "replicas": 2}]), "it loses pods of the group gpus"),
+        (cluster(**MANUAL, workerGroupSpecs=[]), "it loses pods of the group gpus"),
+        (cluster({"kueue.x-k8s.io/queue-name": "q"}, **MANUAL, rayVersion="3"), "recreated (spec.rayVersion)"),
+        (cluster(suspend=True), "its pods are deleted (spec.suspend)"),
+        (cluster(), ""),
+        (cluster(**MANUAL, rayVersion="3"), ""),
+        (cluster(workerGroupSpecs=[{**cluster()["spec"]["workerGroupSpecs"][0], "replicas": 8}]), ""),
+    ],
+)
+def test_what_takes_the_pods_of_a_run_is_said(after: Any, said: str) -> None:
+    found = runs.endings([cluster()], [after], is_there=False)
+    assert [said in each.why for each in found] == [True] * bool(said)
+    for each in found:
+        assert each.why.endswith(": a run on it stops, and loses what it did after its last saved step")
+        assert ("ray.upgrade to manual" in each.fix) == ("recreated" in said and not after["metadata"]["labels"])
+
+
+def test_a_cluster_and_a_claim_that_are_gone_are_said() -> None:
+    claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "c", "namespace": "rl"}}
+    found = runs.endings([cluster(), claim], [])
+    assert [each.object for each in found] == ["RayCluster/r", "PersistentVolumeClaim/c"]
+    assert runs.endings([cluster(), claim], [cluster(), claim]) == []
+    assert runs.endings([cluster(), claim], [], is_there=False) == []
+
+
 def test_the_page_about_resuming_has_each_row() -> None:
     page = (ROOT / "docs/howto/resume.md").read_text("utf-8")
     for row in runs.KEPT:
