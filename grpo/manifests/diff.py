@@ -92,8 +92,9 @@ def _paired(sides: Mapping[str, Objects]) -> dict[str, dict[str, Mapping[str, An
     """Return the objects of each side by the name that the first side has for them.
 
     The same object is compared with itself. Names contain those of the stack and of the run, which two sites may choose
-    differently, and the number of the attempt. So objects that only one of two sides has are compared with those whose names differ in a number, and then
-    with those of their kind, in the order in which they were rendered, if both sides have as many.
+    differently, and the number of the attempt. So objects that only one of two sides has are compared with those whose
+    names differ in a number, and then with those of their kind, in the order in which they were rendered, if both sides
+    have as many.
     """
     named = {side: _named(objects) for side, objects in sides.items()}
     first = next(iter(named.values()))
@@ -140,7 +141,7 @@ def _partners(objects: Mapping[str, Mapping[str, Any]], first: Mapping[str, Mapp
 def _identities(objects: Mapping[str, Mapping[str, Any]]) -> dict[str, tuple[str, ...]]:
     """Return what identifies each object; a number tells copies of it apart."""
     numbers: Counter[tuple[str, ...]] = Counter()
-    found = {}
+    found: dict[str, tuple[str, ...]] = {}
     for name, item in objects.items():
         hook = str(mapping(mapping(item.get("metadata")).get("annotations")).get(_HOOK, ""))
         key = (*apiserver.identity(item), hook)

@@ -28,7 +28,10 @@ _SUFFIXES = (".yaml", ".yml", ".json")
 _NO_OBJECTS = ("kustomization.yaml", "kustomization.yml")
 # With these keys, kustomize installs something else than the files beside it.
 _CHANGES = frozenset(
-    "bases components namePrefix nameSuffix namespace patches patchesJson6902 patchesStrategicMerge".split()
+    (
+        *("bases", "components", "namePrefix", "nameSuffix", "namespace"),
+        *("patches", "patchesJson6902", "patchesStrategicMerge"),
+    )
 )
 
 
@@ -175,9 +178,10 @@ def kustomize_changes(folder: str) -> bool:
             head = next(iter(reader.load_all(_read(place).decode("utf-8", "replace"), place)), None)
         except (InputError, UnreadableError):
             continue
-        listed = head.get("resources") if isinstance(head, dict) else None
+        keys = head if isinstance(head, dict) else {}
+        listed = keys.get("resources")
         names = listed if isinstance(listed, list) else []
-        return bool(_CHANGES & {*head}) or any("/" in str(name) or str(name) == ".." for name in names)
+        return bool(_CHANGES & {*keys}) or any("/" in str(name) or str(name) == ".." for name in names)
     return False
 
 

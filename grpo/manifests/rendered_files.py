@@ -23,7 +23,8 @@ class RenderedFiles:
     """The objects by layer, and the only namespace that they name, if there is one.
 
     `stacks` has the objects of each folder below which there are layers, by the folder and then by the layer, and
-    `layers` those of all of them. `has_tests` says whether the objects of `helm test` are among them: --output-dir leaves them out.
+    `layers` those of all of them. `has_tests` says whether the objects of `helm test` are among them: --output-dir
+    leaves them out.
     """
 
     path: str

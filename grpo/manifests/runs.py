@@ -23,12 +23,12 @@ _ACTOR: Final = ("actor_rollout_ref", "actor")
 _CLUSTER: Final = "RayCluster"
 _QUEUE: Final = "kueue.x-k8s.io/queue-name"
 _HOOK: Final = "helm.sh/hook"
-# KubeRay recreates no pods for these (v1.6.2 ray-operator/controllers/ray/utils/util.go, the hash of the spec).
+# KubeRay recreates no pods for these: its hash of the spec leaves them out.
 _COUNTS: Final = ("replicas", "minReplicas", "maxReplicas", "scaleStrategy")
 _STOPS: Final = "a run on it stops, and loses what it did after its last saved step"
 _GONE: Final = {
     _CLUSTER: "a tool that prunes deletes it: a run on it ends",
-    "PersistentVolumeClaim": "a tool that prunes deletes it, and with it the files that a storage class has made for it",
+    "PersistentVolumeClaim": "a tool that prunes deletes it, and the files of a volume that was made for it",
 }
 _SAVED_BY: Final = {"nemo-rl": ("checkpointing", "enabled"), "verl": ("trainer", "save_freq")}
 
@@ -197,8 +197,8 @@ def endings(
 ) -> list[Ending]:
     """Return what stops runs, or lets them start at step 0, if `after` is applied where `before` is.
 
-    `is_there` says whether the objects `before` are those of a cluster: then what is neither in `after` nor elsewhere is
-    deleted by a tool that prunes.
+    `is_there` says whether the objects `before` are those of a cluster: then a tool that prunes deletes what is neither
+    in `after` nor elsewhere.
     """
     before, after = [*before], [*after]
     old, new = _trainings(before), _trainings(after)

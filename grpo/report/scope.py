@@ -12,8 +12,8 @@ from postrender.counting import counted
 class Scope(NamedTuple):
     """The values files, charts, objects and rows of data that were judged, and in words what was not.
 
-    `charts` is None if no chart was rendered, `rows` if no data was given. `copies` is the folder of charts that are not
-    those of the package.
+    `charts` is None if no chart was rendered, `rows` if no data was given. `copies` is the folder of charts that are
+    not those of the package.
     """
 
     files: Sequence[str]

@@ -202,8 +202,8 @@ def test_what_ends_a_run_is_said(grpo: Run) -> None:
     _, _, said = out.partition("ends: where left is applied, right ends a run or starts it again\n")
     assert code == 0
     assert said.startswith(
-        "  RayCluster/gemma-ray: its pods are recreated (spec.headGroupSpec, spec.workerGroupSpecs): a run on it stops, "
-        "and loses what it did after its last saved step\n"
+        "  RayCluster/gemma-ray: its pods are recreated (spec.headGroupSpec, spec.workerGroupSpecs): a run on it "
+        "stops, and loses what it did after its last saved step\n"
     )
     assert "  RayJob/gemma3-gsm8k-1: run gemma3-gsm8k ends, because a tool that prunes deletes its RayJob, and" in said
     ends = json.loads(grpo("diff", *STACK, *more, "--left", "deploy", "--format", "json")[1])["ends"]

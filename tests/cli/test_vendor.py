@@ -170,7 +170,9 @@ def test_a_newer_version_says_what_differs_and_replaces_nothing(grpo: Run, tmp_p
     assert "git diff has the changes" in err
     assert "and run this again" in err
     # What the fix says takes the files of this version.
-    fix = re.fullmatch(r"fix: commit what is yours, then (.*); git diff has the changes", lines[-1])
+    fix = re.fullmatch(
+        r"fix: copy what is yours to files of your own and commit them, then (.*); git diff has the changes", lines[-1]
+    )
     assert fix
     assert shell(fix[1], Path.cwd()).returncode == 0
     assert grpo("init", "--vendor") == (0, same, "")

@@ -76,9 +76,9 @@ def check(
 
     The files of one folder are installed together, as are the objects of one file: an object must not occur twice in
     them. The FILEs and DIRs of one command are for one cluster: no two of them may have the same object of a namespace,
-    unless with --apart. Folders below one DIR may be for several clusters. A chart is rendered twice, with its own values and the files given with -f; a difference between the two
-    renders is a finding, which shows no values. A values file with only checks.ignore is not passed to charts, because
-    a chart's schema may refuse it.
+    unless with --apart. Folders below one DIR may be for several clusters. A chart is rendered twice, with its own
+    values and the files given with -f; a difference between the two renders is a finding, which shows no values. A
+    values file with only checks.ignore is not passed to charts, because a chart's schema may refuse it.
 
     Helm 3 does not pass hooks to a post-renderer: check its output with the last example.
 
