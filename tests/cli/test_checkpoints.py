@@ -13,8 +13,8 @@ import pytest
 
 from grpo.cli import main as cli
 from tests.conftest import ROOT, stack_files
-from tests.jobs import checkpoint_files
 from tests.grpo.test_kubectl import KUBECTL
+from tests.jobs import checkpoint_files
 
 Run = Callable[..., tuple[int, str, str]]
 FILES = [word for file in stack_files() for word in ("-f", str(file))]

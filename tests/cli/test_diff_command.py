@@ -301,12 +301,13 @@ WRONG = {
     "--left pod.yaml --right a.yaml --accelerator b200 --accelerator h200": "--left was rendered before and takes no",
     "--left pod.yaml --right pod.yaml -f a.yaml": "both sides were rendered before",
     "--right a.yaml": "no values file is given",
+    "-f a.yaml --left empty.yaml": "--left empty.yaml is empty: neither manifests nor values",
 }
 
 
 @pytest.mark.parametrize("words", WRONG)
 def test_files_that_do_not_go_together_are_refused(grpo: Run, words: str) -> None:
-    write(a="job: {attempt: 2}\n", pod="apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n")
+    write(empty="\n", a="job: {attempt: 2}\n", pod="apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n")
     code, out, err = grpo("diff", *words.split())
     assert (code, out) == (2, "")
     assert f"grpo diff: {WRONG[words]}" in err

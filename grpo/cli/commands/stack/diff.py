@@ -18,7 +18,7 @@ from grpo.manifests.diff import Objects, as_json, as_text, compare, ended, locke
 from grpo.manifests.rendered_files import RenderedFiles
 from grpo.values import machine_names
 from grpo.values.set_arguments import Argument
-from postrender import masking, paths
+from postrender import masking, paths, textfile
 from postrender.errors import EXIT_CLEAN, EXIT_FINDINGS
 
 _LEFT, _RIGHT = "left", "right"
@@ -177,6 +177,8 @@ def _two_sides(
     for name, own, accelerator in zip(
         (_LEFT, _RIGHT), (left, right), (accelerators[:1], accelerators[-1:]), strict=True
     ):
+        for path in own:
+            _refuse_empty(name, path)
         if any(map(rendered_files.is_rendered, own)):
             if len(own) > 1:
                 raise wrong(f"--{name} {own[0]} stands alone: what was rendered takes no values", fix="give one")
@@ -189,6 +191,13 @@ def _two_sides(
     if len(rendered) == 2 and (files or accelerators or arguments):
         raise wrong("both sides were rendered before and take no values", fix="leave out -f, --accelerator and --set")
     return sides
+
+
+def _refuse_empty(side: str, path: str) -> None:
+    """Raise UsageError for a file without a byte: behind it, a command has failed, and no side would differ."""
+    if not os.path.isdir(path) and not textfile.read_bytes(path).strip():
+        fix = "correct the command that writes it; its message is above, or behind 2>/dev/null"
+        raise wrong(f"--{side} {path} is empty: neither manifests nor values", fix=fix)
 
 
 def _comparable(
