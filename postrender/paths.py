@@ -139,8 +139,10 @@ def charts_of(files: Sequence[str]) -> str:
     root = data_root()
     for file in files:
         folder, values = os.path.split(os.path.dirname(os.path.dirname(os.path.abspath(file))))
+        if values != "values" or os.path.realpath(folder) == os.path.realpath(root):
+            continue
         charts = os.path.join(folder, "charts")
-        if values == "values" and folder != root and all(is_chart(os.path.join(charts, layer)) for layer in LAYERS):
+        if all(is_chart(os.path.join(charts, layer)) for layer in LAYERS):
             return charts if os.path.isabs(file) else os.path.relpath(charts)
     return os.path.join(root, "charts")
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from grpo.manifests.loader import ManifestDocument
+from grpo.manifests.loader import ManifestDocument, kustomize_changes
 from grpo.rules import registry
 from postrender.errors import Location
 from postrender.finding import ERROR, Finding, Place
+from postrender.gate import object_twice
 from postrender.manifests import pods
+from postrender.manifests.apiserver import NO_NAMESPACE
 from postrender.manifests.pods import Path
 from postrender.manifests.schemas import Kinds
 from postrender.rules.judge import judge
@@ -51,6 +54,32 @@ def checked(documents: Sequence[ManifestDocument], wiring: Wiring | None, kinds:
         secret = finding.secret or lines.show_secret(place.document, at.line)
         found.append((finding._replace(at=at, secret=secret), document, place.path))
     return sorted(_covered(found), key=lambda each: each[0].key())
+
+
+def twice(words: Sequence[Sequence[ManifestDocument]]) -> list[Finding]:
+    """Return the objects that several arguments of one command have, which all go into one cluster.
+
+    An object without a namespace may go into another one in each argument, and a patch of kustomize is no object.
+    """
+    everything = [document for documents in words for document in documents]
+    word_of = [number for number, documents in enumerate(words) for _ in documents]
+    folders = {os.path.dirname(document.file) for document in everything}
+    changed = {folder for folder in folders if kustomize_changes(folder)}
+    seen: dict[tuple[str, ...], int] = {}
+    found = []
+    for number, document in enumerate(everything):
+        if os.path.dirname(document.file) in changed:
+            continue
+        for path, item in pods.objects(document.plain):
+            identity = object_twice.identity_of(item)
+            if identity is None or not (identity[2] or identity[:2] in NO_NAMESPACE):
+                continue
+            first = seen.setdefault(identity, number)
+            if word_of[first] != word_of[number]:
+                place = f"{everything[first].file}:{everything[first].start}"
+                one = object_twice.again(Item(number, path, item, ()), identity, place)
+                found.append(one._replace(at=_location(document, one.place)))
+    return judge(found, [object_twice.RULE._replace(check=iter)])
 
 
 def _location(document: ManifestDocument, place: Place) -> Location:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from grpo.check import helm_charts
 from grpo.check.helm_chart import Given
-from grpo.check.objects import check
+from grpo.check.objects import check, twice
 from grpo.lint.ignores import Ignores
 from grpo.lint.unjudged import of_nodes
 from grpo.manifests import crds
@@ -22,16 +22,18 @@ from postrender.values.merge import Values
 from postrender.wiring.plan import Wiring
 
 
-def judge(words: Sequence[str], given: Given, known: Kinds, helm: str | None) -> tuple[list[Finding], int]:
-    """Check the manifests and charts that `words` name.
+def judge(
+    words: Sequence[str], given: Given, known: Kinds, helm: str | None, *, apart: bool = False
+) -> tuple[list[Finding], int]:
+    """Check the manifests and charts that `words` name; those are for several clusters if they are `apart`.
 
     Returns the findings that the values do not accept, and the number of manifests. Raises GrpoError where something
     cannot be read or rendered.
     """
     values = _values(given)
     if values is None:
-        return _judge_words(words, given, None, known, helm)
-    findings, count = _judge_words(words, given, _wiring(words, values), known, helm)
+        return _judge_words(words, given, None, known, helm, apart=apart)
+    findings, count = _judge_words(words, given, _wiring(words, values), known, helm, apart=apart)
     accepted = Ignores(values)
     # The given manifests may be only a part of those that the exception is for.
     return [*accepted.left(findings), *accepted.useless_of_objects(INFO)], count
@@ -50,29 +52,35 @@ def _values(given: Given) -> Values | None:
 
 
 def _judge_words(
-    words: Sequence[str], given: Given, wiring: Wiring | None, known: Kinds, helm: str | None
+    words: Sequence[str], given: Given, wiring: Wiring | None, known: Kinds, helm: str | None, *, apart: bool
 ) -> tuple[list[Finding], int]:
     """Check charts first, then manifests."""
     charts = [word for word in dict.fromkeys(words) if paths.is_chart(word)]
     others = [word for word in words if word not in charts]
     if not charts:
-        return _judge_manifests(others, wiring, known)
+        return _judge_manifests(others, wiring, known, apart=apart)
     findings, count = helm_charts.judge_charts(charts, given, wiring, known, helm)
-    found, more = _judge_manifests(others, wiring, known) if others else ([], 0)
+    found, more = _judge_manifests(others, wiring, known, apart=apart) if others else ([], 0)
     return [*findings, *found], count + more
 
 
-def _judge_manifests(words: Sequence[str], wiring: Wiring | None, known: Kinds) -> tuple[list[Finding], int]:
+def _judge_manifests(
+    words: Sequence[str], wiring: Wiring | None, known: Kinds, *, apart: bool
+) -> tuple[list[Finding], int]:
     given = streams(words)
-    together = [read(each) for each in given]
+    read_of = {word: [read(each) for each in each_of] for word, each_of in given.items()}
+    together = [documents for each in read_of.values() for documents in each]
     count = sum(map(len, together))
     if not count:
         # A command before the pipe has failed, or the path is wrong.
-        names = ", ".join(name for each in given for name in each)
+        names = ", ".join(name for each_of in given.values() for each in each_of for name in each)
         raise InputError(f"no Kubernetes objects in {names}", fix="give rendered manifests")
     for documents in together:
         crds.add_from(known, documents, crds.missing(known, documents))
-    return [finding for documents in together for finding in check(documents, wiring, known)], count
+    found = [finding for documents in together for finding in check(documents, wiring, known)]
+    if not apart:
+        found += twice([[each for documents in each_of for each in documents] for each_of in read_of.values()])
+    return found, count
 
 
 def _wiring(words: Sequence[str], values: Values) -> Wiring | None:

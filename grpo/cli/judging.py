@@ -77,6 +77,11 @@ def refuse_unreadable(stack: Stack) -> None:
         raise _with_report(InputError, formats.write(found, "text"))
 
 
+def of_charts(stack: Stack) -> str:
+    """Return which charts were rendered, for the line that names the Helm; an empty text for those of the package."""
+    return f", charts in {stack.copied_charts}" if stack.copied_charts else ""
+
+
 @contextlib.contextmanager
 def explaining(stack: Stack) -> Iterator[None]:
     """Report what a chart refuses as grpo lint does, with the lines of the values, instead of in Helm's words.
@@ -88,4 +93,9 @@ def explaining(stack: Stack) -> Iterator[None]:
         yield
     except RenderError as error:
         found = refusals.explained(error, stack.values, judge_values(stack.values))
-        raise _with_report(RenderError, formats.write(found, "text", SEVERITIES[0])) from error
+        report = formats.write(found, "text", SEVERITIES[0])
+        if stack.copied_charts:
+            # They may be older than the values, and than what we know of charts.
+            used = f"rendered with the charts in {stack.copied_charts}: grpo init --vendor compares them"
+            report = f"{report.rstrip()}\n{used}"
+        raise _with_report(RenderError, report) from error

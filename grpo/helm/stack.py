@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from grpo.helm.engines import Engine, Rendered
 from grpo.values import set_arguments
 from grpo.values.derived import mapping
 from grpo.values.set_arguments import Argument
-from postrender import paths
+from postrender import paths, textfile
 from postrender.values import merge
 from postrender.values.merge import Values
 
@@ -54,6 +55,17 @@ class Stack:
         """Return the name of the stack, or an empty one if the values have none."""
         return str(self.values.get("stack.name") or "")
 
+    @property
+    def charts(self) -> str:
+        """Return the folder of the charts: those that are copied beside a values file, else those of the package."""
+        return paths.charts_of(self.files)
+
+    @property
+    def copied_charts(self) -> str:
+        """Return the folder of the charts as commands show it, if it is a copy; else an empty text."""
+        own = os.path.realpath(os.path.join(paths.data_root(), "charts"))
+        return "" if os.path.realpath(self.charts) == own else paths.shown(self.charts)
+
     def layers(self) -> tuple[str, ...]:
         """Return the layers to install, in order; a job with its own cluster needs no raycluster layer."""
         ephemeral = self.values.get("job.cluster.mode") == "ephemeral"
@@ -84,12 +96,15 @@ class Stack:
     ) -> Rendered:
         """Render one layer; `release` defaults to the README's name, and `change` overrides the files.
 
-        Raises as Engine.render does.
+        What is installed is rendered: the copied charts, if there are any. Raises as Engine.render does, and InputError
+        for copies that lead out of a checkout.
         """
+        chart = os.path.join(self.charts, layer)
+        textfile.refuse_outside(chart)
         # The arguments may change an item of a list in a file, so they are given with everything that they change.
         over = self.values.as_helm_merges() if self.arguments else {}
         return engine.render(
-            paths.chart(layer),
+            chart,
             self.files,
             release=release or self.release(layer),
             namespace=namespace,

@@ -29,7 +29,7 @@ def add(kinds: Kinds, words: Sequence[str]) -> None:
     Raises InputError if there is no definition, UnreadableError, and ClusterError if kubectl fails.
     """
     for word in dict.fromkeys(words):
-        given = [{f"<{CLUSTER}>": kubectl.definitions()}] if word == CLUSTER else streams([word])
+        given = [{f"<{CLUSTER}>": kubectl.definitions()}] if word == CLUSTER else streams([word])[word]
         if not add_from(kinds, (document for texts in given for document in read(texts))):
             fix = "give the crds/ folder of the chart or the operator, a file with definitions, or: --crds cluster"
             raise InputError(f"{word} contains no {_KIND}", fix=fix)

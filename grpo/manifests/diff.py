@@ -6,12 +6,13 @@ import functools
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from grpo.manifests import folds
+from grpo.manifests import folds, runs
 from grpo.manifests.folds import Folded
+from grpo.manifests.runs import Ending
 from postrender import json_text
 from postrender.counting import counted
 from postrender.manifests import apiserver
@@ -54,6 +55,14 @@ class Locked(NamedTuple):
     refusal: Refusal
 
 
+class Ended(NamedTuple):
+    """What a layer of a side does to a run where it is applied."""
+
+    layer: str
+    side: str
+    ending: Ending
+
+
 def compare(sides: Mapping[str, Objects], *, full: bool = False) -> list[Difference]:
     """Return the differences between the objects of one layer; `sides` maps a name to its rendered documents.
 
@@ -82,17 +91,24 @@ def _above(path: str) -> Iterator[str]:
 def _paired(sides: Mapping[str, Objects]) -> dict[str, dict[str, Mapping[str, Any]]]:
     """Return the objects of each side by the name that the first side has for them.
 
-    Names contain those of the stack and of the run, which two sites may choose differently, and the number of the
-    attempt. So objects that only one of two sides has are compared with those whose names differ in a number, and then
-    with those of their kind, in the order in which they were rendered, if both sides have as many.
+    The same object is compared with itself. Names contain those of the stack and of the run, which two sites may choose
+    differently, and the number of the attempt. So objects that only one of two sides has are compared with those whose
+    names differ in a number, and then with those of their kind, in the order in which they were rendered, if both sides
+    have as many.
     """
     named = {side: _named(objects) for side, objects in sides.items()}
     first = next(iter(named.values()))
     found = {}
     for side, objects in named.items():
         partners = _partners(objects, first)
-        found[side] = {partners.get(name, name): item for name, item in objects.items()}
+        alone = _alone([name for name in objects if name not in partners], first)
+        found[side] = {partners.get(name) or alone[name]: item for name, item in objects.items()}
     return found
+
+
+def _alone(names: Sequence[str], taken: Container[str]) -> dict[str, str]:
+    """Return names for objects that are compared with none, so that none has the name of a pair."""
+    return {name: f"{name} (another one)" if name in taken else name for name in names}
 
 
 def _named(objects: Objects) -> dict[str, Mapping[str, Any]]:
@@ -108,15 +124,29 @@ def _named(objects: Objects) -> dict[str, Mapping[str, Any]]:
     return found
 
 
-def _partners(objects: Mapping[str, Any], first: Mapping[str, Any]) -> dict[str, str]:
+def _partners(objects: Mapping[str, Mapping[str, Any]], first: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     """Return the names of the first side with whose objects those of another side are compared."""
-    found = {name: name for name in objects if name in first}
+    known = {key: name for name, key in _identities(first).items()}
+    found = {name: known[key] for name, key in _identities(objects).items() if key in known}
+    found |= {name: name for name in objects if name in first and name not in found and name not in found.values()}
     for alike in (_without_numbers, _kind):
         own = _grouped((name for name in objects if name not in found), alike)
         theirs = _grouped((name for name in first if name not in found.values()), alike)
         for key, names in own.items():
             if len(names) == len(theirs.get(key, ())):
                 found.update(zip(names, theirs[key], strict=True))
+    return found
+
+
+def _identities(objects: Mapping[str, Mapping[str, Any]]) -> dict[str, tuple[str, ...]]:
+    """Return what identifies each object; a number tells copies of it apart."""
+    numbers: Counter[tuple[str, ...]] = Counter()
+    found: dict[str, tuple[str, ...]] = {}
+    for name, item in objects.items():
+        hook = str(mapping(mapping(item.get("metadata")).get("annotations")).get(_HOOK, ""))
+        key = (*apiserver.identity(item), hook)
+        numbers[key] += 1
+        found[name] = (*key, str(numbers[key]))
     return found
 
 
@@ -197,12 +227,31 @@ def locked(layers: Mapping[str, Mapping[str, Objects]]) -> list[Locked]:
         Locked(layer, side, refusal)
         for layer, sides in layers.items()
         for side, objects in [*sides.items()][1:]
-        for refusal in apiserver.refusals(next(iter(sides.values())), objects)
+        for refusal in runs.refusals(next(iter(sides.values())), objects)
     ]
 
 
-def as_json(layers: Mapping[str, Sequence[Difference]], refused: Sequence[Locked] = ()) -> str:
-    """Write differences as JSON: layer → list of object, path, values by side; and what is refused."""
+def ended(layers: Mapping[str, Mapping[str, Objects]], *, is_there: bool) -> list[Ended]:
+    """Return which runs end or start again if another side is applied over the first one.
+
+    `is_there` says whether the first side is what a cluster has: then what another one lacks is deleted.
+    """
+    every: dict[str, list[Mapping[str, Any]]] = {}
+    for sides in layers.values():
+        for side, objects in sides.items():
+            every.setdefault(side, []).extend(objects)
+    return [
+        Ended(layer, side, ending)
+        for layer, sides in layers.items()
+        for side, objects in [*sides.items()][1:]
+        for ending in runs.endings(next(iter(sides.values())), objects, is_there=is_there, elsewhere=every[side])
+    ]
+
+
+def as_json(
+    layers: Mapping[str, Sequence[Difference]], refused: Sequence[Locked] = (), ending: Sequence[Ended] = ()
+) -> str:
+    """Write differences as JSON: layer → list of object, path, values by side; what is refused, and what runs end."""
     tree = {
         layer: [{"object": one.object, "path": one.path, "values": dict(one.values)} for one in found]
         for layer, found in layers.items()
@@ -219,20 +268,25 @@ def as_json(layers: Mapping[str, Sequence[Difference]], refused: Sequence[Locked
         }
         for layer, side, each in refused
     ]
-    return json.dumps({"layers": tree, "locked": listed}, indent=2, ensure_ascii=False) + "\n"
+    ends = [
+        {"layer": layer, "side": side, "object": each.object, "why": each.why, "fix": each.fix}
+        for layer, side, each in ending
+    ]
+    return json.dumps({"layers": tree, "locked": listed, "ends": ends}, indent=2, ensure_ascii=False) + "\n"
 
 
 def as_text(
     layers: Mapping[str, Sequence[Difference]],
     sides: Sequence[str],
     refused: Sequence[Locked] = (),
+    ending: Sequence[Ended] = (),
     *,
     full: bool = False,
 ) -> str:
     """Write differences as text: a heading for each layer and object, then one line for each side of a field.
 
     A folded text is one line with both sides, and so is an object that some sides lack. Long lines are cut. Both not
-    with `full`. What is refused stands at the end.
+    with `full`. What ends a run and what is refused stand at the end.
     """
     lines: list[str] = []
     for layer, found in layers.items():
@@ -247,6 +301,7 @@ def as_text(
             for one in own:
                 lines += _field(one, sides, full=full)
     for side in sides[1:]:
+        lines += _endings([each.ending for each in ending if each.side == side], side, sides[0])
         lines += _refusals([each.refusal for each in refused if each.side == side], side, sides[0])
     return "\n".join(lines) + "\n"
 
@@ -263,6 +318,14 @@ def _whole_object(own: Sequence[Difference], sides: Sequence[str]) -> str:
     word = "new object" if sides[0] not in having else "object that is gone" if len(sides) == 2 else "object"
     where = ", ".join(side for side in sides if side in having)
     return f"{word}, only in {where} ({counted(len(own), 'field')}; --full shows {'it' if len(own) == 1 else 'them'})"
+
+
+def _endings(ending: Sequence[Ending], side: str, first: str) -> Iterator[str]:
+    if ending:
+        yield f"ends: where {first} is applied, {side} ends a run or starts it again"
+    for each in ending:
+        yield f"  {each.object}: {each.why}"
+        yield f"    fix: {each.fix}"
 
 
 def _refusals(refused: Sequence[Refusal], side: str, first: str) -> Iterator[str]:

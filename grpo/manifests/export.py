@@ -12,16 +12,18 @@ import os
 import re
 import stat
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from grpo.helm.engines import Rendered
+from grpo.manifests import runs
 from grpo.manifests.diff import dotted
+from grpo.manifests.runs import Ending
 from postrender import output_file, paths
 from postrender.counting import counted
 from postrender.errors import InputError, OutputError, OutputRefusedError, RenderError
 from postrender.manifests import apiserver
-from postrender.manifests.apiserver import Refusal
+from postrender.manifests.apiserver import Object, Refusal
 from postrender.yaml import reader
 
 INDEX = "kustomization.yaml"
@@ -32,15 +34,19 @@ _STACK = "app.kubernetes.io/part-of"
 _FILE = re.compile(r"[a-z0-9][a-z0-9.-]*\.yaml")
 _MAX_STEM = 200
 
+# The objects of files, each with its path.
+_Files = list[tuple[str, dict[str, Any]]]
+
 
 @dataclass(frozen=True)
 class Written:
-    """Counts of one layer's folder: its objects, and the files that were written and removed."""
+    """Counts of one layer's folder: objects, files written and removed; and what that does to runs."""
 
     folder: str
     objects: int
     written: int
     removed: int
+    endings: Sequence[Ending] = ()
 
     def __str__(self) -> str:
         return f"{self.folder}: {counted(self.objects, 'object')}, {self.written} written, {self.removed} removed"
@@ -167,12 +173,12 @@ def _former(folder: str, owner: str) -> list[str]:
     return former
 
 
-def _refuse_locked(folders: Mapping[str, Sequence[str]], texts: Mapping[str, Mapping[str, str]]) -> None:
+def _refuse_locked(before: Mapping[str, _Files], after: Mapping[str, Sequence[Object]]) -> None:
     """Raise OutputRefusedError if the files would be refused in the place of those that are there.
 
     Those that are there are what a cluster may have; if they were replaced, nothing would show the mistake any more.
     """
-    found = [each for folder, names in folders.items() for each in _locked(folder, names, texts[folder])]
+    found = [each for folder, old in before.items() for each in _locked(old, after[folder])]
     for path, refusal in found:
         more = f" ({len(found) - 1} more: grpo diff --left)" if len(found) > 1 else ""
         what = refusal.why or (
@@ -181,14 +187,17 @@ def _refuse_locked(folders: Mapping[str, Sequence[str]], texts: Mapping[str, Map
         raise OutputRefusedError(f"{path}: {what}, so nothing is written{more}", fix=refusal.fix)
 
 
-def _locked(folder: str, names: Sequence[str], texts: Mapping[str, str]) -> Iterator[tuple[str, Refusal]]:
+def _locked(before: _Files, after: Sequence[Object]) -> Iterator[tuple[str, Refusal]]:
     """Yield what is refused of a folder's new files, with the file of an earlier run that it is about."""
-    there = [path for name in names if os.path.exists(path := os.path.join(folder, name))]
-    before = [(path, item) for path in there for item in _present(path)]
-    after = [item for name, text in texts.items() for item in reader.load_objects(text, name)]
     files_of = {"/".join(apiserver.identity(item)[1::2]): path for path, item in before}
-    for refusal in apiserver.refusals([item for _, item in before], after):
+    for refusal in runs.refusals([item for _, item in before], after):
         yield files_of[refusal.object], refusal
+
+
+def _there(folder: str, names: Sequence[str]) -> _Files:
+    """Return the objects of an earlier run's files."""
+    there = [path for name in names if os.path.exists(path := os.path.join(folder, name))]
+    return [(path, item) for path in there for item in _present(path)]
 
 
 def _present(path: str) -> list[dict[str, Any]]:
@@ -246,8 +255,21 @@ def write(directory: str, layers: Mapping[str, Rendered], left: Sequence[str] = 
             if os.path.lexists(os.path.join(folder, INDEX)):
                 texts[folder], owners[folder] = {}, max(owners.values(), key=len, default="")
         former = {folder: _former(folder, owners[folder]) for folder in texts}
-        _refuse_locked(former, texts)
-        return [_write(folder, texts[folder], former[folder], owners[folder]) for folder in texts]
+        before = {folder: _there(folder, names) for folder, names in former.items()}
+        after = {
+            folder: [item for name, text in named.items() for item in reader.load_objects(text, name)]
+            for folder, named in texts.items()
+        }
+        _refuse_locked(before, after)
+        every = [item for items in after.values() for item in items]
+        endings = {
+            folder: runs.endings([item for _, item in before[folder]], after[folder], elsewhere=every)
+            for folder in texts
+        }
+        return [
+            replace(_write(folder, texts[folder], former[folder], owners[folder]), endings=endings[folder])
+            for folder in texts
+        ]
     except OSError as error:
         raise OutputError(
             f"{error.filename or directory}: cannot be written: {error.strerror}",

@@ -26,6 +26,13 @@ _NEAR = 4
 _SUFFIXES = (".yaml", ".yml", ".json")
 # Files that kustomize reads and that are not installed.
 _NO_OBJECTS = ("kustomization.yaml", "kustomization.yml")
+# With these keys, kustomize installs something else than the files beside it.
+_CHANGES = frozenset(
+    (
+        *("bases", "components", "namePrefix", "nameSuffix", "namespace"),
+        *("patches", "patchesJson6902", "patchesStrategicMerge"),
+    )
+)
 
 
 class ManifestDocument:
@@ -141,24 +148,41 @@ def _refuse_other_than_object(values: Sequence[Any], file: str, line: int, text:
     raise InputError("two documents without a --- line between them", at=second, fix="write --- above the second one")
 
 
-def streams(words: Sequence[str]) -> list[Stream]:
-    """Read the arguments of the command line: each file, each folder and stdin is one stream.
+def streams(words: Sequence[str]) -> dict[str, list[Stream]]:
+    """Read the arguments of the command line, each to its streams: a file, a folder and stdin is one.
 
-    Two folders may contain different versions of the same objects. Raises UnreadableError and InputError.
+    A file that an earlier argument has named or contained is not read again. Two folders may contain different versions
+    of the same objects. Raises UnreadableError and InputError.
     """
-    found: list[Stream] = []
+    found: dict[str, list[Stream]] = {}
+    seen: set[str] = set()
     for word in dict.fromkeys(words):
         if word != _STDIN:
             textfile.refuse_outside(word)
         if word != _STDIN and os.path.isdir(word):
-            folders = list(_folders(word))
-            if not folders:
+            given = list(_folders(word))
+            if not given:
                 raise InputError(f"{word}: the folder contains no manifests", fix=f"expected {', '.join(_SUFFIXES)}")
-            found += folders
         else:
-            name = _NAMED_STDIN if word == _STDIN else word
-            found.append({name: _read(word)})
+            given = [{_NAMED_STDIN if word == _STDIN else word: _read(word)}]
+        fresh = [{name: text for name, text in each.items() if os.path.realpath(name) not in seen} for each in given]
+        found[word] = [each for each in fresh if each]
+        seen |= {os.path.realpath(name) for each in given for name in each}
     return found
+
+
+def kustomize_changes(folder: str) -> bool:
+    """Return whether kustomize changes the objects of a folder: patches, another namespace, the files of others."""
+    for place in (os.path.join(folder, name) for name in _NO_OBJECTS):
+        try:
+            head = next(iter(reader.load_all(_read(place).decode("utf-8", "replace"), place)), None)
+        except (InputError, UnreadableError):
+            continue
+        keys = head if isinstance(head, dict) else {}
+        listed = keys.get("resources")
+        names = listed if isinstance(listed, list) else []
+        return bool(_CHANGES & {*keys}) or any("/" in str(name) or str(name) == ".." for name in names)
+    return False
 
 
 def _folders(directory: str) -> Iterator[Stream]:

@@ -22,13 +22,21 @@ _CHART = "app.kubernetes.io/name"
 class RenderedFiles:
     """The objects by layer, and the only namespace that they name, if there is one.
 
-    `has_tests` says whether the objects of `helm test` are among them: --output-dir leaves them out.
+    `stacks` has the objects of each folder below which there are layers, by the folder and then by the layer, and
+    `layers` those of all of them. `has_tests` says whether the objects of `helm test` are among them: --output-dir
+    leaves them out.
     """
 
     path: str
     layers: Mapping[str, list[dict[str, Any]]]
+    stacks: Mapping[str, Mapping[str, list[dict[str, Any]]]]
     namespace: str | None
     has_tests: bool
+
+    @property
+    def folders(self) -> list[str]:
+        """Return the folders with layers of ours."""
+        return sorted(folder for folder, layers in self.stacks.items() if any(each in paths.LAYERS for each in layers))
 
 
 def is_rendered(path: str) -> bool:
@@ -45,19 +53,33 @@ def is_rendered(path: str) -> bool:
 
 def read(path: str) -> RenderedFiles:
     """Read manifests; raise UnreadableError and InputError."""
-    streams = loader.streams([path]) if os.path.isdir(path) else [{path: textfile.read_bytes(path)}]
-    layers: dict[str, list[dict[str, Any]]] = {}
+    streams = loader.streams([path])[path] if os.path.isdir(path) else [{path: textfile.read_bytes(path)}]
+    stacks: dict[str, dict[str, list[dict[str, Any]]]] = {}
     for stream in streams:
         for document in loader.read(stream):
+            layers_of = stacks.setdefault(_stack(document, path), {})
             if os.path.basename(document.file) == export.INDEX:
                 # An empty list of files is a layer without objects.
-                layers.setdefault(_folder(document), [])
+                layers_of.setdefault(_folder(document), [])
             else:
-                layers.setdefault(_layer(document), []).append(document.plain)
+                layers_of.setdefault(_layer(document), []).append(document.plain)
+    layers: dict[str, list[dict[str, Any]]] = {}
+    for each in stacks.values():
+        for layer, items in each.items():
+            layers.setdefault(layer, []).extend(items)
     objects = [item for each in layers.values() for item in each]
     namespaces = {item.get("metadata", {}).get("namespace") for item in objects} - {None, "kube-system"}
     only = str(min(namespaces)) if len(namespaces) == 1 else None
-    return RenderedFiles(path, layers, only, any(map(export.is_hook, objects)))
+    return RenderedFiles(path, layers, stacks, only, any(map(export.is_hook, objects)))
+
+
+def _stack(document: ManifestDocument, path: str) -> str:
+    """Return the folder of the layers with a document, below the path that is read; empty for that path itself."""
+    folder = os.path.dirname(document.file)
+    if os.path.basename(folder) in paths.LAYERS and os.path.realpath(folder) != os.path.realpath(path):
+        folder = os.path.dirname(folder)
+    below = os.path.relpath(folder, path) if os.path.isdir(path) else os.curdir
+    return "" if below == os.curdir else below
 
 
 def _layer(document: ManifestDocument) -> str:

@@ -12,7 +12,8 @@ from postrender.counting import counted
 class Scope(NamedTuple):
     """The values files, charts, objects and rows of data that were judged, and in words what was not.
 
-    `charts` is None if no chart was rendered, `rows` if no data was given.
+    `charts` is None if no chart was rendered, `rows` if no data was given. `copies` is the folder of charts that are
+    not those of the package.
     """
 
     files: Sequence[str]
@@ -21,12 +22,14 @@ class Scope(NamedTuple):
     rows: int | None
     missing: Sequence[str]
     all_rules: bool = True
+    copies: str = ""
 
     def judged(self) -> Iterator[str]:
         """Yield how much of each kind was judged, in words."""
         yield counted(len(self.files), "file")
         if self.charts is not None:
-            yield from (counted(len(self.charts), "chart"), counted(self.objects, "object"))
+            where = f" in {self.copies}" if self.copies else ""
+            yield from (f"{counted(len(self.charts), 'chart')}{where}", counted(self.objects, "object"))
         if self.rows is not None:
             yield counted(self.rows, "row") + " of data"
 
@@ -35,6 +38,7 @@ class Scope(NamedTuple):
         judged = {
             "files": [masking.text(file) for file in self.files],
             "charts": [*(self.charts or ())],
+            **({"chartsIn": masking.text(self.copies)} if self.copies else {}),
             "objects": self.objects,
             **({} if self.rows is None else {"rows": self.rows}),
             "allRules": self.all_rules,

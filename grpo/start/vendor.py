@@ -22,6 +22,8 @@ _SCHEMA = os.path.join("schemas", "values.schema.json")
 # Of a chart: what only people read, and what links to the values files beside the charts.
 _LEFT_OUT = ("README.md", "values")
 _VALUES = ("accelerators", "recipes", "frameworks")
+# A recipe that was edited among the copies would be lost.
+_FIRST = "copy what is yours to files of your own and commit them, then"
 _NAMED = f"grpo-charts {__version__}"
 
 
@@ -50,7 +52,8 @@ class Copies(NamedTuple):
         """Raise OutputRefusedError if the folder has other files than the package, with what to do about them."""
         if other := [*self.changed, *self.foreign]:
             named = ", ".join(other[:3]) + (f" and {len(other) - 3} more" if len(other) > 3 else "")
-            fix = f"commit what is yours, then {self._removal()}, and run this again; git diff has the changes"
+            first = f"{_FIRST} {self._removal()}"
+            fix = f"{first}, and run this again; git diff has the changes"
             raise OutputRefusedError(f"{named}: not as in {_NAMED}, so nothing is written", fix=fix)
 
     def differences(self, command: str) -> Iterator[str]:
@@ -65,7 +68,7 @@ class Copies(NamedTuple):
         else:
             yield from (f"only in {_NAMED}: {name}" for name in self.new)
         if self.changed or self.foreign:
-            yield f"fix: commit what is yours, then {self._removal()} && {command}; git diff has the changes"
+            yield f"fix: {_FIRST} {self._removal()} && {command}; git diff has the changes"
         elif self.new:
             yield f"fix: {command}"
 
@@ -132,21 +135,6 @@ def of_site(file: str) -> str:
     folder = os.path.dirname(os.path.dirname(named)) if first.startswith(writer.SCHEMA) else ""
     is_copied = named.endswith(_SCHEMA) and os.path.realpath(folder) != os.path.realpath(paths.data_root())
     return os.path.relpath(folder or os.curdir) if is_copied and os.path.isfile(named) else ""
-
-
-def unjudged(files: Sequence[str]) -> Iterator[str]:
-    """Name the charts beside values files if they are others than the package's, which are judged in their place."""
-    charts = paths.charts_of(files)
-    folder = os.path.dirname(charts)
-    if os.path.realpath(charts) == os.path.realpath(os.path.join(paths.data_root(), "charts")):
-        return
-    sources = {paths.in_package(source): source for source in _charts()}
-    with suppress(OutputError):
-        pairs = [(source, os.path.join(folder, name)) for name, source in sources.items()]
-        are_there = all(os.path.isfile(copy) and _content(source) == _content(copy) for source, copy in pairs)
-        if are_there and not any(_foreign(folder, sources)):
-            return
-    yield f"the charts in {charts} (not as in {_NAMED}, whose charts were: grpo init --vendor)"
 
 
 def _charts() -> Iterator[str]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from postrender.finding import ERROR, Finding, Place
 from postrender.manifests.apiserver import NO_NAMESPACE
 from postrender.manifests.pods import mapping
-from postrender.rules.manifests import Manifests
+from postrender.rules.manifests import Item, Manifests
 from postrender.rules.rule import OBJECTS, Rule
 
 if TYPE_CHECKING:
@@ -18,16 +18,22 @@ def check(manifests: Manifests) -> Iterator[Finding]:
     """Compare group, kind, namespace, name and hooks; an object without a name gets one from the API server."""
     seen: dict[tuple[str, ...], int] = {}
     for item in manifests.items:
-        identity = _identity(item.object)
+        identity = identity_of(item.object)
         if identity is None:
             continue
         if identity in seen:
-            what = f"{item.title} is already in {manifests.name(seen[identity])}{_ignored(item.object, identity)}"
-            yield Finding(what, place=Place(item.document, (*item.path, "metadata", "name")))
+            yield again(item, identity, manifests.name(seen[identity]))
         seen.setdefault(identity, item.document)
 
 
-def _identity(item: dict[str, Any]) -> tuple[str, ...] | None:
+def again(item: Item, identity: tuple[str, ...], first: str) -> Finding:
+    """Return the finding at an object that is already in the place `first`."""
+    what = f"{item.title} is already in {first}{_ignored(item.object, identity)}"
+    return Finding(what, place=Place(item.document, (*item.path, "metadata", "name")))
+
+
+def identity_of(item: dict[str, Any]) -> tuple[str, ...] | None:
+    """Return group, kind, namespace, name and hooks of an object; None where the API server gives it a name."""
     metadata = mapping(item.get("metadata"))
     if not metadata.get("name") or not item.get("kind"):
         return None

@@ -149,6 +149,43 @@ def test_an_object_stands_twice_in_one_file_or_folder_and_not_in_two(grpo: Run) 
     assert out.endswith("\n1 error\n")
 
 
+def test_an_object_of_a_namespace_has_one_owner_in_one_command(grpo: Run) -> None:
+    """A copied run whose name was forgotten: two folders of one cluster hold the same RayJob."""
+    spaced = CONFIG + "  namespace: {namespace}\n"
+    for name, namespace in {"one/a.yaml": "rl", "two/a.yaml": "rl", "three/a.yaml": "other"}.items():
+        Path(name).parent.mkdir()
+        Path(name).write_text(spaced.format(name="a", namespace=namespace))
+    said = "two/a.yaml:4:9: ConfigMap a is already in one/a.yaml:1  [stream/object-twice]\n"
+    for words in (("one/a.yaml", "two/a.yaml"), ("one", "two"), ("one", "two/a.yaml"), ("one/a.yaml", "one", "two")):
+        code, out, _ = grpo(*words)
+        assert (code, out.startswith(said), out.endswith("\n1 error\n")) == (1, True, True)
+    code, out, _ = grpo("two", "-", stdin=Path("one/a.yaml").read_bytes())
+    assert (code, out.startswith("<stdin>:4:9: ConfigMap a is already in two/a.yaml:1 ")) == (1, True)
+    for words in (
+        ("one", "two", "--apart"),
+        ("one", "three"),
+        ("one/a.yaml", "one/../one/a.yaml"),
+        ("one", "one/a.yaml"),
+        ("one/a.yaml", "one"),
+        (".",),
+    ):
+        assert grpo(*words)[0] == 0, words
+
+
+def test_an_object_without_namespaces_has_one_owner_and_a_patch_is_no_object(grpo: Run) -> None:
+    network = "apiVersion: v1\nkind: PersistentVolume\nmetadata: {name: data}\nspec: {}\n"
+    for name in ("base", "overlay"):
+        Path(name).mkdir()
+        Path(f"{name}/volume.yaml").write_text(network)
+    assert "volume data is already in base/volume.yaml:1".lower() in grpo("base", "overlay")[1].lower()
+    select = ("--select", "stream")
+    Path("base/kustomization.yaml").write_text("resources: [volume.yaml]\n")
+    for index in ("resources: [../base]\n", "resources: []\npatches: [{path: volume.yaml}]\n"):
+        Path("overlay/kustomization.yaml").write_text(index)
+        assert grpo("base", "overlay", *select)[:2] == (0, "")
+        assert grpo("base/volume.yaml", "overlay/volume.yaml", *select)[0] == 0
+
+
 def test_values_bring_the_rules_about_the_machine(grpo: Run) -> None:
     Path("pod.yaml").write_text(GPU_POD)
     machine = ("pod.yaml", "--select", "nodes,network")

@@ -178,6 +178,45 @@ def test_an_older_attempt_is_a_finding_for_ci(grpo: Run) -> None:
         assert "locked:" not in grpo(*words, "--set", other)[1]
 
 
+def test_verl_resumes_with_the_same_number_of_gpus_only(grpo: Run) -> None:
+    recipe = str(Path(RECIPE).with_name("qwen2.5-32b-gsm8k-verl.yaml"))
+    stack = ["-f", PROFILE, "-f", recipe, "-f", str(SITE)]
+    grpo("render", *stack, "--output-dir", "deploy")
+    more = ["--set", "ray.workers.replicas=4", "--set", "job.attempt=2"]
+    code, out, _ = grpo("diff", *stack, *more, "--left", "deploy", "--fail-on", "locked")
+    _, _, said = out.partition("locked: right is refused where left is applied\n")
+    assert (code, said) == (
+        1,
+        "  RayJob/qwen25-32b-gsm8k-1: attempt 2 cannot resume: the number of GPUs was 16 and would be 32\n"
+        "    fix: take the change back, or choose another job.name, which starts at step 0\n",
+    )
+    code, out, _ = grpo("diff", *stack, *more, "--set", "job.name=second", "--left", "deploy", "--fail-on", "locked")
+    assert (code, "locked:" in out) == (0, False)
+
+
+def test_what_ends_a_run_is_said(grpo: Run) -> None:
+    """Where pruning applies a folder, another name deletes the RayJob, and another image the pods."""
+    grpo("render", *STACK, "-n", "rl", "--output-dir", "deploy")
+    more = ["--set", "job.name=second", "--set", "ray.head.jobStopSeconds=240"]
+    code, out, _ = grpo("diff", *STACK, *more, "--left", "deploy", "--fail-on", "locked")
+    _, _, said = out.partition("ends: where left is applied, right ends a run or starts it again\n")
+    assert code == 0
+    assert said.startswith(
+        "  RayCluster/gemma-ray: its pods are recreated (spec.headGroupSpec, spec.workerGroupSpecs): a run on it "
+        "stops, and loses what it did after its last saved step\n"
+    )
+    assert "  RayJob/gemma3-gsm8k-1: run gemma3-gsm8k ends, because a tool that prunes deletes its RayJob, and" in said
+    ends = json.loads(grpo("diff", *STACK, *more, "--left", "deploy", "--format", "json")[1])["ends"]
+    assert [(each["layer"], each["object"]) for each in ends] == [
+        ("raycluster", "RayCluster/gemma-ray"),
+        ("grpo-job", "RayJob/gemma3-gsm8k-1"),
+    ]
+    _, _, err = grpo("render", *STACK, *more, "-n", "rl", "--output-dir", "deploy")
+    assert "\nRayCluster/gemma-ray: its pods are recreated (" in err
+    assert "\nRayJob/gemma3-gsm8k-1: run gemma3-gsm8k ends, " in err
+    assert "ends" not in grpo("render", *STACK, *more, "-n", "rl", "--output-dir", "deploy")[2]
+
+
 def test_a_file_of_one_layer_is_compared_with_that_layer(grpo: Run) -> None:
     _, text, _ = grpo("render", "raycluster", *STACK)
     write(old=text.replace("import signal", "import signal  # changed"))
@@ -209,6 +248,36 @@ def test_two_folders_need_no_values(grpo: Run) -> None:
     assert "rendered with" not in err
 
 
+def layer(folder: str, kind: str, name: str, value: str) -> None:
+    """Write an object of a layer."""
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    metadata = f"{{name: {name}, namespace: rl}}"
+    text = f"apiVersion: v1\nkind: {kind}\nmetadata: {metadata}\ndata: {{a: {value}}}\n"
+    Path(folder, f"{kind.lower()}-{name}.yaml").write_text(text, encoding="utf-8")
+
+
+def test_folders_of_several_stacks_are_compared_folder_by_folder(grpo: Run) -> None:
+    """A stack that is new does not take the objects of another one, and one that is gone is named."""
+    for root in ("old", "new"):
+        layer(f"{root}/dev/storage", "ConfigMap", "shared", "dev")
+        layer(f"{root}/prod/storage", "ConfigMap", "shared", "prod")
+    assert grpo("diff", "--left", "old", "--right", "new")[1] == (
+        "dev/storage: no field differs\nprod/storage: no field differs\n"
+    )
+    layer("new/canary/storage", "ConfigMap", "shared", "canary")
+    layer("old/gone/storage", "ConfigMap", "mine", "gone")
+    _, out, err = grpo("diff", "--left", "old", "--right", "new")
+    assert "dev/storage: no field differs\n" in out
+    assert "prod/storage: no field differs\n" in out
+    assert "  ConfigMap/shared: new object, only in right (" in out
+    assert "  ConfigMap/mine: object that is gone, only in left (" in out
+    assert "is not compared" not in err
+    layer("old/notes", "ConfigMap", "mine", "no layer")
+    code, _, err = grpo("diff", *STACK, "--left", "old")
+    assert (code, "old holds several stacks, and the values are of one" in err) == (2, True)
+    assert "fix: name its folder: old/dev, old/gone, old/prod" in err
+
+
 def test_a_secret_in_rendered_files_is_masked(grpo: Run) -> None:
     secret = "hf" + "_" + "a1B2" * 8
     write(token=f"apiVersion: v1\nkind: Secret\nmetadata: {{name: s}}\nstringData: {{token: {secret}}}\n")
@@ -232,12 +301,13 @@ WRONG = {
     "--left pod.yaml --right a.yaml --accelerator b200 --accelerator h200": "--left was rendered before and takes no",
     "--left pod.yaml --right pod.yaml -f a.yaml": "both sides were rendered before",
     "--right a.yaml": "no values file is given",
+    "-f a.yaml --left empty.yaml": "--left empty.yaml is empty: neither manifests nor values",
 }
 
 
 @pytest.mark.parametrize("words", WRONG)
 def test_files_that_do_not_go_together_are_refused(grpo: Run, words: str) -> None:
-    write(a="job: {attempt: 2}\n", pod="apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n")
+    write(empty="\n", a="job: {attempt: 2}\n", pod="apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n")
     code, out, err = grpo("diff", *words.split())
     assert (code, out) == (2, "")
     assert f"grpo diff: {WRONG[words]}" in err

@@ -327,3 +327,22 @@ def test_a_folder_of_others_with_the_name_of_a_layer_that_is_left_out_stays(rend
     (out / "raycluster/notes.md").write_text("mine", encoding="utf-8")
     assert render_to("all", EPHEMERAL)[0] == 0
     assert {path.name for path in (out / "raycluster").iterdir()} == {"notes.md"}
+
+
+def test_an_attempt_that_cannot_resume_is_not_written_and_one_at_step_0_is_said(render_to: Run, out: Path) -> None:
+    """An attempt of another model finds the directory of the run, and refuses it after the old attempt has ended."""
+    render_to("grpo-job")
+    before = state(out)
+    other = "job: {attempt: 2, config: {policy: {model_name: google/gemma-3-4b-it}}}"
+    code, _, err = render_to("grpo-job", other)
+    assert (code, state(out) == before) == (2, True)
+    assert err.startswith(
+        f"{out}/grpo-job/rayjob-gemma3-gsm8k-1.yaml: attempt 2 cannot resume: the model was google/gemma-3-27b-it and "
+        "would be google/gemma-3-4b-it, so nothing is written\n"
+        "  fix: take the change back, or choose another job.name, which starts at step 0\n"
+    )
+    code, _, err = render_to("grpo-job", "job: {attempt: 2}\nstorage: {data: {mountPath: /elsewhere}}")
+    assert (code, "\nRayJob/gemma3-gsm8k-1: attempt 2 starts at step 0: it looks for steps in /elsewhere/" in err) == (
+        0,
+        True,
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -146,8 +147,8 @@ def test_a_newer_version_says_what_differs_and_replaces_nothing(grpo: Run, tmp_p
     before = texts(Path.cwd())
     files = ("values/recipes/smoke.yaml", "my-site.yaml")
     words = ("lint", "--accelerator", "b200", *(word for file in files for word in ("-f", file)))
-    other = f"; not judged: the charts in charts (not as in {NAMED}, whose charts were: grpo init --vendor), the "
-    assert other in grpo(*words)[2]
+    # The chart without its defaults is refused.
+    assert " files, 3 charts in charts, " in grpo(*words)[2]
     code, out, _ = grpo("init", "--vendor")
     lines = out.splitlines()
     assert code == 1
@@ -169,11 +170,12 @@ def test_a_newer_version_says_what_differs_and_replaces_nothing(grpo: Run, tmp_p
     assert "git diff has the changes" in err
     assert "and run this again" in err
     # What the fix says takes the files of this version.
-    fix = re.fullmatch(r"fix: commit what is yours, then (.*); git diff has the changes", lines[-1])
+    fix = re.fullmatch(
+        r"fix: copy what is yours to files of your own and commit them, then (.*); git diff has the changes", lines[-1]
+    )
     assert fix
     assert shell(fix[1], Path.cwd()).returncode == 0
     assert grpo("init", "--vendor") == (0, same, "")
-    assert "; not judged: the memory of " in grpo(*words)[2]
     assert yaml.safe_load(Path("values/accelerators/b200.yaml").read_text(encoding="utf-8"))["accelerator"]
 
 
@@ -209,25 +211,60 @@ def test_a_site_file_without_copies_gets_them_when_it_is_asked_for(grpo: Run) ->
     assert grpo("init", "--vendor", "lib")[0] == 0
 
 
-@pytest.mark.parametrize("added", ["templates/more.yaml", "templates/__pycache__/more.yaml", "charts/link"])
-def test_lint_sees_a_file_that_was_added_to_a_chart(grpo: Run, tmp_path: Path, added: str) -> None:
-    """Helm, Argo CD and Flux render it, and grpo does not."""
+STACK_OF_COPIES = (
+    *(f"-flib/values/{name}.yaml" for name in ("accelerators/b200", "recipes/smoke")),
+    "-fmy-site.yaml",
+)
+
+
+def test_what_is_copied_is_rendered(grpo: Run) -> None:
+    """An upgrade of the copies that replaces the pods of Ray is seen before the merge, as Argo CD will render it."""
     assert grpo("init", *SMOKE, "--vendor", "lib")[0] == 0
-    words = (
-        "lint",
-        *(f"-flib/values/{name}.yaml" for name in ("accelerators/b200", "recipes/smoke")),
-        "-fmy-site.yaml",
-    )
-    other = f"the charts in lib/charts (not as in {NAMED}, whose charts were: grpo init --vendor)"
-    assert other not in grpo(*words)[2]
-    path = Path("lib/charts/storage", added)
-    path.parent.mkdir(exist_ok=True)
-    if path.suffix:
-        path.write_text("kind: More\n", encoding="utf-8")
-    else:
-        path.symlink_to(tmp_path, target_is_directory=True)
-    assert other in grpo(*words)[2]
-    assert f"not in {NAMED}: charts/storage/{added}\n" in grpo("init", "--vendor", "lib")[1]
+    code, before, err = grpo("render", "all", *STACK_OF_COPIES, "-n", "rl")
+    assert (code, err.endswith(", charts in lib/charts\n")) == (0, True)
+    template = Path("lib/charts/raycluster/templates/raycluster.yaml")
+    template.write_text(f"{template.read_text('utf-8')}  suspend: true\n", "utf-8")
+    Path("main.yaml").write_text(before, encoding="utf-8")
+    code, out, err = grpo("diff", *STACK_OF_COPIES, "--left", "main.yaml")
+    assert (code, "    spec.suspend\n      left   (not set)\n      right  true\n" in out) == (0, True)
+    assert ", charts in lib/charts, namespace rl\n" in err
+    grpo("render", "all", *STACK_OF_COPIES, "--set", "job.attempt=2", "--output-dir", "deploy")
+    (written,) = Path("deploy/raycluster").glob("raycluster-*.yaml")
+    assert "\n  suspend: true\n" in written.read_text("utf-8")
+    assert "judged: 3 files, 4 charts in lib/charts, " in grpo("lint", *STACK_OF_COPIES)[2].replace("clean:", "judged:")
+    assert json.loads(grpo("lint", *STACK_OF_COPIES, "--format", "json")[1])["judged"]["chartsIn"] == "lib/charts"
+
+
+def test_lint_judges_an_object_that_was_added_to_a_chart(grpo: Run) -> None:
+    assert grpo("init", *SMOKE, "--vendor", "lib")[0] == 0
+    added = Path("lib/charts/storage/templates/more.yaml")
+    added.write_text("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: more}\ndata: {a: 1}\n", encoding="utf-8")
+    code, out, _ = grpo("lint", *STACK_OF_COPIES)
+    assert (code, "ConfigMap more" in out) == (1, True)
+    assert f"not in {NAMED}: charts/storage/templates/more.yaml\n" in grpo("init", "--vendor", "lib")[1]
+
+
+def test_copies_that_refuse_the_values_are_named(grpo: Run) -> None:
+    """They may be older than what grpo knows."""
+    assert grpo("init", *SMOKE, "--vendor", "lib")[0] == 0
+    Path("lib/charts/storage/templates/old.yaml").write_text('{{ fail "storage.data: is too new" }}\n', "utf-8")
+    code, _, err = grpo("render", "all", *STACK_OF_COPIES)
+    assert (code, "storage.data: is too new" in err) == (2, True)
+    assert err.endswith("\nrendered with the charts in lib/charts: grpo init --vendor compares them\n")
+
+
+def test_copies_that_are_links_are_not_rendered_in_a_checkout(
+    grpo: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Helm follows a link in a chart, and a template prints what it finds."""
+    assert grpo("init", *SMOKE, "--vendor", "lib")[0] == 0
+    (tmp_path / "secret").write_text("Correct-Horse7", encoding="utf-8")
+    Path("lib/charts/storage/files").mkdir(exist_ok=True)
+    Path("lib/charts/storage/files/a").symlink_to(tmp_path / "secret")
+    monkeypatch.setenv("GRPO_CHECKOUT", str(Path.cwd()))
+    for command in ("lint", "render", "diff --left my-site.yaml"):
+        code, out, err = grpo(*command.split(), *STACK_OF_COPIES)
+        assert (code, "outside of the checkout" in out + err, "Horse" in out + err) == (2, True, False)
 
 
 def test_a_second_stack_shares_the_copies(grpo: Run) -> None:

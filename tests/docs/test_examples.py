@@ -141,6 +141,20 @@ def test_flux_rolls_a_refused_run_back_and_waits_for_no_training() -> None:
     assert "driftDetection" not in run
 
 
+def test_flux_takes_a_newer_copy_of_a_chart_with_the_same_version() -> None:
+    """Only the source of the chart differs from the published one."""
+    source, release = documents("flux/from-git.yaml")
+    chart = release["spec"].pop("chart")["spec"]
+    published = {key: value for key, value in FLUX["grpo-job"]["spec"].items() if key != "chart"}
+    assert (release["metadata"], release["spec"]) == (FLUX["grpo-job"]["metadata"], published)
+    assert chart == {
+        "chart": "./third_party/charts/grpo-job",
+        "reconcileStrategy": "Revision",
+        "sourceRef": {"kind": source["kind"], "name": source["metadata"]["name"]},
+    }
+    assert source["metadata"]["namespace"] == release["metadata"]["namespace"]
+
+
 def folder_of_flux(folder: Path) -> Path:
     """Return the example's folder as a user has it, with the three values files beside it."""
     shutil.copytree(EXAMPLES / "flux", folder)

@@ -98,6 +98,21 @@ def test_objects_whose_names_differ_in_a_number_are_compared() -> None:
     assert {each.object for each in found[2:]} == {"ConfigMap/run-1-mark (post-upgrade)"}
 
 
+def test_the_same_object_is_compared_with_itself() -> None:
+    """Two stacks have objects of one name in two namespaces, and another one comes before them."""
+
+    def named(namespace: str, name: str = "p", **spec: Any) -> dict[str, Any]:
+        return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": namespace}, "spec": spec}
+
+    one = [named("dev", x=1), named("prod", x=2)]
+    assert diff.compare({"a": one, "b": [named("prod", x=2), named("dev", x=1)]}) == []
+    found = diff.compare({"a": one, "b": [named("acme", x=3), named("dev", x=1), named("prod", x=2)]})
+    assert {(each.object, tuple(each.values)) for each in found} == {("Pod/p (another one)", ("b",))}
+    # A new name takes the place of none that both sides have.
+    found = diff.compare({"a": one, "b": [named("dev", "q", x=3), named("dev", x=1), named("prod", x=2)]})
+    assert {(each.object, tuple(each.values)) for each in found} == {("Pod/q", ("b",))}
+
+
 def test_an_object_is_compared_with_one_other_object_only() -> None:
     """Those whose names differ in a number are taken; the rest is compared by its order."""
     one, two = [hook("y"), hook("a-1")], [hook("a-2"), hook("z")]

@@ -43,6 +43,11 @@ from postrender.errors import GrpoError
     metavar="FILE|DIR|cluster",
     help="Definitions of more kinds: from a file, from all files of a folder, or from the cluster of kubectl.",
 )
+@click.option(
+    "--apart",
+    is_flag=True,
+    help="The files and folders are for several clusters: the same object may be in two of them.",
+)
 @judging
 def check(
     words: Sequence[str],
@@ -54,6 +59,8 @@ def check(
     kube_version: str | None,
     definitions: Sequence[str],
     report: Report,
+    *,
+    apart: bool,
 ) -> int:
     """Judge manifests and charts of any kind.
 
@@ -68,9 +75,10 @@ def check(
     variables, shared memory.
 
     The files of one folder are installed together, as are the objects of one file: an object must not occur twice in
-    them. A chart is rendered twice, with its own values and the files given with -f; a difference between the two
-    renders is a finding, which shows no values. A values file with only checks.ignore is not passed to charts, because
-    a chart's schema may refuse it.
+    them. The FILEs and DIRs of one command are for one cluster: no two of them may have the same object of a namespace,
+    unless with --apart. Folders below one DIR may be for several clusters. A chart is rendered twice, with its own
+    values and the files given with -f; a difference between the two renders is a finding, which shows no values. A
+    values file with only checks.ignore is not passed to charts, because a chart's schema may refuse it.
 
     Helm 3 does not pass hooks to a post-renderer: check its output with the last example.
 
@@ -85,7 +93,7 @@ def check(
     try:
         crds.add(schemas, definitions)
         wanted = Given(given, arguments, namespace or "default", kube_version)
-        found, count = request.judge(words, wanted, schemas, helm)
+        found, count = request.judge(words, wanted, schemas, helm, apart=apart)
     except GrpoError as error:
         # A finding in the chart's files may be the reason why it cannot be rendered.
         report.tell(error, words[0], report.of(getattr(error, "findings", ())))

@@ -20,7 +20,6 @@ from grpo.lint.data.judge import Verdict as DataVerdict
 from grpo.lint.data.judge import judge as judge_data
 from grpo.lint.linter import can_render, judge_values
 from grpo.report.scope import Scope
-from grpo.start import vendor
 from grpo.values import catalogue, models
 from grpo.values.set_arguments import Argument
 from postrender import masking
@@ -75,7 +74,8 @@ def lint(
 
     The command checks spelling, types and structure with the schemas of the charts, and looks for secrets and for
     values that Helm misreads. It judges the run that the values describe with the rules of its training framework and
-    version. Then it renders the charts, and judges the objects as grpo check does. The last line says what was judged,
+    version. Then it renders the charts, those that grpo init --vendor has copied beside the values files if there are
+    any, and judges the objects as grpo check does. The last line says what was judged,
     and what was not. If Helm cannot run, the values are judged all the same, and the exit code is 3.
 
     With --data it reads the first rows of a file, at most 1,000 and 64 MiB, and compares them with what the framework
@@ -135,8 +135,8 @@ def _scope(
     rows = data.rows if data else None
     of_values = unjudged.of(stack.values)
     if verdict:
-        missing = [*of_data, *_refusing(verdict.refused), *vendor.unjudged(stack.files), *of_values]
-        return Scope(stack.files, verdict.rendered, verdict.objects, rows, missing, all_rules)
+        missing = [*of_data, *_refusing(verdict.refused), *of_values]
+        return Scope(stack.files, verdict.rendered, verdict.objects, rows, missing, all_rules, stack.copied_charts)
     missing = [*of_data, f"what the charts render ({no_charts})", *of_values]
     return Scope(stack.files, None, 0, rows, missing, all_rules)
 

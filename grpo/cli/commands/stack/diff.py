@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping, Sequence
 
@@ -9,15 +10,15 @@ import click
 
 from grpo.cli import options
 from grpo.cli.command import Command, examples, wrong
-from grpo.cli.judging import explaining
+from grpo.cli.judging import explaining, of_charts
 from grpo.helm import engines
 from grpo.helm.stack import Stack
 from grpo.manifests import export, rendered_files
-from grpo.manifests.diff import Objects, as_json, as_text, compare, locked
+from grpo.manifests.diff import Objects, as_json, as_text, compare, ended, locked
 from grpo.manifests.rendered_files import RenderedFiles
 from grpo.values import machine_names
 from grpo.values.set_arguments import Argument
-from postrender import masking, paths
+from postrender import masking, paths, textfile
 from postrender.errors import EXIT_CLEAN, EXIT_FINDINGS
 
 _LEFT, _RIGHT = "left", "right"
@@ -84,7 +85,8 @@ def diff(
 
     Some fields never change in a cluster, such as the lock of a run and the bucket of a volume. If the second side
     differs from the first one in such a field, the API server refuses it. The charts refuse a run whose attempt is
-    older than the one that is there, as after a revert. The last lines name both, and say what to do.
+    older than the one that is there, as after a revert, or which cannot resume from its steps. The last lines name
+    them, and say what to do. They also name what is applied and ends a run, or lets it start at step 0.
 
     Differences are not findings: the exit code is 0. With --fail-on locked it is 1 if something is refused.
     """
@@ -96,18 +98,38 @@ def diff(
     )
     before = [each for each in sides.values() if isinstance(each, RenderedFiles)]
     namespace = namespace or next((each.namespace for each in before if each.namespace), "default")
-    objects: dict[str, Mapping[str, Objects]] = {
-        side: each.layers for side, each in sides.items() if isinstance(each, RenderedFiles)
-    }
+    objects: dict[str, Mapping[str, Objects]] = _layers_of(before, sides)
     stacks = {side: each for side, each in sides.items() if isinstance(each, Stack)}
     if stacks:
         objects |= _rendered(stacks, helm, namespace, kube_version)
     compared = _comparable({side: objects[side] for side in sides}, before)
     found = {layer: compare(each, full=full) for layer, each in compared.items()}
     refused = locked(compared)
-    text = as_json(found, refused) if form == "json" else as_text(found, [*sides], refused, full=full)
+    ending = ended(compared, is_there=isinstance(next(iter(sides.values())), RenderedFiles))
+    text = as_json(found, refused, ending) if form == "json" else as_text(found, [*sides], refused, ending, full=full)
     sys.stdout.write(masking.text(text))
     return EXIT_FINDINGS if refused and fail_on else EXIT_CLEAN
+
+
+def _layers_of(
+    before: Sequence[RenderedFiles], sides: Mapping[str, Stack | RenderedFiles]
+) -> dict[str, Mapping[str, Objects]]:
+    """Return the layers of the rendered sides; those of a folder of several stacks have the names of both folders."""
+    several = next((each for each in before if len(each.folders) > 1), None)
+    read = {side: each for side, each in sides.items() if isinstance(each, RenderedFiles)}
+    if several is None:
+        return {side: each.layers for side, each in read.items()}
+    if len(read) < len(sides):
+        shown = ", ".join(os.path.join(several.path, each) for each in several.folders)
+        raise wrong(f"{several.path} holds several stacks, and the values are of one", fix=f"name its folder: {shown}")
+    return {
+        side: {
+            os.path.join(folder, layer): items
+            for folder, layers in each.stacks.items()
+            for layer, items in layers.items()
+        }
+        for side, each in read.items()
+    }
 
 
 def _rendered(
@@ -124,7 +146,8 @@ def _rendered(
                     else ()
                     for layer in paths.LAYERS
                 }
-        sys.stderr.write(f"rendered with {engine.name}, namespace {namespace}\n")
+        used = "".join(dict.fromkeys(map(of_charts, stacks.values())))
+        sys.stderr.write(f"rendered with {engine.name}{used}, namespace {namespace}\n")
     return objects
 
 
@@ -154,6 +177,8 @@ def _two_sides(
     for name, own, accelerator in zip(
         (_LEFT, _RIGHT), (left, right), (accelerators[:1], accelerators[-1:]), strict=True
     ):
+        for path in own:
+            _refuse_empty(name, path)
         if any(map(rendered_files.is_rendered, own)):
             if len(own) > 1:
                 raise wrong(f"--{name} {own[0]} stands alone: what was rendered takes no values", fix="give one")
@@ -168,13 +193,21 @@ def _two_sides(
     return sides
 
 
+def _refuse_empty(side: str, path: str) -> None:
+    """Raise UsageError for a file without a byte: behind it, a command has failed, and no side would differ."""
+    if not os.path.isdir(path) and not textfile.read_bytes(path).strip():
+        fix = "correct the command that writes it; its message is above, or behind 2>/dev/null"
+        raise wrong(f"--{side} {path} is empty: neither manifests nor values", fix=fix)
+
+
 def _comparable(
     sides: Mapping[str, Mapping[str, Objects]], before: Sequence[RenderedFiles]
 ) -> dict[str, dict[str, Objects]]:
     """Return layer → side → objects, without what a rendered side does not hold; say on stderr what is left out."""
     found = dict.fromkeys(layer for each in sides.values() for layer in each)
     layers = dict.fromkeys([*(layer for layer in paths.LAYERS if layer in found), *found])
-    for each in before:
+    # A stack that a folder of several does not have is new there, or gone.
+    for each in before if all(layer in (*paths.LAYERS, rendered_files.OTHER) for layer in layers) else ():
         for layer in [layer for layer in layers if layer not in each.layers]:
             del layers[layer]
             sys.stderr.write(f"{layer} is not compared: {each.path} has nothing of it\n")

@@ -9,7 +9,7 @@ import click
 
 from grpo.cli import options, output
 from grpo.cli.command import Command, examples, wrong
-from grpo.cli.judging import explaining, refuse_secrets
+from grpo.cli.judging import explaining, of_charts, refuse_secrets
 from grpo.helm import commands as helm_commands
 from grpo.helm import engines
 from grpo.helm.engines import Rendered
@@ -100,7 +100,8 @@ def render(
     On a terminal, one line stands for each program that comes with the charts and for the lock of the run. A pipe and a
     file get every line, and so does --output-dir. Folded manifests cannot be applied.
 
-    The charts are rendered with a helm executable, or with the Helm in helm-python-sdk.
+    The charts are rendered with a helm executable, or with the Helm in helm-python-sdk. They are those that grpo init
+    --vendor has copied beside the values files, or else those that come with grpo.
 
     With --commands it prints a helm command for each layer instead, with these files, to paste into a shell. They
     install a layer or upgrade it; network is installed once per cluster, and left out where it creates nothing. grpo
@@ -139,8 +140,11 @@ def render(
         if output_dir is None:
             _print(rendered, fold=console.is_watched(sys.stdout) if fold is None else fold)
         else:
-            for folder in export.write(output_dir, rendered, left_out):
+            written = export.write(output_dir, rendered, left_out)
+            for folder in written:
                 sys.stderr.write(f"{folder}\n")
+            for ending in (each for folder in written for each in folder.endings):
+                sys.stderr.write(f"{ending.object}: {ending.why}\n  fix: {ending.fix}\n")
             for path in export.others(output_dir, rendered):
                 sys.stderr.write(f"{path}: not written by grpo render\n")
         for each, result in rendered.items():
@@ -149,7 +153,7 @@ def render(
         _tell_left_out(left_out)
         if notes and not any(each.notes for each in rendered.values()):
             sys.stderr.write("no notes: Helm 3 renders them only with a cluster; give a Helm 4 with --helm\n")
-        sys.stderr.write(f"rendered with {engine.name}\n")
+        sys.stderr.write(f"rendered with {engine.name}{of_charts(stack)}\n")
     return EXIT_CLEAN
 
 

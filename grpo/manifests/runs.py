@@ -1,0 +1,274 @@
+"""Say what a change of rendered objects does to the training runs that are there.
+
+Some changes are refused: by the API server, because an attempt is older, or because the new attempt cannot resume.
+Others are applied and end a run, or let it start at step 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+from grpo.manifests import entrypoint
+from postrender.manifests import apiserver
+from postrender.manifests.apiserver import Object, Refusal
+from postrender.manifests.pods import mapping
+from postrender.types import Json, Path
+
+_PLAN: Final = ("spec", "entrypoint(plan)")
+_BEGIN_AGAIN: Final = "take the change back, or choose another job.name, which starts at step 0"
+# The files from which a configuration takes what it does not say, and what they say of the switches below.
+_BASES: Final = ("grpo_math_1B.yaml", "ppo_trainer")
+_ACTOR: Final = ("actor_rollout_ref", "actor")
+_CLUSTER: Final = "RayCluster"
+_QUEUE: Final = "kueue.x-k8s.io/queue-name"
+_HOOK: Final = "helm.sh/hook"
+# KubeRay recreates no pods for these: its hash of the spec leaves them out.
+_COUNTS: Final = ("replicas", "minReplicas", "maxReplicas", "scaleStrategy")
+_STOPS: Final = "a run on it stops, and loses what it did after its last saved step"
+_GONE: Final = {
+    _CLUSTER: "a tool that prunes deletes it: a run on it ends",
+    "PersistentVolumeClaim": "a tool that prunes deletes it, and the files of a volume that was made for it",
+}
+_SAVED_BY: Final = {"nemo-rl": ("checkpointing", "enabled"), "verl": ("trainer", "save_freq")}
+
+
+class Ending(NamedTuple):
+    """What a change that is applied does to a run: the object that does it, what happens, and what to do."""
+
+    object: str
+    why: str
+    fix: str
+
+
+class _Training(NamedTuple):
+    """An attempt of a training: its RayJob, and the plan in it."""
+
+    object: str
+    attempt: int
+    plan: Mapping[str, Any]
+
+    @property
+    def framework(self) -> str:
+        return str(self.plan["identity"].get("framework"))
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """Return the directory of the run, and the claim that it is on."""
+        directory = str(self.plan.get("runDirectory", ""))
+        mounts = mapping(mapping(self.plan.get("facts")).get("mounts"))
+        above = [path for path in mounts if f"{directory}/".startswith(f"{path.rstrip('/')}/")]
+        return directory, str(mounts[max(above, key=len)]) if above else ""
+
+    def at(self, *path: str) -> Json:
+        """Return a value of the configuration; None if it says nothing."""
+        node: Json = self.plan.get("config")
+        for key in path:
+            node = mapping(node).get(key)
+        return node
+
+    def switch(self, *path: str) -> Json:
+        """Return a value that is off in the files from which a configuration takes the rest; None if unknown."""
+        given, base = self.at(*path), self.at("defaults")
+        named = [str(each).rpartition("/")[2] for each in (base if isinstance(base, list) else [base])]
+        return False if given is None and any(each in _BASES for each in named) else given
+
+
+class _Kept(NamedTuple):
+    """What an attempt must have as the one before it: `read` returns it, or None where it is unknown."""
+
+    framework: str
+    field: Path
+    name: str
+    read: Callable[[_Training], Json]
+    source: str
+    # Whether the attempt is refused before any step is saved.
+    at_once: bool = False
+
+
+def _gpus(run: _Training) -> Json:
+    """Return the number of GPUs of a run of verl that looks for a step and saves it with FSDP."""
+    nodes, each = run.at("trainer", "nnodes"), run.at("trainer", "n_gpus_per_node")
+    resumes = run.at("trainer", "resume_mode") in (None, "auto")
+    has_fsdp = run.at(*_ACTOR, "strategy") in (None, "fsdp", "fsdp2") and run.at("model_engine") in (None, "dp")
+    known = isinstance(nodes, int) and isinstance(each, int) and resumes and has_fsdp
+    return nodes * each if known else None
+
+
+def _backend(run: _Training) -> Json:
+    found = run.switch("policy", "megatron_cfg", "enabled")
+    return None if found is None else "Megatron" if found else "DTensor"
+
+
+def _lora(run: _Training) -> Json:
+    """Return the rank of NeMo RL's LoRA, of the backend that trains."""
+    section = ("megatron_cfg", "peft") if _backend(run) == "Megatron" else ("dtensor_cfg", "lora_cfg")
+    found = run.switch("policy", *section, "enabled")
+    return None if found is None else _rank(run.at("policy", *section, "dim") if found else 0)
+
+
+def _verl_lora(run: _Training) -> Json:
+    return _rank(run.switch("actor_rollout_ref", "model", "lora_rank"))
+
+
+def _rank(found: Json) -> Json:
+    return f"of rank {found}" if found else None if found is None else "off"
+
+
+def _identity(key: str, name: str) -> _Kept:
+    source = "jobs/launcher/launch.py, check_identity"
+    return _Kept("", ("identity", key), name, lambda run: run.plan["identity"].get(key), source, at_once=True)
+
+
+# docs/howto/resume.md names the same.
+KEPT: Final = (
+    _identity("framework", "job.framework"),
+    _identity("model", "the model"),
+    _identity("stack", "stack.name"),
+    _Kept(
+        "verl",
+        ("config", "trainer", "nnodes"),
+        "the number of GPUs",
+        _gpus,
+        "verl v0.9.1 verl/utils/checkpoint/fsdp_checkpoint_manager.py, and jobs/inspection/resume.py",
+    ),
+    _Kept(
+        "nemo-rl",
+        ("config", "policy", "megatron_cfg", "enabled"),
+        "the training backend",
+        _backend,
+        "nemo_rl/models/policy at v0.7.0: each backend has a format of its own",
+    ),
+    _Kept("nemo-rl", ("config", "policy"), "LoRA", _lora, "torch.distributed.checkpoint: missing or other tensors"),
+    _Kept("verl", ("config", "actor_rollout_ref", "model", "lora_rank"), "LoRA", _verl_lora, "verl's FSDP: other keys"),
+)
+
+
+def refusals(before: Iterable[Object], after: Iterable[Object]) -> list[Refusal]:
+    """Return what is refused if the objects `after` are applied where those `before` are.
+
+    That is what the API server refuses, and an attempt that is older than the one that is there or cannot resume.
+    """
+    before, after = [*before], [*after]
+    wanted = _trainings(after)
+    pairs = ((old, wanted[key]) for key, old in _trainings(before).items() if key in wanted)
+    return [*apiserver.refusals(before, after), *(found for old, new in pairs for found in _not_resumed(old, new))]
+
+
+def _not_resumed(old: _Training, new: _Training) -> Iterator[Refusal]:
+    if new.attempt < old.attempt or new.place != old.place:
+        return
+    for row in KEPT:
+        if row.framework not in ("", new.framework) or not (row.at_once or _saves(old)):
+            continue
+        was, now = row.read(old), row.read(new)
+        if was is None or now is None or was == now:
+            continue
+        attempt = f"attempt {new.attempt}" if new.attempt != old.attempt else "the next attempt"
+        why = f"{attempt} cannot resume: {row.name} was {was} and would be {now}"
+        yield Refusal(old.object, ((*_PLAN, *row.field),), _BEGIN_AGAIN, row.source, why)
+        if row.at_once:
+            return
+
+
+def _saves(run: _Training) -> bool:
+    found = run.at(*_SAVED_BY.get(run.framework, ("",)))
+    return isinstance(found, int) and found > 0 if run.framework == "verl" else found is not False
+
+
+def _trainings(items: Iterable[Object]) -> dict[tuple[str, str], _Training]:
+    """Return the newest attempt of each training of ours, by namespace and name of the run."""
+    newest: dict[tuple[str, str], _Training] = {}
+    for item in items:
+        _, kind, namespace, name = apiserver.identity(item)
+        plan = entrypoint.plan(item) if kind == "RayJob" else {}
+        attempt = plan.get("attempt")
+        # A task that reads a run has its identity, and names its directory under `of`.
+        if not isinstance(plan.get("identity"), Mapping) or "of" in plan or not isinstance(attempt, int):
+            continue
+        key = namespace, str(plan.get("run"))
+        if key not in newest or newest[key].attempt < attempt:
+            newest[key] = _Training(f"{kind}/{name}", attempt, plan)
+    return newest
+
+
+def endings(
+    before: Iterable[Object], after: Iterable[Object], *, is_there: bool = True, elsewhere: Iterable[Object] = ()
+) -> list[Ending]:
+    """Return what stops runs, or lets them start at step 0, if `after` is applied where `before` is.
+
+    `is_there` says whether the objects `before` are those of a cluster: then a tool that prunes deletes what is neither
+    in `after` nor elsewhere.
+    """
+    before, after = [*before], [*after]
+    old, new = _trainings(before), _trainings(after)
+    found = [each for key in old if key in new for each in _starts_again(old[key], new[key])]
+    clusters = {apiserver.identity(item): item for item in after}
+    for item in before:
+        there = clusters.get(apiserver.identity(item))
+        if there is not None and item.get("kind") == _CLUSTER:
+            found += _stopped(item, there)
+    return [*found, *_gone(before, [*after, *elsewhere], old)] if is_there else found
+
+
+def _gone(before: Iterable[Object], after: list[Object], old: Mapping[tuple[str, str], _Training]) -> Iterator[Ending]:
+    new = _trainings(after)
+    started = [run for namespace, run in new if (namespace, run) not in old]
+    for (namespace, run), each in old.items():
+        if (namespace, run) not in new:
+            also = f", and {started[0]} starts at step 0" if len(started) == 1 else ""
+            why = f"run {run} ends, because a tool that prunes deletes its RayJob{also}"
+            fix = f"keep job.name, stack.name and the namespace to go on; its steps stay in {each.place[0]}"
+            yield Ending(each.object, why, fix)
+    left = {apiserver.identity(item) for item in after}
+    for item in before:
+        key = apiserver.identity(item)
+        if (
+            key not in left
+            and key[1] in _GONE
+            and not mapping(mapping(item.get("metadata")).get("annotations")).get(_HOOK)
+        ):
+            yield Ending(
+                f"{key[1]}/{key[3]}", _GONE[key[1]], "keep stack.name and the namespace, or let the runs end first"
+            )
+
+
+def _stopped(before: Object, after: Object) -> Iterator[Ending]:
+    """Yield what takes away pods of a RayCluster."""
+    was, now = mapping(before.get("spec")), mapping(after.get("spec"))
+    queued = _QUEUE in mapping(mapping(after.get("metadata")).get("labels"))
+    recreates = queued or mapping(now.get("upgradeStrategy")).get("type") == "Recreate"
+    old, new = (_of_pods(each, counts=queued) for each in (was, now))
+    changed = [f"spec.{key}" for key in dict.fromkeys([*old, *new]) if old.get(key) != new.get(key)]
+    fewer = [name for name, count in _counts(was).items() if _counts(now).get(name, 0) < count]
+    name = f"{_CLUSTER}/{mapping(after.get('metadata')).get('name')}"
+    fix = "apply it when no run is on it"
+    if now.get("suspend") is True and was.get("suspend") is not True:
+        yield Ending(name, f"its pods are deleted (spec.suspend): {_STOPS}", fix)
+    elif recreates and changed:
+        kept = "" if queued else ", or set ray.upgrade to manual, with which its pods stay until you delete them"
+        yield Ending(name, f"its pods are recreated ({', '.join(changed)}): {_STOPS}", f"{fix}{kept}")
+    elif fewer:
+        yield Ending(name, f"it loses pods of the group {', '.join(fewer)}: {_STOPS}", fix)
+
+
+def _of_pods(spec: Mapping[str, Any], *, counts: bool) -> dict[str, Json]:
+    """Return the part of a RayCluster's spec after whose change its pods are recreated."""
+    groups = [
+        {key: value for key, value in mapping(group).items() if counts or key not in _COUNTS}
+        for group in spec.get("workerGroupSpecs") or ()
+    ]
+    kept = {key: value for key, value in spec.items() if key not in ("upgradeStrategy", "suspend", "workerGroupSpecs")}
+    return {**kept, "workerGroupSpecs": groups}
+
+
+def _counts(spec: Mapping[str, Any]) -> dict[str, int]:
+    groups = [mapping(group) for group in spec.get("workerGroupSpecs") or ()]
+    return {str(each.get("groupName")): count for each in groups if isinstance(count := each.get("replicas", 0), int)}
+
+
+def _starts_again(old: _Training, new: _Training) -> Iterator[Ending]:
+    if new.attempt >= old.attempt and new.place != old.place:
+        was, now = (f"{directory} on claim {claim}" for directory, claim in (old.place, new.place))
+        why = f"attempt {new.attempt} starts at step 0: it looks for steps in {now}, and those are in {was}"
+        yield Ending(old.object, why, "copy that folder first, or take the change back")

@@ -1,0 +1,184 @@
+"""What a change of rendered objects does to the runs that are there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from grpo.manifests import runs
+from postrender.values.merge import overlay
+from tests.conftest import ROOT
+
+VERL = {
+    "identity": {"framework": "verl", "model": "org/model", "run": "a", "stack": "s"},
+    "config": {
+        "defaults": ["ppo_trainer", "_self_"],
+        "trainer": {"nnodes": 2, "n_gpus_per_node": 8, "save_freq": 10},
+    },
+}
+NEMO_RL = {
+    "identity": {"framework": "nemo-rl", "model": "org/model", "run": "a", "stack": "s"},
+    "config": {"defaults": "/opt/nemo-rl/examples/configs/grpo_math_1B.yaml", "cluster": {"num_nodes": 2}},
+}
+
+
+def rayjob(plan: Mapping[str, Any], attempt: int = 1, name: str = "a", change: Mapping[str, Any] | None = None) -> Any:
+    """Return a training of ours."""
+    base = {
+        "run": name,
+        "attempt": attempt,
+        "runDirectory": f"/data/runs/{name}",
+        "facts": {"mounts": {"/data": "s-data"}},
+    }
+    text = json.dumps(overlay({**base, **plan}, change or {}))
+    return {
+        "apiVersion": "ray.io/v1",
+        "kind": "RayJob",
+        "metadata": {"name": f"{name}-{attempt}", "namespace": "rl", "labels": {"app.kubernetes.io/name": "grpo-job"}},
+        "spec": {"entrypoint": f"set -eu\nexec 3<<'GRPO_PLAN'\n{text}\nGRPO_PLAN\n"},
+    }
+
+
+def config(*path: str, value: Any) -> dict[str, Any]:
+    """Return the change of one value of the configuration."""
+    for key in reversed(("config", *path)):
+        value = {key: value}
+    return dict(value)
+
+
+LORA = ("policy", "dtensor_cfg", "lora_cfg")
+REFUSED: list[tuple[Mapping[str, Any], Mapping[str, Any], str]] = [
+    (VERL, config("trainer", "nnodes", value=4), "the number of GPUs was 16 and would be 32"),
+    (VERL, config("trainer", "n_gpus_per_node", value=4), "would be 8"),
+    (VERL, config("actor_rollout_ref", "model", "lora_rank", value=32), "LoRA was off and would be of rank 32"),
+    (VERL, {"identity": {"model": "org/other"}}, "the model was org/model and would be org/other"),
+    (NEMO_RL, {"identity": {"framework": "verl"}}, "job.framework was nemo-rl and would be verl"),
+    (NEMO_RL, {"identity": {"stack": "t"}}, "stack.name was s and would be t"),
+    (
+        NEMO_RL,
+        config("policy", "megatron_cfg", "enabled", value=True),
+        "the training backend was DTensor and would be Megatron",
+    ),
+    (NEMO_RL, config(*LORA, value={"enabled": True, "dim": 8}), "LoRA was off and would be of rank 8"),
+]
+
+
+@pytest.mark.parametrize(("plan", "change", "said"), REFUSED)
+def test_an_attempt_that_cannot_resume_is_refused(
+    plan: Mapping[str, Any], change: Mapping[str, Any], said: str
+) -> None:
+    (found,) = runs.refusals([rayjob(plan)], [rayjob(plan, 2, change=change)])
+    assert found.object == "RayJob/a-1"
+    assert found.why.startswith("attempt 2 cannot resume: ")
+    assert said in found.why
+    assert "another job.name" in found.fix
+    # The lock refuses the same attempt, and its fix alone would be a dead end.
+    (found,) = runs.refusals([rayjob(plan)], [rayjob(plan, change=change)])
+    assert found.why.startswith("the next attempt cannot resume: ")
+
+
+NO_STEP = config("trainer", "save_freq", value=-1)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (rayjob(NEMO_RL), rayjob(NEMO_RL, 2, change=config("cluster", "num_nodes", value=4))),
+        (rayjob(NEMO_RL), rayjob(NEMO_RL, 2, change=config("grpo", "num_prompts_per_step", value=4))),
+        (rayjob(VERL, change=NO_STEP), rayjob(VERL, 2, change=config("trainer", "nnodes", value=4))),
+        (
+            rayjob(VERL),
+            rayjob(VERL, 2, change=config("trainer", value={"nnodes": 4, "resume_mode": "disable"})),
+        ),
+        (
+            rayjob(VERL, change=config("actor_rollout_ref", "actor", "strategy", value="megatron")),
+            rayjob(VERL, 2, change=config("trainer", "nnodes", value=4)),
+        ),
+        (rayjob(VERL), rayjob(VERL, name="b", change=config("trainer", "nnodes", value=4))),
+        # A base file that is not known may say anything of the backend.
+        (
+            rayjob(NEMO_RL, change=config("defaults", value="/mine.yaml")),
+            rayjob(NEMO_RL, 2, change=config("policy", "megatron_cfg", "enabled", value=True)),
+        ),
+        (rayjob(VERL), rayjob(VERL, 2, change={"of": "/data/runs/a", "identity": {"model": "org/other"}})),
+    ],
+)
+def test_what_resumes_or_is_not_known_is_no_finding(before: Any, after: Any) -> None:
+    assert runs.refusals([before], [after]) == []
+
+
+@pytest.mark.parametrize("change", [{"runDirectory": "/other/runs/a"}, {"facts": {"mounts": {"/data": "t-data"}}}])
+def test_a_run_in_another_place_starts_at_step_0(change: Mapping[str, Any]) -> None:
+    """Whoever has copied the folder knows it."""
+    before, after = [rayjob(NEMO_RL)], [rayjob(NEMO_RL, 2, change={"identity": {"stack": "t"}, **change})]
+    assert runs.refusals(before, after) == []
+    (found,) = runs.endings(before, after)
+    assert found.why.startswith("attempt 2 starts at step 0: it looks for steps in ")
+    assert found.why.endswith(", and those are in /data/runs/a on claim s-data")
+    assert runs.endings(before, before) == []
+
+
+def test_a_run_with_another_name_is_a_new_one() -> None:
+    before = [rayjob(NEMO_RL)]
+    (found,) = runs.endings(before, [rayjob(NEMO_RL, name="b")])
+    assert (found.object, found.why) == (
+        "RayJob/a-1",
+        "run a ends, because a tool that prunes deletes its RayJob, and b starts at step 0",
+    )
+    assert found.fix == "keep job.name, stack.name and the namespace to go on; its steps stay in /data/runs/a"
+    (found,) = runs.endings(before, [])
+    assert found.why == "run a ends, because a tool that prunes deletes its RayJob"
+    assert runs.endings(before, [rayjob(NEMO_RL, 2)]) == []
+    assert runs.endings(before, [], elsewhere=before) == []
+    # Two sites that are compared are no change of a cluster.
+    assert runs.endings(before, [rayjob(NEMO_RL, name="b")], is_there=False) == []
+
+
+def cluster(labels: Mapping[str, str] | None = None, **spec: Any) -> Any:
+    """Return a RayCluster of one group."""
+    group = {"groupName": "gpus", "replicas": 4, "template": {"spec": {"containers": [{"image": "a"}]}}}
+    metadata = {"name": "r", "namespace": "rl", "labels": dict(labels or {})}
+    whole = {"upgradeStrategy": {"type": "Recreate"}, "rayVersion": "2", "workerGroupSpecs": [group]}
+    return {"apiVersion": "ray.io/v1", "kind": "RayCluster", "metadata": metadata, "spec": {**whole, **spec}}
+
+
+MANUAL: dict[str, Any] = {"upgradeStrategy": None}
+
+
+@pytest.mark.parametrize(
+    ("after", "said"),
+    [
+        (cluster(rayVersion="3"), "its pods are recreated (spec.rayVersion)"),
+        (cluster(workerGroupSpecs=[{"groupName": "gpus", "replicas": 2}]), "recreated (spec.workerGroupSpecs)"),
+        (cluster(**MANUAL, workerGroupSpecs=[{"groupName": "gpus", "replicas": 2}]), "it loses pods of the group gpus"),
+        (cluster(**MANUAL, workerGroupSpecs=[]), "it loses pods of the group gpus"),
+        (cluster({"kueue.x-k8s.io/queue-name": "q"}, **MANUAL, rayVersion="3"), "recreated (spec.rayVersion)"),
+        (cluster(suspend=True), "its pods are deleted (spec.suspend)"),
+        (cluster(), ""),
+        (cluster(**MANUAL, rayVersion="3"), ""),
+        (cluster(workerGroupSpecs=[{**cluster()["spec"]["workerGroupSpecs"][0], "replicas": 8}]), ""),
+    ],
+)
+def test_what_takes_the_pods_of_a_run_is_said(after: Any, said: str) -> None:
+    found = runs.endings([cluster()], [after], is_there=False)
+    assert [said in each.why for each in found] == [True] * bool(said)
+    for each in found:
+        assert each.why.endswith(": a run on it stops, and loses what it did after its last saved step")
+        assert ("ray.upgrade to manual" in each.fix) == ("recreated" in said and not after["metadata"]["labels"])
+
+
+def test_a_cluster_and_a_claim_that_are_gone_are_said() -> None:
+    claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "c", "namespace": "rl"}}
+    found = runs.endings([cluster(), claim], [])
+    assert [each.object for each in found] == ["RayCluster/r", "PersistentVolumeClaim/c"]
+    assert runs.endings([cluster(), claim], [cluster(), claim]) == []
+    assert runs.endings([cluster(), claim], [], is_there=False) == []
+
+
+def test_the_page_about_resuming_has_each_row() -> None:
+    page = (ROOT / "docs/howto/resume.md").read_text("utf-8")
+    for row in runs.KEPT:
+        assert row.name.removeprefix("the ") in page
