@@ -18,6 +18,7 @@ NODES: Final = "=job.nodes =ray.workers.replicas"
 ACTOR: Final = "actor_rollout_ref.actor"
 REF: Final = "actor_rollout_ref.ref"
 ROLLOUT: Final = "actor_rollout_ref.rollout"
+CRITIC: Final = "critic"
 MODEL: Final = "actor_rollout_ref.model"
 BATCH: Final = "data.train_batch_size"
 MINI: Final = f"{ACTOR}.ppo_mini_batch_size"
@@ -81,6 +82,12 @@ def validates(run: Effective) -> bool:
 def uses_reference(run: Effective) -> bool:
     """Say whether a reference policy is loaded, for one of the two KL terms."""
     return run.on("algorithm.use_kl_in_reward") or run.on(f"{ACTOR}.use_kl_loss")
+
+
+def has_critic(run: Effective) -> bool:
+    """Say whether a critic is trained too."""
+    switch = run.at("critic.enable")
+    return run.at("algorithm.adv_estimator") == "gae" if switch is None else bool(switch)
 
 
 def recomputes_log_probs(run: Effective) -> bool:
