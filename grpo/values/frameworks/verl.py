@@ -95,6 +95,13 @@ def recomputes_log_probs(run: Effective) -> bool:
     return not run.on("algorithm.rollout_correction.bypass_mode")
 
 
+def is_on_policy(run: Effective) -> bool:
+    """Say whether the ratio of probabilities is always 1: each step has one update, of answers of the same weights."""
+    once = run.integer(BATCH) == run.integer(MINI) and run.at(f"{ACTOR}.ppo_epochs", 1) == 1
+    # Answers sampled with older weights have another ratio than 1.
+    return once and recomputes_log_probs(run) and run.at("trainer.v1.trainer_mode", "sync") == "sync"
+
+
 def model_of(run: Effective) -> Model:
     """Return the model as verl reads it: another folder may have its config, and overrides may be one level deeper."""
     overrides = run.at(f"{MODEL}.override_config")

@@ -21,7 +21,7 @@ from grpo.values.frameworks.verl import (
     has_critic,
     has_engine_workers,
     has_new_trainer,
-    recomputes_log_probs,
+    is_on_policy,
     sequence_parallel,
     sequences,
 )
@@ -256,7 +256,4 @@ def _group(run: Effective) -> str | None:
 )
 def _clipping(run: Effective) -> str | None:
     clips = any(run.given_has(f"{ACTOR}.{name}") for name in ("clip_ratio", "clip_ratio_low", "clip_ratio_high"))
-    once = run.integer(BATCH) == run.integer(MINI) and run.at(f"{ACTOR}.ppo_epochs", 1) == 1
-    # Answers sampled with older weights have another ratio than 1.
-    on_policy = recomputes_log_probs(run) and run.at("trainer.v1.trainer_mode", "sync") == "sync"
-    return "a clip_ratio is given, and each step has one update" if clips and once and on_policy else None
+    return "a clip_ratio is given, and each step has one update" if clips and is_on_policy(run) else None
