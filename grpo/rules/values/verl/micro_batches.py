@@ -205,7 +205,7 @@ def _tokens(run: Effective) -> Iterator[Finding]:
         if limit * size < prompt + response:
             name = path.removeprefix("actor_rollout_ref.")
             what = f"{name} {limit} × {size} is less than {prompt} + {response} = {prompt + response} tokens"
-            yield Finding(what, keys=[path, _LIMIT])
+            yield Finding(what, keys=[path, _LIMIT], fix=f"raise it to {-(-(prompt + response) // size)} or more")
 
 
 def _token_limits(run: Effective) -> Iterator[tuple[str, int]]:

@@ -161,10 +161,11 @@ def _longest(run: Effective) -> int:
     source="workers/rollout/vllm_rollout/vllm_async_server.py:475 at 0.8.0",
     since="0.7.1",
 )
-def _room(run: Effective) -> str | None:
+def _room(run: Effective) -> Iterator[Finding]:
     length, what = _sequence(run)
     prompt = run.integer(f"{ROLLOUT}.prompt_length")
-    return f"{what}, and prompts have up to {prompt} tokens" if _has_no_room(run, length) else None
+    if _has_no_room(run, length):
+        yield Finding(f"{what}, and prompts have up to {prompt} tokens", fix=_shorter(run))
 
 
 def _has_no_room(run: Effective, length: int) -> bool:
@@ -206,8 +207,10 @@ def _shorter(run: Effective) -> str:
     except UnknownError:
         return ""
     prompt = run.integer(f"{ROLLOUT}.prompt_length")
-    if _longest(run) <= most or prompt >= most:
+    if _longest(run) <= most:
         return ""
+    if prompt >= most:
+        return f"lower data.max_prompt_length and data.max_response_length: the model has {most} positions"
     return f"lower data.max_response_length to {most - prompt} or less: the model has {most} positions"
 
 
