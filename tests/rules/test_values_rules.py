@@ -91,7 +91,10 @@ def test_a_rule_finds_the_marked_lines_and_its_values_mend_them(file: Path, tmp_
         ("verl/unknown-key/bad-overlong.yaml", "it is reward.reward_kwargs.overlong_buffer_cfg"),
         ("job/derived-key-differs/bad-project.yaml", "it is derived from tracking.wandb.project: change that"),
         ("job/derived-key-differs/bad-run-name.yaml", "tracking.wandb.name (job.name where it is empty): change that"),
-        ("verl/no-room-for-an-answer/bad-model.yaml", "lower data.max_prompt_length and data.max_response_length: the model"),
+        (
+            "verl/no-room-for-an-answer/bad-model.yaml",
+            "lower data.max_prompt_length and data.max_response_length: the model",
+        ),
         ("verl/tokens-below-sequence/bad-one.yaml", "raise it to 1536 or more"),
         ("verl/policy-loss/bad-case.yaml", "did you mean gspo?"),
         ("verl/advantage-estimator/bad-near.yaml", "did you mean grpo_passk?"),
