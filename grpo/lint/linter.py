@@ -246,7 +246,11 @@ def described_run(merged: Values) -> Effective | None:
     if not (_has_accelerator(merged) and _has_catalogue(tree)):
         return None
     locator = ValueLocator.of(merged)
-    return Effective(tree, inherits=lambda key, other: locator.inherits(whole(key), whole(other)))
+    return Effective(
+        tree,
+        inherits=lambda key, other: locator.inherits(whole(key), whole(other)),
+        is_later=lambda key, other: locator.is_later(whole(key), whole(other)),
+    )
 
 
 def _run(merged: Values) -> Iterator[Finding]:

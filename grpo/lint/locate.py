@@ -66,6 +66,13 @@ class ValueLocator:
         # What names the version is a whole recipe, and not a choice of its own.
         return place < later and place < len(documents) and Values(documents[place], []).get("job.version") is not None
 
+    def is_later(self, key: str, other: str) -> bool:
+        """Say whether a file that comes after the one of another key sets a key."""
+        path, before = self.path(key), self.path(other)
+        if path is None or before is None:
+            return False
+        return self._rank(before) < self._rank(path) < len(self._values.files)
+
     def _rank(self, path: Path) -> int:
         """Return which of the files sets a value, counted from 0."""
         node, files = self._values.node(path), self._values.files

@@ -42,12 +42,16 @@ _FULL_EVERY: Final = {
 
 
 class Cache(NamedTuple):
-    """The KV cache of an engine: bytes on one GPU, of one sequence of the longest length, and how many fit."""
+    """The KV cache of an engine: bytes on one GPU, and of one sequence of the longest length.
+
+    A step gives an engine as many sequences as `wanted`, of which it generates at most `limit` at a time.
+    """
 
     size: Bytes
     sequence: Bytes
     engines: int
     wanted: int
+    limit: int
 
     @property
     def concurrent(self) -> int:
@@ -73,7 +77,7 @@ def cache(setup: Setup) -> Cache:
     for item in items:
         size = size - item.fixed
     wanted = -(-setup.batch.prompts * setup.batch.generations // max(generator.engines, 1))
-    return Cache(size, _sequence(setup), generator.engines, min(wanted, generator.sequences))
+    return Cache(size, _sequence(setup), generator.engines, wanted, generator.sequences)
 
 
 def _sequence(setup: Setup) -> Bytes:

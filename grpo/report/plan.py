@@ -211,8 +211,9 @@ def _items(phase: Phase) -> Iterator[str]:
 def _below(plan: Plan, setup: Setup) -> Iterator[str]:
     """Yield the KV cache, the node's memory and the checkpoints."""
     if cache := plan.cache:
+        limit = f", {cache.limit} of them at a time (max_num_seqs)" if cache.limit < cache.wanted else ""
         longest = f"{cache.concurrent} sequences of {setup.generator.length} tokens at a time"
-        yield f"KV cache     {cache.size} a GPU: an engine holds {longest}, and a step gives it {cache.wanted}"
+        yield f"KV cache     {cache.size} a GPU: an engine holds {longest}, and a step gives it {cache.wanted}{limit}"
     if setup.machine.host:
         yield f"node memory  {host.verdict(setup)}: {host.peak(setup)} of {setup.machine.host}"
     else:

@@ -46,6 +46,7 @@ def machine(tree: Tree) -> Names:
         "machine": accelerator["machineType"],
         "label": _label(accelerator),
         "gpus": str(gpus),
+        "gpu_local": str(accelerator["worker"]["ephemeralStorage"]),
         "nodes": counted(nodes, "node"),
         "costly": f"The {nodes} GPU nodes are most of the cost: you pay by the hour, also when they idle. They exist"
         if nodes > 1
@@ -170,7 +171,9 @@ def head(tree: Tree) -> Names:
     with_bucket = bool(bucket(tree))
     cores = int(resources["cpu"]) + (int(sidecar["cpu"]) if with_bucket else 0)
     memory = units(resources["memory"]) + (units(sidecar["memory"]) if with_bucket else 0)
+    disk = units(resources["ephemeralStorage"]) + (units(sidecar["ephemeralStorage"]) if with_bucket else 0)
     found = {"head_cores": str(cores), "head_memory": f"{memory:g}Gi", "head_only_memory": resources["memory"]}
+    found["head_local"] = f"{disk:g}Gi"
     if tree["platform"]["kind"] != "gke-standard":
         return found
     fits = [size for size in _N2_STANDARD if size > cores and size * 4 / 1.0737 * 0.9 > memory]
@@ -179,7 +182,6 @@ def head(tree: Tree) -> Names:
         f"a head of {cores} cores and {memory:g}Gi, which fits no n2-standard machine",
         "ask for less: ray.head.cpu, ray.head.memory",
     )
-    disk = units(resources["ephemeralStorage"]) + (units(sidecar["ephemeralStorage"]) if with_bucket else 0)
     # GKE keeps up to 100 GiB of a boot disk for itself, and evicts pods on its last tenth.
     size = str(math.ceil((disk * 1.0737 + 107.4) / 0.9 / 100) * 100)
     return {**found, "head_machine": f"n2-standard-{fits[0]}", "head_disk": size}

@@ -71,6 +71,10 @@ class Catalogue:
         """Return whether a key of the default configuration is a map."""
         return isinstance(self._base.get(key), dict) or any(path.startswith(f"{key}.") for path in self._base)
 
+    def ships(self, key: str) -> bool:
+        """Return whether the default configuration has a key or section."""
+        return key in self._base or self.is_section(key)
+
     @property
     def sections(self) -> frozenset[str]:
         """Return the paths above all known keys."""

@@ -62,13 +62,16 @@ class Effective:
         tree: Mapping[str, Any],
         default: Mapping[str, Any] | None = None,
         inherits: Callable[[str, str], bool] = lambda key, other: False,
+        is_later: Callable[[str, str], bool] = lambda key, other: False,
     ) -> None:
         """Compose the configuration of the values; `default` replaces the framework's own default configuration.
 
-        `inherits` says whether a key is that of the recipe, and a later file sets another key.
+        `inherits` says whether a key is that of the recipe, and a later file sets another key; `is_later` whether a key
+        is set in a later file than another.
         """
         self.values = tree
         self.inherits = inherits
+        self.is_later = is_later
         self._default = default
         job, accelerator, ray = mapping(tree.get("job")), mapping(tree.get("accelerator")), mapping(tree.get("ray"))
         self.framework = str(job.get("framework"))

@@ -130,7 +130,8 @@ class Derived:
         return self._name_key(found[1]) if found else ""
 
     def _name_key(self, logger: str) -> str:
-        return f"tracking.{logger}.name" if mapping(self._tracking.get(logger)).get("name") else "job.name"
+        key = f"tracking.{logger}.name"
+        return key if mapping(self._tracking.get(logger)).get("name") else f"{key} (job.name where it is empty)"
 
     def decided(self, framework: str, given: Tree) -> dict[str, Any]:
         """Return the configuration from the files without the keys that job.rewards overrides."""

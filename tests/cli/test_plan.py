@@ -45,6 +45,16 @@ def test_the_command(grpo: Run) -> None:
     assert "weights: 4 B a parameter / 8 GPUs" in out
 
 
+def test_the_sequences_of_an_engine_are_those_of_a_step(grpo: Run) -> None:
+    """256 prompts × 8 answers, on four engines of 4 GPUs: also where the engine takes fewer at a time."""
+    recipe = "qwen2.5-32b-gsm8k-verl"
+    files = [word for file in stack_files("h200", recipe) for word in ("-f", str(file))]
+    _, out, _ = grpo("plan", *files)
+    assert "a step gives it 512, 256 of them at a time (max_num_seqs)\n" in out
+    _, out, _ = grpo("plan", *files, "--set", "job.config.actor_rollout_ref.rollout.max_num_seqs=512")
+    assert "a step gives it 512\n" in out
+
+
 @pytest.mark.full
 def test_a_model_that_is_too_large_does_not_fit(grpo: Run) -> None:
     files = [word for file in stack_files("h200") for word in ("-f", str(file))]

@@ -18,7 +18,7 @@ from grpo.start.names import Shown
 from grpo.start.words import GuideError
 from grpo.values.config import Effective
 from postrender.values import merge
-from tests.conftest import LAYERS, RECIPES, ROOT, by_kind, thin
+from tests.conftest import LAYERS, RECIPES, ROOT, Render, by_kind, thin
 from tests.docs import pages
 
 RELEASE = {"network": "-network", "storage": "-storage", "raycluster": "-ray"}
@@ -241,6 +241,26 @@ def test_the_head_fits_its_machine(page: Page) -> None:
     assert (page.told["head_cores"], page.told["head_memory"]) == (f"{cores:g}", f"{memory:g}Gi")
     disk = [*(one["ephemeral-storage"] for one in asked), sidecar["gke-gcsfuse/ephemeral-storage-limit"]]
     assert int(re.findall("--disk-size=([0-9]+)", create)[0]) > sum(map(words.units, disk)) * 1.0737 + 100
+
+
+CLOUD = """
+platform: {kind: kubernetes}
+network: {mode: devices}
+storage: {data: {gcsfuse: null, existingClaim: {name: shared}}, weights: null}
+huggingface: {cache: {volume: data}}
+"""
+
+
+@pytest.mark.parametrize("machine", ["eks-h200", "coreweave-h200", "aks-h200", "infiniband-h100"])
+def test_off_gke_the_nodes_have_what_the_pods_ask_for(machine: str, tmp_path: Path, render: Render) -> None:
+    stack = files(tmp_path, machine, "gemma3-27b-gsm8k", CLOUD)
+    text = page_of(stack)
+    cluster = by_kind(render("raycluster", files=[ROOT / name for name in stack]), "RayCluster")["spec"]
+    groups = (cluster["headGroupSpec"], cluster["workerGroupSpecs"][0])
+    head, worker = (each["template"]["spec"]["containers"][0]["resources"]["requests"] for each in groups)
+    asked = f"{head['cpu']} cores, {head['memory']} of memory and {head['ephemeral-storage']} of local disk"
+    assert f"a node with more than {asked}" in text
+    assert f"GPUs and {worker['ephemeral-storage']} of local disk each" in text
 
 
 def test_names_that_changed_are_gone(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from grpo.values.config import Effective
+from postrender import spelling
 from postrender.types import Json
 
 Test = Callable[[Effective], str | None]
@@ -54,6 +55,12 @@ def one_of(path: str, allowed: Iterable[object]) -> Test:
         return f"{path} is {quoted(value)}, expected one of {', '.join(map(quoted, words))}"
 
     return check
+
+
+def nearest(run: Effective, path: str, allowed: Iterable[str]) -> str:
+    """Return what to do instead of a misspelt word; an empty text if no word of the list is like it."""
+    close = spelling.near(str(run.at(path)), allowed)
+    return f"did you mean {close[0]}?" if close else ""
 
 
 def excludes(first: str, second: str) -> Test:

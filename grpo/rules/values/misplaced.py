@@ -17,13 +17,26 @@ def meant(path: str, run: Effective) -> tuple[list[str], str]:
     if of_others := [key for key in spelling.elsewhere(run.framework, name) if known.knows(key)]:
         return of_others, ""
     siblings = _siblings(path, known)
-    elsewhere = [key for key in known.keys if key.rpartition(".")[2] == name]
+    elsewhere = _elsewhere(name, known)
     # The place with the most sections in common is the nearest one.
     most = max((_common(path, key) for key in elsewhere), default=0)
     nearest = [key for key in elsewhere if _common(path, key) == most]
     # A name that is right elsewhere is misplaced, and not misspelt for certain.
     new = "" if elsewhere else spelling.meant(name, siblings)
     return [*spelling.near(name, siblings), *nearest[:3]], new
+
+
+def _elsewhere(name: str, known: Catalogue) -> list[str]:
+    """Return the keys and sections of a name; those that the default configuration has, if it has any.
+
+    Others are accepted too, such as the fields that a class inherits, and may have no effect.
+    """
+    named = [key for key in {**dict.fromkeys(known.keys), **dict.fromkeys(known.sections)} if _last(key) == name]
+    return [key for key in named if known.ships(key)] or named
+
+
+def _last(key: str) -> str:
+    return key.rpartition(".")[2]
 
 
 def _common(path: str, key: str) -> int:

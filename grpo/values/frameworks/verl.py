@@ -18,6 +18,7 @@ NODES: Final = "=job.nodes =ray.workers.replicas"
 ACTOR: Final = "actor_rollout_ref.actor"
 REF: Final = "actor_rollout_ref.ref"
 ROLLOUT: Final = "actor_rollout_ref.rollout"
+CRITIC: Final = "critic"
 MODEL: Final = "actor_rollout_ref.model"
 BATCH: Final = "data.train_batch_size"
 MINI: Final = f"{ACTOR}.ppo_mini_batch_size"
@@ -83,9 +84,22 @@ def uses_reference(run: Effective) -> bool:
     return run.on("algorithm.use_kl_in_reward") or run.on(f"{ACTOR}.use_kl_loss")
 
 
+def has_critic(run: Effective) -> bool:
+    """Say whether a critic is trained too."""
+    switch = run.at("critic.enable")
+    return run.at("algorithm.adv_estimator") == "gae" if switch is None else bool(switch)
+
+
 def recomputes_log_probs(run: Effective) -> bool:
     """Say whether the actor computes the log probabilities of its answers again; else it uses the rollout's."""
     return not run.on("algorithm.rollout_correction.bypass_mode")
+
+
+def is_on_policy(run: Effective) -> bool:
+    """Say whether the ratio of probabilities is always 1: each step has one update, of answers of the same weights."""
+    once = run.integer(BATCH) == run.integer(MINI) and run.at(f"{ACTOR}.ppo_epochs", 1) == 1
+    # Answers sampled with older weights have another ratio than 1.
+    return once and recomputes_log_probs(run) and run.at("trainer.v1.trainer_mode", "sync") == "sync"
 
 
 def model_of(run: Effective) -> Model:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from grpo.rules.values import keys
-from grpo.rules.values.checks import one_of, quoted, within
+from grpo.rules.values.checks import nearest, one_of, quoted, within
 from grpo.rules.values.verl.run import CHECKED, STEP, TOPIC
 from grpo.values.frameworks.verl import (
     ACTOR,
@@ -141,8 +141,10 @@ def _scheduler(run: Effective) -> str | None:
     fix="write grpo, or another one of the list",
     source="trainer/ppo/core_algos.py:149 at 0.7.1",
 )
-def _estimator(run: Effective) -> str | None:
-    return one_of("algorithm.adv_estimator", run.catalogue.names["advantageEstimators"])(run)
+def _estimator(run: Effective) -> Iterator[Finding]:
+    path, known = "algorithm.adv_estimator", run.catalogue.names["advantageEstimators"]
+    if what := one_of(path, known)(run):
+        yield Finding(what, fix=nearest(run, path, known))
 
 
 @TOPIC.rule(
@@ -151,13 +153,14 @@ def _estimator(run: Effective) -> str | None:
     _LOSS,
     title="the policy loss is one that this version has",
     why=STEP,
-    fix="write vanilla, the default",
+    fix="write one of them; vanilla is the default",
     source="trainer/ppo/core_algos.py:82 at 0.7.1",
 )
-def _loss(run: Effective) -> str | None:
+def _loss(run: Effective) -> Iterator[Finding]:
     # Custom code registers others.
-    own_code = run.on(f"{MODEL}.external_lib")
-    return None if own_code else one_of(_LOSS, run.catalogue.names["policyLosses"])(run)
+    known = run.catalogue.names["policyLosses"]
+    if not run.on(f"{MODEL}.external_lib") and (what := one_of(_LOSS, known)(run)):
+        yield Finding(what, fix=nearest(run, _LOSS, known))
 
 
 @TOPIC.rule(
@@ -177,7 +180,7 @@ def _kl_type(run: Effective) -> Iterator[Finding]:
     ):
         what = one_of(path, kinds)(run) if run.on(switch) else None
         if what:
-            yield Finding(what, keys=[path])
+            yield Finding(what, keys=[path], fix=nearest(run, path, kinds))
 
 
 @TOPIC.rule(
@@ -246,8 +249,13 @@ def _control(run: Effective) -> Iterator[Finding]:
 )
 def _coefficient(run: Effective) -> Iterator[Finding]:
     for path, switch in KL_COEFFICIENTS:
-        if run.given_has(path) and run.at(path) and not run.on(switch):
+        # Who switches off what another file has set does not repeat its coefficient.
+        if run.given_has(path) and run.at(path) and not run.on(switch) and not _is_switched_off(run, path, switch):
             yield _unread(run, path, switch)
+
+
+def _is_switched_off(run: Effective, path: str, switch: str) -> bool:
+    return run.given_has(switch) and run.at(switch) is False and run.is_later(switch, path)
 
 
 def _unread(run: Effective, path: str, switch: str) -> Finding:

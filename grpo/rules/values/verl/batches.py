@@ -9,6 +9,7 @@ from grpo.rules.values.verl.run import CHECKED, STEP, TOPIC, WORKER
 from grpo.values.frameworks.verl import (
     ACTOR,
     BATCH,
+    CRITIC,
     DYNAMIC,
     MINI,
     NODES,
@@ -17,9 +18,10 @@ from grpo.values.frameworks.verl import (
     SEQUENCE,
     data_parallel,
     gpus,
+    has_critic,
     has_engine_workers,
     has_new_trainer,
-    recomputes_log_probs,
+    is_on_policy,
     sequence_parallel,
     sequences,
 )
@@ -111,10 +113,13 @@ def _nothing(run: Effective) -> str | None:
     fix="set ppo_mini_batch_size, which counts prompts, to train_batch_size or less",
     source="workers/config/actor.py:215 at 0.7.1",
 )
-def _mini(run: Effective) -> str | None:
-    batch, mini = run.integer(BATCH), run.integer(MINI)
-    wrong = not run.on(DYNAMIC) and 0 < batch < mini
-    return f"ppo_mini_batch_size {mini} is more than train_batch_size {batch}" if wrong else None
+def _mini(run: Effective) -> Iterator[Finding]:
+    batch = run.integer(BATCH)
+    for section in (ACTOR, CRITIC) if has_critic(run) else (ACTOR,):
+        path = f"{section}.ppo_mini_batch_size"
+        mini = 0 if run.on(f"{section}.use_dynamic_bsz") else run.integer(path)
+        if 0 < batch < mini:
+            yield Finding(f"ppo_mini_batch_size {mini} is more than train_batch_size {batch}", keys=[path, BATCH])
 
 
 @TOPIC.rule(
@@ -251,7 +256,4 @@ def _group(run: Effective) -> str | None:
 )
 def _clipping(run: Effective) -> str | None:
     clips = any(run.given_has(f"{ACTOR}.{name}") for name in ("clip_ratio", "clip_ratio_low", "clip_ratio_high"))
-    once = run.integer(BATCH) == run.integer(MINI) and run.at(f"{ACTOR}.ppo_epochs", 1) == 1
-    # Answers sampled with older weights have another ratio than 1.
-    on_policy = recomputes_log_probs(run) and run.at("trainer.v1.trainer_mode", "sync") == "sync"
-    return "a clip_ratio is given, and each step has one update" if clips and once and on_policy else None
+    return "a clip_ratio is given, and each step has one update" if clips and is_on_policy(run) else None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from grpo.rules.values.checks import one_of, quoted, within
 from grpo.rules.values.verl.run import STEP, TOPIC, failing
 from grpo.rules.values.verl.training.prepared import reward_fields
-from grpo.values.frameworks.verl import ACTOR, KL_COEFFICIENTS, ROLLOUT, has_new_trainer
+from grpo.values.frameworks.verl import ACTOR, KL_COEFFICIENTS, ROLLOUT, has_new_trainer, is_on_policy
 from postrender.finding import WARNING, Finding
 
 if TYPE_CHECKING:
@@ -28,6 +28,9 @@ _REJECTIONS: Final = (
 _OLD_REJECTIONS: Final = ("token", "sequence", "geometric")
 # From here on a bound of the ratio is meant as a factor: 0.8 and 1.2 for 0.2.
 _FACTOR: Final = 0.8
+# The default of PPO's bounds; below the other one they are meant for the ratio of a whole answer.
+_OF_TOKENS, _OF_ANSWERS = 0.2, 0.01
+_FITS: Final = "silent: too wide a range clips nothing, and with too narrow a one most tokens teach nothing"
 
 
 @TOPIC.rule(
@@ -70,6 +73,34 @@ def _factor(run: Effective) -> Iterator[Finding]:
 
 def _bound(name: str, value: float) -> float:
     return 1 - value if name == "clip_ratio_low" else 1 + value
+
+
+@TOPIC.rule(
+    "clip-ratio-of-another-loss",
+    "E57",
+    f"{_LOSS} {' '.join(_CLIPS)}",
+    title="clip ratios fit the loss: about 0.2 for ratios of tokens, and 3e-4 for the ratio of a whole answer",
+    why=_FITS,
+    fix="for gspo write clip_ratio_low 3e-4 and clip_ratio_high 4e-4, and for vanilla 0.2 and 0.2 to 0.28",
+    source="trainer/ppo/core_algos.py:1575 at 0.9.1",
+    severity=WARNING,
+)
+def _of_another(run: Effective) -> Iterator[Finding]:
+    """Compare the bounds with those of GSPO (arXiv:2507.18071, 5.1; examples/gspo_trainer of verl): 3e-4 and 4e-4."""
+    loss, used = run.at(_LOSS), [run.at(path) for path in _CLIPS]
+    bounds = [value for value in used if isinstance(value, (int, float)) and not isinstance(value, bool)]
+    if len(bounds) < len(_CLIPS) or is_on_policy(run):
+        return
+    low, high = map(quoted, bounds)
+    given = [path for path in _CLIPS if run.given_has(path)]
+    # A public script has gspo with 0.2 and 0.28: a choice of its own. Both at 0.2 are the default of the other loss.
+    if loss == "gspo" and bounds == [_OF_TOKENS] * len(_CLIPS):
+        what = f"loss_mode is gspo, and its ratio of whole answers is clipped at {low} and {high}: never, in practice"
+        yield Finding(what, keys=[*given, _LOSS], fix="write clip_ratio_low 3e-4 and clip_ratio_high 4e-4")
+    if loss == "vanilla" and 0 < max(bounds) < _OF_ANSWERS:
+        what = f"loss_mode is vanilla, and its ratios of tokens are clipped at {low} and {high}"
+        fix = "write clip_ratio_low 0.2 and clip_ratio_high 0.2 to 0.28, or policy_loss.loss_mode gspo"
+        yield Finding(what, keys=given, fix=fix)
 
 
 @TOPIC.rule(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from grpo.rules.values.checks import one_of, quoted, within
-from grpo.rules.values.verl.run import TOPIC, WORKER, failing
+from grpo.rules.values.verl.run import CHECKED, TOPIC, WORKER, failing
 from grpo.values.frameworks.verl import (
     ACTOR,
     DYNAMIC,
@@ -46,6 +46,8 @@ _COMPUTED: Final = (
     *(f"{ROLLOUT}.{name}" for name in ("n", "temperature", "top_p", "top_k", "agent.num_workers")),
     *(f"{ROLLOUT}.{name}_parallel_size" for name in ("tensor_model", "pipeline_model", "data", "expert")),
 )
+_LOG_DYNAMIC: Final = "log_prob_use_dynamic_bsz"
+_REPLAY: Final = f"{ACTOR}.router_replay.mode"
 _MIXED: Final = ("param_dtype", "reduce_dtype", "buffer_dtype")
 
 
@@ -72,8 +74,9 @@ def _sizes(run: Effective) -> Iterator[Finding]:
         paths.append("actor_rollout_ref.nccl_timeout")
     if has_new_trainer(run):
         paths.append(f"{ROLLOUT}.agent.num_workers")
-    if not (has_engine_workers(run) or run.on(DYNAMIC)):
-        paths += [f"{each}.log_prob_micro_batch_size_per_gpu" for each in (ROLLOUT, REF)[: 1 + uses_reference(run)]]
+    if not has_engine_workers(run):
+        sections = (each for each in (ROLLOUT, REF)[: 1 + uses_reference(run)] if not run.on(f"{each}.{_LOG_DYNAMIC}"))
+        paths += [f"{each}.log_prob_micro_batch_size_per_gpu" for each in sections]
     given = [path for path in paths if run.given_has(path)]
     yield from failing(run, {path: within(path, least=1) for path in given})
     # From 0 on.
@@ -144,6 +147,21 @@ def _precision(run: Effective) -> Iterator[Finding]:
 
 
 @TOPIC.rule(
+    "router-replay",
+    "E56",
+    _REPLAY,
+    title="the replay of routes is of a kind that verl knows",
+    why=CHECKED,
+    fix="remove actor.router_replay: only Megatron reads it",
+    source="workers/config/actor.py:63 at 0.7.1",
+    since="0.7.1",
+    before="0.9.1",
+)
+def _replay(run: Effective) -> str | None:
+    return one_of(_REPLAY, ("disabled", "R2", "R3"))(run)
+
+
+@TOPIC.rule(
     "device",
     "E31",
     _DEVICE,
@@ -175,7 +193,7 @@ def _hybrid(run: Effective) -> str | None:
     "E37",
     "",
     title="what verl computes with is not null",
-    why="the run fails with a TypeError: when it reads its data, loads the model, or in its first step",
+    why="the run fails when it reads its data, loads the model, or in its first step",
     fix="remove the line for the default, or write a value",
     source="trainer/ppo/ray_trainer.py:1521 at 0.7.1",
 )
@@ -191,6 +209,11 @@ def _computed_here(run: Effective) -> Iterator[str]:
     yield f"{ACTOR}.optim.clip_grad" if has_engine_workers(run) else f"{ACTOR}.grad_clip"
     if run.at(f"{ACTOR}.policy_loss.loss_mode") == "vanilla":
         yield f"{ACTOR}.clip_ratio_c"
+    if run.on(DYNAMIC):
+        yield f"{ACTOR}.ppo_max_token_len_per_gpu"
+    for section in (ROLLOUT, REF)[: 1 + uses_reference(run)]:
+        if run.on(f"{section}.{_LOG_DYNAMIC}"):
+            yield f"{section}.log_prob_max_token_len_per_gpu"
     if run.on(f"{ACTOR}.use_kl_loss"):
         yield f"{ACTOR}.kl_loss_coef"
     if run.on("algorithm.use_kl_in_reward"):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from grpo.rules.values.verl.run import CHECKED, STEP, TOPIC
+from grpo.rules.values.verl.run import CHECKED, STEP, TOPIC, WORKER
 from grpo.values.frameworks.verl import (
     ACTOR,
+    CRITIC,
     DYNAMIC,
     MICRO,
     MINI,
@@ -17,6 +18,7 @@ from grpo.values.frameworks.verl import (
     SEQUENCE,
     data_parallel,
     gpus,
+    has_critic,
     has_engine_workers,
     has_new_trainer,
     recomputes_log_probs,
@@ -40,13 +42,16 @@ _LIMIT = f"{ACTOR}.ppo_max_token_len_per_gpu"
     "micro-batch-once",
     "B4",
     f"{MICRO} {_WHOLE}",
-    title="the actor's micro batch size is set once, per GPU",
+    title="the micro batch size of the actor, and of a critic, is set once, per GPU",
     why=CHECKED,
     fix="set ppo_micro_batch_size_per_gpu, and leave ppo_micro_batch_size null",
     source="workers/config/actor.py:191 at 0.7.1",
 )
-def _actor(run: Effective) -> str | None:
-    return None if run.on(DYNAMIC) else _once(run, ACTOR, "ppo_micro_batch_size")
+def _trained(run: Effective) -> Iterator[Finding]:
+    for section in (ACTOR, CRITIC) if has_critic(run) else (ACTOR,):
+        what = None if run.on(f"{section}.use_dynamic_bsz") else _once(run, section, "ppo_micro_batch_size")
+        if what:
+            yield Finding(what, keys=[f"{section}.ppo_micro_batch_size_per_gpu", f"{section}.ppo_micro_batch_size"])
 
 
 @TOPIC.rule(
@@ -59,12 +64,40 @@ def _actor(run: Effective) -> str | None:
     source="utils/config.py:141 at 0.7.1",
 )
 def _log_prob(run: Effective) -> Iterator[Finding]:
+    # With dynamic batches of the actor, verl checks none of these when it starts.
     if run.on(DYNAMIC):
+        yield from _later(run)
         return
     for section in _sections(run):
         what = _once(run, section, _LOG_PROB)
         if what:
             yield Finding(what, keys=[f"{section}.{_LOG_PROB}_per_gpu", f"{section}.{_LOG_PROB}"])
+
+
+def _later(run: Effective) -> Iterator[Finding]:
+    """Report what a worker lacks that has no dynamic batches, although the actor has them."""
+    newer = has_engine_workers(run)
+    # The newer workers refuse a rollout that differs from the actor (rule dynamic-batch-once).
+    sections = [ROLLOUT] if not newer and recomputes_log_probs(run) else []
+    sections += [REF] if uses_reference(run) else []
+    for section in sections:
+        whole, each = run.at(f"{section}.{_LOG_PROB}"), run.at(f"{section}.{_LOG_PROB}_per_gpu")
+        what = None if _is_dynamic(run, section) else _once(run, section, _LOG_PROB)
+        # The older ones let one replace the other.
+        if what and (newer or (whole is None and each is None)):
+            switch = f"{section}.log_prob_use_dynamic_bsz"
+            yield Finding(
+                f"{switch} is off, and {what}",
+                keys=[f"{section}.{_LOG_PROB}_per_gpu", switch, DYNAMIC],
+                why=WORKER if newer else STEP,
+                fix=f"remove {switch}, which follows the actor, or set {_LOG_PROB}_per_gpu, and not {_LOG_PROB}",
+            )
+
+
+def _is_dynamic(run: Effective, section: str) -> bool:
+    """Return whether log probabilities are computed in dynamic batches; the newer rollout must be as the actor."""
+    as_actor = section == ROLLOUT and has_engine_workers(run)
+    return run.on(DYNAMIC if as_actor else f"{section}.log_prob_use_dynamic_bsz")
 
 
 def _sections(run: Effective) -> tuple[str, ...]:
@@ -135,13 +168,15 @@ def _update(run: Effective) -> Iterator[Finding]:
     since="0.7.1",
 )
 def _step(run: Effective) -> Iterator[Finding]:
-    if not has_engine_workers(run) or run.on(DYNAMIC):
+    if not has_engine_workers(run):
         return
     ranks, made = data_parallel(run), _padded(run)
     if made % ranks:
         return
     share, taken_over = made // ranks, not recomputes_log_probs(run)
     for section in _sections(run)[taken_over:]:
+        if _is_dynamic(run, section):
+            continue
         path = f"{section}.{_LOG_PROB}_per_gpu"
         micro = run.integer(path) if run.at(path) is not None else share
         if micro < 1 or share % micro:
@@ -170,7 +205,7 @@ def _tokens(run: Effective) -> Iterator[Finding]:
         if limit * size < prompt + response:
             name = path.removeprefix("actor_rollout_ref.")
             what = f"{name} {limit} × {size} is less than {prompt} + {response} = {prompt + response} tokens"
-            yield Finding(what, keys=[path, _LIMIT])
+            yield Finding(what, keys=[path, _LIMIT], fix=f"raise it to {-(-(prompt + response) // size)} or more")
 
 
 def _token_limits(run: Effective) -> Iterator[tuple[str, int]]:

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from grpo.rules.values.checks import quoted, within
-from grpo.rules.values.verl.run import CHECKED, TOPIC, WORKER
+from grpo.rules.values.checks import one_of, quoted, within
+from grpo.rules.values.verl.run import CHECKED, TOPIC, WORKER, failing
 from grpo.values.frameworks.verl import MODEL, NODES, ROLLOUT, gpus, model_of
-from postrender.finding import WARNING
+from grpo.values.reference_errors import UnknownError
+from postrender.finding import WARNING, Finding
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from grpo.values.config import Effective
 
 _TP = f"{ROLLOUT}.tensor_model_parallel_size"
 _DP = f"{ROLLOUT}.data_parallel_size"
 _PP = f"{ROLLOUT}.pipeline_model_parallel_size"
 _LENGTH = f"{ROLLOUT}.max_model_len"
+_APART = f"{ROLLOUT}.disaggregation"
+_BACKENDS = ("nixl", "mooncake", "ascend", "mori", "fake")
+_PROTOCOLS = ("nvlink", "local", "rdma", "tcp")
+_LAST_PORT = 65535
 
 
 @TOPIC.rule(
@@ -83,10 +90,42 @@ def _stages(run: Effective) -> str | None:
     fix="set expert_parallel_size to 1, or to TP × DP",
     source="workers/config/rollout.py:264 at 0.7.1",
 )
-def _experts(run: Effective) -> str | None:
+def _experts(run: Effective) -> Iterator[Finding]:
+    shards = f"{ROLLOUT}.moe_tensor_parallel_size"
+    if run.at(shards) is not None and run.integer(shards) > 1 and run.at(f"{ROLLOUT}.name") != "trtllm":
+        yield Finding(f"{shards} is {run.integer(shards)}, which only trtllm takes", keys=[shards], fix="remove it")
     experts, size = run.integer(f"{ROLLOUT}.expert_parallel_size"), run.integer(_TP) * run.integer(_DP)
     wrong = experts > 1 and experts != size and run.at(f"{ROLLOUT}.name") != "trtllm"
-    return f"rollout.expert_parallel_size is {experts}, and TP × DP is {size}" if wrong else None
+    if wrong:
+        yield Finding(f"rollout.expert_parallel_size is {experts}, and TP × DP is {size}")
+
+
+@TOPIC.rule(
+    "disaggregation",
+    "R15",
+    f"{_APART}.enabled",
+    title="prefill and decoding on GPUs of their own are set as this version takes it",
+    why=WORKER,
+    fix="remove rollout.disaggregation, or write numbers of 1 or more and transfer_backend nixl",
+    source="workers/config/disaggregation.py:36 at 0.8.0",
+    since="0.8.0",
+)
+def _disaggregation(run: Effective) -> Iterator[Finding]:
+    if not run.on(f"{_APART}.enabled"):
+        return
+    if run.at(f"{ROLLOUT}.name") == "vllm" and not run.since("0.9.1"):
+        yield Finding(f"rollout.disaggregation is on, and verl {run.version} has it only with sglang")
+        return
+    port, backend = f"{_APART}.bootstrap_port", f"{_APART}.transfer_backend"
+    tests = {
+        f"{_APART}.{kind}_replicas": within(f"{_APART}.{kind}_replicas", least=1) for kind in ("prefill", "decode")
+    }
+    tests[backend] = one_of(backend, _BACKENDS)
+    if run.at(port) is not None:
+        tests[port] = within(port, least=1, most=_LAST_PORT)
+    if run.at(backend) == "mooncake" and run.since("0.9.1"):
+        tests[f"{_APART}.mooncake_protocol"] = one_of(f"{_APART}.mooncake_protocol", _PROTOCOLS)
+    yield from failing(run, tests)
 
 
 @TOPIC.rule(
@@ -122,10 +161,11 @@ def _longest(run: Effective) -> int:
     source="workers/rollout/vllm_rollout/vllm_async_server.py:475 at 0.8.0",
     since="0.7.1",
 )
-def _room(run: Effective) -> str | None:
+def _room(run: Effective) -> Iterator[Finding]:
     length, what = _sequence(run)
     prompt = run.integer(f"{ROLLOUT}.prompt_length")
-    return f"{what}, and prompts have up to {prompt} tokens" if _has_no_room(run, length) else None
+    if _has_no_room(run, length):
+        yield Finding(f"{what}, and prompts have up to {prompt} tokens", fix=_shorter(run))
 
 
 def _has_no_room(run: Effective, length: int) -> bool:
@@ -153,11 +193,25 @@ def _sequence(run: Effective) -> tuple[int, str]:
     severity=WARNING,
     since="0.7.1",
 )
-def _cut(run: Effective) -> str | None:
+def _cut(run: Effective) -> Iterator[Finding]:
     length, what = _sequence(run)
-    if _has_no_room(run, length):
-        return None
-    return f"{what}, and prompt and response have up to {_longest(run)} tokens" if length < _longest(run) else None
+    if _has_no_room(run, length) or length >= _longest(run):
+        return
+    yield Finding(f"{what}, and prompt and response have up to {_longest(run)} tokens", fix=_shorter(run))
+
+
+def _shorter(run: Effective) -> str:
+    """Say how lengths fit where the model ends before prompt and response do; an empty text where it is longer."""
+    try:
+        most = model_of(run).number("max_position_embeddings")
+    except UnknownError:
+        return ""
+    prompt = run.integer(f"{ROLLOUT}.prompt_length")
+    if _longest(run) <= most:
+        return ""
+    if prompt >= most:
+        return f"lower data.max_prompt_length and data.max_response_length: the model has {most} positions"
+    return f"lower data.max_response_length to {most - prompt} or less: the model has {most} positions"
 
 
 @TOPIC.rule(

@@ -212,7 +212,20 @@ def _replaced(run: Effective) -> Iterator[Finding]:
 def _legacy(run: Effective) -> Iterator[Finding]:
     for section in ("custom_reward_function", "reward_model", "sandbox_fusion"):
         if run.given_has(section):
-            yield Finding(f"{section} is not read by verl {run.version}", keys=[section])
+            names = [f"{section}.{key}" for key in mapping(value_at(run.given, (section,)))]
+            moved = [f"{name} as {_of_today(name)}" for name in names]
+            fix = f"write {', '.join(moved)}" if moved else ""
+            yield Finding(f"{section} is not read by verl {run.version}", keys=[section], fix=fix)
+
+
+def _of_today(path: str) -> str:
+    """Return where a key of the old sections of rewards is now, as migrate_legacy_reward_impl of verl has it."""
+    if path == "reward_model.model":
+        return "reward.reward_model.model_path"
+    name = path.removeprefix("reward_model.")
+    if name in ("num_workers", "reward_kwargs", "sandbox_fusion"):
+        return f"reward.{name}"
+    return "reward.reward_manager.name" if name == "reward_manager" else f"reward.{path}"
 
 
 @TOPIC.rule(

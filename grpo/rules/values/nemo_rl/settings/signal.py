@@ -20,6 +20,9 @@ _ESTIMATOR: Final = "grpo.adv_estimator"
 _CLIPS: Final = ("loss_fn.ratio_clip_min", "loss_fn.ratio_clip_max")
 # No shipped configuration clips further away from 1, but for CISPO.
 _FAR: Final = 0.5
+# No shipped configuration clips the ratios of tokens so near to 1.
+_NARROW: Final = 0.01
+_SEQUENCE: Final = "loss_fn.sequence_level_importance_ratios"
 _METRIC: Final = "checkpointing.metric_name"
 _HIGHER: Final = "checkpointing.higher_is_better"
 _KL_PENALTY: Final = "loss_fn.reference_policy_kl_penalty"
@@ -81,6 +84,24 @@ def _bounds(run: Effective) -> Iterator[Finding]:
         if clip >= _FAR:
             what = f"{path} is {clip:g}: the ratio may move from {round(1 - low, 6):g} to {round(1 + high, 6):g}"
             yield Finding(what, keys=[path])
+
+
+@TOPIC.rule(
+    "clips-of-another-ratio",
+    "S74",
+    f"{' '.join(_CLIPS)} {_SEQUENCE}",
+    title="clips as small as 3e-4 are for the ratio of a whole answer",
+    why="silent: the ratio of a token leaves so narrow a range at once, and then the token teaches nothing",
+    fix="write 0.2, or set sequence_level_importance_ratios to true and token_level_loss to false",
+    source="examples/nemo_gym/grpo_qwen3_30ba3b_instruct.yaml:18 at 7ea279ab",
+    severity=WARNING,
+)
+def _narrow(run: Effective) -> Iterator[Finding]:
+    # The opposite, GSPO with 0.2, is what NeMo RL's own recipe of it has (grpo-gspo-deepscaler-1.5b-8K.yaml).
+    others = ("use_cispo", "disable_ppo_ratio", "force_on_policy_ratio", "sequence_level_importance_ratios")
+    low, high = (run.number(path) for path in _CLIPS)
+    if 0 < max(low, high) < _NARROW and not any(run.on(f"loss_fn.{name}") for name in others):
+        yield Finding(f"the ratio of a token may move only from {1 - low:g} to {1 + high:g}", keys=list(_CLIPS))
 
 
 # Metrics of which more is better, by words in their names.

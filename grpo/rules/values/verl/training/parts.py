@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from grpo.rules.values.checks import quoted
 from grpo.rules.values.verl.run import TOPIC
+from grpo.values.frameworks.verl import has_critic
 from postrender.finding import WARNING, Finding
 
 if TYPE_CHECKING:
@@ -27,10 +28,8 @@ _CRITIC: Final = "critic.model.path"
     severity=WARNING,
 )
 def _critic(run: Effective) -> Iterator[Finding]:
-    switch = run.at("critic.enable")
-    is_on = run.at("algorithm.adv_estimator") == "gae" if switch is None else bool(switch)
-    if is_on and not run.given_has(_CRITIC):
-        keys = ["algorithm.adv_estimator" if switch is None else "critic.enable", _CRITIC]
+    if has_critic(run) and not run.given_has(_CRITIC):
+        keys = ["algorithm.adv_estimator" if run.at("critic.enable") is None else "critic.enable", _CRITIC]
         what = f"{keys[0]} is {quoted(run.at(keys[0]))}, which needs a critic, and {_CRITIC} is not given"
         yield Finding(what, keys=keys)
 
