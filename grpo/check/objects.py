@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from grpo.manifests.loader import ManifestDocument, kustomize_changes
 from grpo.rules import registry
 from postrender.errors import Location
-from postrender.finding import ERROR, Finding, Place
+from postrender.finding import ERROR, WARNING, Finding, Place
 from postrender.gate import object_twice
 from postrender.manifests import pods
 from postrender.manifests.apiserver import NO_NAMESPACE
@@ -57,7 +57,7 @@ def checked(documents: Sequence[ManifestDocument], wiring: Wiring | None, kinds:
 
 
 def twice(words: Sequence[Sequence[ManifestDocument]]) -> list[Finding]:
-    """Return the objects that several arguments of one command have, which all go into one cluster.
+    """Return warnings about the objects that several arguments of one command have: if they are for one cluster.
 
     An object without a namespace may go into another one in each argument, and a patch of kustomize is no object.
     """
@@ -79,7 +79,7 @@ def twice(words: Sequence[Sequence[ManifestDocument]]) -> list[Finding]:
                 place = f"{everything[first].file}:{everything[first].start}"
                 one = object_twice.again(Item(number, path, item, ()), identity, place)
                 found.append(one._replace(at=_location(document, one.place)))
-    return judge(found, [object_twice.RULE._replace(check=iter)])
+    return judge(found, [object_twice.RULE._replace(check=iter, severity=WARNING)])
 
 
 def _location(document: ManifestDocument, place: Place) -> Location:
