@@ -169,7 +169,7 @@ def test_an_object_of_a_namespace_has_one_owner_in_one_command(grpo: Run) -> Non
         ("one/a.yaml", "one"),
         (".",),
     ):
-        assert grpo(*words)[1].startswith("clean: "), words
+        assert grpo(*words)[2].startswith("clean: "), words
 
 
 def test_an_object_without_namespaces_has_one_owner_and_a_patch_is_no_object(grpo: Run) -> None:
