@@ -11,7 +11,7 @@ import re
 import sys
 from typing import TYPE_CHECKING, Any, TextIO
 
-from postrender import masking, output_file, visible
+from postrender import accepted, masking, output_file, visible
 from postrender import options as post_render_options
 from postrender.errors import (
     EXIT_CANNOT_RUN,
@@ -27,7 +27,6 @@ from postrender.errors import (
 )
 from postrender.options import FIX, NAME, Settings
 from postrender.pipeline import Pipeline
-from postrender.rules import accepted
 from postrender.values import merge
 from postrender.wiring import apply, inputs
 from postrender.wiring.plan import Wiring

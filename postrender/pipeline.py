@@ -6,14 +6,13 @@ import re
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from postrender import secrets
+from postrender import accepted, registry, secrets
 from postrender.errors import InputError, Location
 from postrender.finding import ERROR, Finding
 from postrender.gate import another_accelerator
+from postrender.gate.manifests import Item, Manifests
+from postrender.judge import judge
 from postrender.manifests import pods
-from postrender.rules import accepted, registry
-from postrender.rules.judge import judge
-from postrender.rules.manifests import Item, Manifests
 from postrender.wiring import apply
 from postrender.wiring.transforms import FAIL
 from postrender.yaml import editor, spans, stream, writer
@@ -126,7 +125,7 @@ class Pipeline:
             self._note(document, before, done)
         changed = any(each.changed for each in done)
         if any(each.path for each in done):
-            changed |= self._put_into_holder(document, after, [new for each in done for new in each.beside])
+            changed |= self._put_into_holder(document, after, [new for each in done for new in each.companions])
         if changed and not any(each.conflicts for each in done if self._options.policy == FAIL):
             self._edits.append((document.start, document.end, self._edited(document, before, after)))
 
@@ -171,10 +170,10 @@ class Pipeline:
             each = wired.get(path)
             self._items.append(Item(number, path, each.item if each else item, each.found if each else ()))
 
-    def _put_into_holder(self, document: Document, after: dict[str, Any], beside: list[dict[str, Any]]) -> bool:
+    def _put_into_holder(self, document: Document, after: dict[str, Any], companions: list[dict[str, Any]]) -> bool:
         """Add new objects to a List: a kustomize function must return one document."""
         new = []
-        for each in self._lacking(beside):
+        for each in self._lacking(companions):
             self._result.added.append((document, each))
             new.append(each)
         after["items"] = [*new, *after["items"]]
@@ -183,7 +182,7 @@ class Pipeline:
     def _add_objects(self) -> None:
         self._refuse_shared_domains()
         for document, wired in list(self._result.wired):
-            for each in self._lacking(wired.beside):
+            for each in self._lacking(wired.companions):
                 body = "".join(f"{line}\n" for line in writer.block(each))
                 text = f"---\n{body}" if document.has_mark else f"{body}---\n"
                 self._edits.append((document.start, document.start, text.encode("utf-8")))
@@ -196,7 +195,7 @@ class Pipeline:
         """
         owners: dict[tuple[str, str, str], tuple[str, Json]] = {}
         for document, wired in self._result.wired:
-            for each in wired.beside:
+            for each in wired.companions:
                 owner = f"{wired.kind} {wired.name}"
                 first, hooks = owners.setdefault(_name(each), (owner, each["metadata"].get("annotations")))
                 if first != owner and (each["kind"] == _DOMAIN or hooks != each["metadata"].get("annotations")):

@@ -17,7 +17,7 @@ from postrender.types import Json, Path
 
 
 @dataclass(slots=True)
-class Problem:
+class SchemaError:
     """One validation error.
 
     `keyword` is the schema's keyword and `expected` its argument (for `additionalProperties`, the unknown keys). `path`
@@ -71,7 +71,7 @@ class Schema:
         """Return whether the tree is valid."""
         return self._validator.is_valid(tree)
 
-    def problems(self, tree: Json) -> list[Problem]:
+    def problems(self, tree: Json) -> list[SchemaError]:
         """Return the validation errors of the tree; empty if it is valid."""
         return [_problem(error) for error in self._validator.iter_errors(tree)]
 
@@ -96,11 +96,11 @@ class Schema:
         return texts[-1] if texts else ""
 
 
-def _problem(error: ValidationError) -> Problem:
+def _problem(error: ValidationError) -> SchemaError:
     kind = error.kind
     expected = kind.value
     if kind.name == "propertyNames":
         expected = getattr(expected, "instance", expected)
     elif kind.name in ("oneOf", "anyOf"):
         expected = None
-    return Problem(kind.name, expected, tuple(error.instance_path), tuple(error.evaluation_path))
+    return SchemaError(kind.name, expected, tuple(error.instance_path), tuple(error.evaluation_path))

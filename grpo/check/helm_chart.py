@@ -22,8 +22,8 @@ from grpo.values.set_arguments import Argument
 from postrender import output_file
 from postrender.errors import InputError, Location, RenderError, UnreadableError
 from postrender.finding import Finding
-from postrender.rules.judge import judge
-from postrender.rules.rule import CHART
+from postrender.judge import judge
+from postrender.problem import CHART
 from postrender.values import merge
 from postrender.yaml import stream
 

@@ -11,13 +11,13 @@ from grpo.rules import registry
 from postrender.errors import Location
 from postrender.finding import ERROR, WARNING, Finding, Place
 from postrender.gate import object_twice
+from postrender.gate.manifests import Item, Manifests, secret_texts
+from postrender.judge import judge
 from postrender.manifests import pods
 from postrender.manifests.apiserver import NO_NAMESPACE
 from postrender.manifests.pods import Path
 from postrender.manifests.schemas import Kinds
-from postrender.rules.judge import judge
-from postrender.rules.manifests import Item, Manifests, secret_texts
-from postrender.rules.rule import OBJECTS
+from postrender.problem import OBJECTS
 from postrender.wiring.plan import Wiring
 
 Checked = tuple[Finding, ManifestDocument, Path]

@@ -11,10 +11,9 @@ from grpo.live.doctor.check import Check
 from grpo.live.why import registry
 from grpo.live.why.cause import Cause
 from grpo.rules import index
-from postrender import paths, textfile
-from postrender.rules import accepted
-from postrender.rules.registry import GATE, rules_in
-from postrender.rules.rule import Rule
+from postrender import accepted, paths, textfile
+from postrender.problem import Problem
+from postrender.registry import GATE, rules_in
 
 # So many of the words that show a cause are listed.
 _WORDS = 5
@@ -32,7 +31,7 @@ def split(words: Sequence[str]) -> list[str]:
     return [word.strip() for each in words for word in each.split(",")]
 
 
-def find_rules(words: Sequence[str]) -> list[Rule]:
+def find_rules(words: Sequence[str]) -> list[Problem]:
     """Return the rules with these ids and domains; raise UsageError for an unknown name."""
     return index.find(words, click.get_current_context().command_path)
 
@@ -55,11 +54,11 @@ def pages(words: Sequence[str]) -> str:
     return "\n".join(_page(each) for word in words for each in _named(word, others, context))
 
 
-def _named(word: str, others: dict[str, Cause | Check], command: str) -> Sequence[Rule | Cause | Check]:
+def _named(word: str, others: dict[str, Cause | Check], command: str) -> Sequence[Problem | Cause | Check]:
     return [others[word]] if word in others else index.find([word], command, more=others)
 
 
-def _page(found: Rule | Cause | Check) -> str:
+def _page(found: Problem | Cause | Check) -> str:
     match found:
         case Cause():
             return _page_of_cause(found)
@@ -84,7 +83,7 @@ def _page_of_cause(cause: Cause) -> str:
     return f"{cause.id}  (grpo why)\n  {cause.title}\n" + "".join(lines)
 
 
-def _page_of_rule(rule: Rule) -> str:
+def _page_of_rule(rule: Problem) -> str:
     parts = {
         "why": rule.why,
         "fix": rule.fix,
@@ -97,7 +96,7 @@ def _page_of_rule(rule: Rule) -> str:
     return f"{rule.id}  ({rule.severity})\n  {rule.title}\n" + "".join(lines) + _examples(rule)
 
 
-def _acceptance(rule: Rule) -> str:
+def _acceptance(rule: Problem) -> str:
     """Say how the values accept a finding of a rule; empty if nothing accepts it."""
     if not rule.source or rule.id in index.never_ignored():
         return ""
@@ -105,7 +104,7 @@ def _acceptance(rule: Rule) -> str:
     return f'checks: {{ignore: {{{rule.id}: "the reason"}}}}{only}'
 
 
-def _examples(rule: Rule) -> str:
+def _examples(rule: Problem) -> str:
     """Return the examples; fixtures are in a checkout, and not in a wheel."""
     texts = {"bad": rule.bad, "good": rule.good}
     for name in texts:

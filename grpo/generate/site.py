@@ -20,9 +20,8 @@ from grpo.lint.linter import described_run
 from grpo.plan import host, planner
 from grpo.plan.generation import GENERATION
 from grpo.rules import index, reading
-from postrender.rules.rule import Rule
+from postrender.problem import Problem
 from postrender.values import merge
-from postrender.yaml import reader
 
 # Pages in the repository and pictures on them, by pattern, and folders with files that they link to.
 PAGES = ("docs/**/*.md", "charts/*/README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")
@@ -43,8 +42,6 @@ _VERDICTS = (
     " the training takes. Computed, not measured; [Does it fit?](howto/plan.md) says how."
 )
 _FIXTURES = "tests/rules"
-# The facts that no rule checks.
-_STATUS = Path(index.__file__).with_name("status.yaml")
 _READING = (
     "These checks are part of reading the values and samples of data, and of wiring a stream. Each finding names its"
     " reason and its fix, and none can be ignored. `grpo explain ID` explains one."
@@ -86,10 +83,7 @@ def rule_pages(root: Path) -> dict[str, str]:
 def rule_tables() -> str:
     """Return a table of rules for each domain, with links that are relative to docs/."""
     rules = index.rules()
-    checked = len({fact for rule in rules for fact in rule.fact.split()})
-    without_rule = sum(map(len, reader.load_values(_STATUS).plain().values()))
-    counted = f"{len(rules)} rules check {checked} of {checked + without_rule} known facts."
-    lines = [f"## All rules\n\n{counted} The id of a rule begins with its domain.\n"]
+    lines = [f"## All rules\n\nThere are {len(rules)}. The id of a rule begins with its domain.\n"]
     for domain in dict.fromkeys(rule.domain for rule in rules):
         lines.append(f"### {domain}\n\n| rule | severity | checks that | for |\n|---|---|---|---|")
         lines += [
@@ -129,7 +123,7 @@ def _verdict(profile: Path, recipe: Path) -> str:
     return f"{found.verdict}, {share:.0%} of a GPU; node memory {host.verdict(found.setup)}"
 
 
-def _rule_page(rule: Rule, fixtures: Path) -> str:
+def _rule_page(rule: Problem, fixtures: Path) -> str:
     about = f", for {rule.versions}" if rule.versions else ""
     up = "../" * (rule.id.count("/") + 1)
     lines = [

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator
 
 from grpo.rules import index, registry
 from grpo.rules.values.judge import judge_run
-from grpo.values.config import Effective
+from grpo.values.config import RunConfig
+from postrender import accepted
 from postrender.finding import ERROR, Finding
-from postrender.rules import accepted
-from postrender.rules.rule import CHART, OBJECTS, VALUES
+from postrender.problem import CHART, OBJECTS, VALUES
 from postrender.values.merge import Values
 
 # As in schemas/values/job.yaml.
@@ -38,7 +38,7 @@ class Ignores:
             if finding.rule not in ids
         ]
 
-    def useless_of_values(self, run: Effective | None = None) -> Iterator[Finding]:
+    def useless_of_values(self, run: RunConfig | None = None) -> Iterator[Finding]:
         """Yield a finding for each id of a rule over values that accepted nothing, and for each unknown id.
 
         The same files are judged for each task of a run: what an id accepts for another task than that of `run`, it
@@ -73,7 +73,7 @@ class Ignores:
         return Finding(what, at, rule="checks/ignored-nothing", why=_WHY, fix=fix, severity=severity)
 
 
-def _is_for_another(name: str, run: Effective) -> bool:
+def _is_for_another(name: str, run: RunConfig) -> bool:
     """Return whether a rule is for another framework, or finds something in another task of a run."""
     (rule,) = [each for each in registry.rules(VALUES) if each.id == name]
     if rule.framework and rule.framework != run.framework:

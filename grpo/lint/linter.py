@@ -24,12 +24,12 @@ from grpo.rules import registry
 from grpo.rules.values.define import whole
 from grpo.rules.values.judge import judge_run
 from grpo.values import catalogue, images
-from grpo.values.config import Effective
+from grpo.values.config import RunConfig
 from postrender import paths, secrets, textfile
 from postrender.errors import Location
 from postrender.finding import Finding
-from postrender.rules.rule import VALUES, Rule
-from postrender.schema import Problem, read_schema
+from postrender.problem import VALUES, Problem
+from postrender.schema import SchemaError, read_schema
 from postrender.types import Path
 from postrender.values import merge, mutations
 from postrender.values.merge import Values
@@ -240,13 +240,13 @@ def _no_site(merged: Values, missing: Sequence[str]) -> Finding:
     )
 
 
-def described_run(merged: Values) -> Effective | None:
+def described_run(merged: Values) -> RunConfig | None:
     """Return the run that values describe; None without an accelerator profile or a known version of the framework."""
     tree = merge.over_defaults(merged)
     if not (_has_accelerator(merged) and _has_catalogue(tree)):
         return None
     locator = ValueLocator.of(merged)
-    return Effective(
+    return RunConfig(
         tree,
         inherits=lambda key, other: locator.inherits(whole(key), whole(other)),
         is_later=lambda key, other: locator.is_later(whole(key), whole(other)),
@@ -265,7 +265,7 @@ def _run(merged: Values) -> Iterator[Finding]:
     yield from accepted.useless_of_values(run)
 
 
-def _located(rule: Rule, finding: Finding, locator: ValueLocator) -> Finding:
+def _located(rule: Problem, finding: Finding, locator: ValueLocator) -> Finding:
     """Set the place of a finding in the files, from its keys or else from those of its rule."""
     own, keys = [*map(whole, finding.keys)], [*map(whole, (*finding.keys, *rule.keys))]
     at, also = locator.place(own if any(map(locator.path, own)) else keys)
@@ -277,7 +277,7 @@ def _located(rule: Rule, finding: Finding, locator: ValueLocator) -> Finding:
     )
 
 
-def _is_covered_by_another(problem: Problem, merged: Values) -> bool:
+def _is_covered_by_another(problem: SchemaError, merged: Values) -> bool:
     """Say whether another finding describes the problem better than the schema."""
     if problem.keyword == "required":
         section, *rest = (*problem.path, problem.expected)

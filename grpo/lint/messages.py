@@ -11,7 +11,7 @@ from grpo.values import catalogue, images
 from postrender import masking, paths, secrets, spelling
 from postrender.errors import Location
 from postrender.finding import Finding, NewName
-from postrender.schema import Problem, Schema, matches
+from postrender.schema import Schema, SchemaError, matches
 from postrender.types import Json, Path
 from postrender.values import merge, quantity
 from postrender.values.merge import Values
@@ -84,7 +84,7 @@ class Explainer:
             found.setdefault(str(path[-1]), []).append(dotted(path))
         return found
 
-    def findings(self, problem: Problem) -> Iterator[Finding]:
+    def findings(self, problem: SchemaError) -> Iterator[Finding]:
         """Yield one finding, or one for every unknown key."""
         part = self._schema.part(problem.rule)
         if problem.keyword == "additionalProperties":
@@ -181,7 +181,7 @@ class Explainer:
             return ""
         return f"put a text with a comma in quotes: {name}: {format_value(f'{cut.value},{path[-1]}')}"
 
-    def _missing(self, problem: Problem, part: dict[str, Any]) -> Finding:
+    def _missing(self, problem: SchemaError, part: dict[str, Any]) -> Finding:
         path = (*problem.path, problem.expected)
         child = part.get("properties", {}).get(problem.expected, {})
         above = self._values.at(problem.path)
@@ -221,7 +221,7 @@ class Explainer:
         examples = [*rules.get("examples", ()), *rules.get("enum", ())]
         return str(examples[0]) if examples else "…"
 
-    def _wrong(self, problem: Problem, part: dict[str, Any]) -> Finding:
+    def _wrong(self, problem: SchemaError, part: dict[str, Any]) -> Finding:
         node = self._values.node(problem.path)
         value = node.plain() if node else None
         if example := self._of_stack(problem.path):
@@ -243,7 +243,7 @@ class Explainer:
         edits = {problem.path: meant} if meant and not is_secret else {}
         return finding._replace(secret=is_secret, keys=[name] if replaces_map else (), edits=edits)
 
-    def _wanted(self, problem: Problem, part: dict[str, Any], value: Json) -> tuple[str, str]:
+    def _wanted(self, problem: SchemaError, part: dict[str, Any], value: Json) -> tuple[str, str]:
         """Say what the schema expects, and what to write."""
         keyword, expected = problem.keyword, problem.expected
         if keyword == "type":
@@ -302,7 +302,7 @@ def _fault(value: Json, pattern: str) -> str:
     return f"has {' and '.join(found)} where none may be" if found else "has a form that it may not have"
 
 
-def _meant(problem: Problem, value: Json) -> str:
+def _meant(problem: SchemaError, value: Json) -> str:
     """Return the one text that a wrong one can only mean, or an empty text."""
     if not isinstance(value, str):
         return ""

@@ -8,7 +8,7 @@ from grpo.lint.linter import described_run
 from grpo.plan import planner
 from grpo.rules.values.job import own_code
 from grpo.values import images, models
-from grpo.values.config import Effective
+from grpo.values.config import RunConfig
 from grpo.values.derived import mapping
 from postrender.errors import InputError
 from postrender.values import profiles
@@ -89,7 +89,7 @@ def model_name(values: Values) -> str:
     return name_in(described_run(values))
 
 
-def name_in(run: Effective | None) -> str:
+def name_in(run: RunConfig | None) -> str:
     """Return the name of a run's model; raise InputError if its values do not give it."""
     name = run.model if run else None
     if not isinstance(name, str):

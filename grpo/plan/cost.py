@@ -9,7 +9,7 @@ from grpo.values.derived import mapping
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from grpo.values.config import Effective
+    from grpo.values.config import RunConfig
     from postrender.types import Json
 
 _HOUR = 3600
@@ -51,13 +51,13 @@ class Cost(NamedTuple):
         return self.step * self.steps if self.step is not None and self.steps else None
 
 
-def price(run: Effective) -> float | None:
+def price(run: RunConfig) -> float | None:
     """Return the price of a GPU hour in the values; None if they have none."""
     found = run.value("platform.pricePerGpuHour")
     return found if isinstance(found, int | float) and found > 0 else None
 
 
-def step_time(run: Effective) -> StepTime | None:
+def step_time(run: RunConfig) -> StepTime | None:
     """Return the step time in the values for this machine, number of nodes and model; None if they have none."""
     return step_time_of(mapping(run.value("job.stepTimes")), run.accelerator, run.nodes, run.model)
 

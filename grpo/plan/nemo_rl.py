@@ -42,7 +42,7 @@ from grpo.values.frameworks.nemo_rl import (
 
 if TYPE_CHECKING:
     from grpo.plan.units import Bytes
-    from grpo.values.config import Effective
+    from grpo.values.config import RunConfig
     from grpo.values.frameworks.parameters import Parameters
 
 _LENGTH: Final = "policy.max_total_sequence_length"
@@ -56,19 +56,19 @@ _KL: Final = "loss_fn.reference_policy_kl_penalty"
 _SEQUENCES, _BATCHED_TOKENS = 1024, 16384
 
 
-def trainer(run: Effective, parameters: Parameters) -> Trainer:
+def trainer(run: RunConfig, parameters: Parameters) -> Trainer:
     """Return the training side; raise NotModelledError, or UnknownError where a value is not known."""
     return _megatron(run, parameters) if is_megatron(run) else _dtensor(run)
 
 
-def _refuse_optimizer(run: Effective) -> None:
+def _refuse_optimizer(run: RunConfig) -> None:
     """Raise NotModelledError for another optimizer than Adam."""
     name = run.at(f"{_OPTIMIZER}.optimizer", _ADAM[0]) if is_megatron(run) else run.at("policy.optimizer.name")
     if name not in _ADAM:
         raise NotModelledError(f"the optimizer {name}" if name else "a configuration without policy.optimizer.name")
 
 
-def _layout(run: Effective, expert: int) -> Layout:
+def _layout(run: RunConfig, expert: int) -> Layout:
     section = MEGATRON if is_megatron(run) else DTENSOR
     return Layout(
         gpus=worlds(run)[0],
@@ -81,7 +81,7 @@ def _layout(run: Effective, expert: int) -> Layout:
     )
 
 
-def _dtensor(run: Effective) -> Trainer:
+def _dtensor(run: RunConfig) -> Trainer:
     """Return the side of a DTensor worker: FSDP2 with weights in float32 (models/automodel/setup.py:330, 483)."""
     _refuse_optimizer(run)
     layout = _layout(run, _size(run, f"{DTENSOR}.expert_parallel_size"))
@@ -114,12 +114,12 @@ def _dtensor(run: Effective) -> Trainer:
     )
 
 
-def _logprob_logits(run: Effective, layout: Layout) -> float:
+def _logprob_logits(run: RunConfig, layout: Layout) -> float:
     """Return the bytes per token and word; a chunk size saves nothing, because all chunks are put together again."""
     return 8 if layout.tensor == 1 and run.integer(LOGPROB_BATCH) == 1 and not run.at(_CHUNK) else 12
 
 
-def _megatron(run: Effective, parameters: Parameters) -> Trainer:
+def _megatron(run: RunConfig, parameters: Parameters) -> Trainer:
     """Return the side of Megatron: weights in bfloat16, and the optimizer's in float32 (Megatron-LM's DDP buffers)."""
     _refuse_optimizer(run)
     layout = _layout(run, _size(run, f"{MEGATRON}.expert_model_parallel_size"))
@@ -157,7 +157,7 @@ def _megatron(run: Effective, parameters: Parameters) -> Trainer:
     )
 
 
-def _micro(run: Effective, size: str, tokens: str) -> Micro:
+def _micro(run: RunConfig, size: str, tokens: str) -> Micro:
     """Return the micro batch of training or of the log-probabilities."""
     section = next((path for path in (DYNAMIC, PACKING) if run.on(path)), "").removesuffix(".enabled")
     return Micro(
@@ -170,7 +170,7 @@ def _micro(run: Effective, size: str, tokens: str) -> Micro:
     )
 
 
-def generator(run: Effective) -> Generator:
+def generator(run: RunConfig) -> Generator:
     """Return the generating side; raise NotModelledError for another backend than vLLM."""
     if not is_vllm(run):
         raise NotModelledError(f"generation with {run.at('policy.generation.backend')}")
@@ -194,7 +194,7 @@ def generator(run: Effective) -> Generator:
     )
 
 
-def batch(run: Effective) -> Batch:
+def batch(run: RunConfig) -> Batch:
     """Return the arithmetic of a step."""
     size, micro, data = run.integer(GLOBAL_BATCH), run.integer(MICRO_BATCH), data_parallel(run)
     filled = run.on(DYNAMIC) or run.on(PACKING)
@@ -209,13 +209,13 @@ def batch(run: Effective) -> Batch:
     )
 
 
-def lora(run: Effective) -> int:
+def lora(run: RunConfig) -> int:
     """Return the rank of LoRA's adapters, 0 if all parameters are trained."""
     section = f"{MEGATRON}.peft" if is_megatron(run) else f"{DTENSOR}.lora_cfg"
     return run.integer(f"{section}.dim") if run.on(f"{section}.enabled") else 0
 
 
-def checkpoint(run: Effective, volume: Bytes | None, key: str) -> Checkpoint:
+def checkpoint(run: RunConfig, volume: Bytes | None, key: str) -> Checkpoint:
     """Return what a checkpoint holds: weights and the optimizer's moments (utils/checkpoint.py:140, 269)."""
     if not run.on("checkpointing.enabled"):
         return Checkpoint(0, 0, volume, key)
@@ -229,10 +229,10 @@ def checkpoint(run: Effective, volume: Bytes | None, key: str) -> Checkpoint:
     return Checkpoint(weight + states * moments, count, volume, key)
 
 
-def _size(run: Effective, path: str) -> int:
+def _size(run: RunConfig, path: str) -> int:
     """Return a parallel size, 1 if the version has no such key."""
     return max(run.integer(path), 1) if run.at(path) is not None else 1
 
 
-def _given(run: Effective, path: str, default: int) -> int:
+def _given(run: RunConfig, path: str, default: int) -> int:
     return run.integer(path) if run.at(path) is not None else default

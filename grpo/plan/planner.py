@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from grpo.plan.generation import Cache
-    from grpo.values.config import Effective
+    from grpo.values.config import RunConfig
     from grpo.values.frameworks.model import Model
     from postrender.types import Json
 
@@ -53,7 +53,7 @@ class Plan(NamedTuple):
         return max((each for each in found if each != NOT_MODELLED), key=VERDICTS.index)
 
 
-def plan(run: Effective) -> Plan:
+def plan(run: RunConfig) -> Plan:
     """Plan the training of a run."""
     try:
         setup = read(run)
@@ -87,7 +87,7 @@ def planned(setup: Setup) -> Plan:
     return Plan(setup, found, generation.cache(setup), "")
 
 
-def read(run: Effective) -> Setup:
+def read(run: RunConfig) -> Setup:
     """Read the setup of a run; raise NotModelledError or UnknownError."""
     if not run.trains:
         raise NotModelledError(f"the task {run.value('job.task')}")
@@ -106,11 +106,11 @@ def read(run: Effective) -> Setup:
     )
 
 
-def _model(run: Effective) -> Model:
+def _model(run: RunConfig) -> Model:
     return verl_run.model_of(run) if run.framework == "verl" else nemo_rl_run.model_of(run)
 
 
-def checkpoints(run: Effective) -> tuple[Bytes, Checkpoint]:
+def checkpoints(run: RunConfig) -> tuple[Bytes, Checkpoint]:
     """Return the size of a checkpoint that holds all parameters, and how many there are; nothing else is read.
 
     Raises NotModelledError for checkpoints that hold adapters, and UnknownError.
@@ -122,12 +122,12 @@ def checkpoints(run: Effective) -> tuple[Bytes, Checkpoint]:
     return Bytes(saved.per_parameter * parameters.count(_model(run)).total), saved
 
 
-def weights(run: Effective) -> Bytes:
+def weights(run: RunConfig) -> Bytes:
     """Return the size of the model's files with 2 bytes a parameter; raise UnknownError for an unknown model."""
     return Bytes(2 * parameters.count(_model(run)).total)
 
 
-def local_disk(run: Effective) -> tuple[Bytes, str]:
+def local_disk(run: RunConfig) -> tuple[Bytes, str]:
     """Return size and key of the largest ephemeral volume; raise UnknownError if there is none."""
     disks = [
         (size, f"storage.{name}.ephemeral.size")
@@ -139,7 +139,7 @@ def local_disk(run: Effective) -> tuple[Bytes, str]:
     return max(disks)
 
 
-def converted(run: Effective) -> Bytes:
+def converted(run: RunConfig) -> Bytes:
     """Return the weights that task convert holds at once; raise NotModelledError or UnknownError.
 
     NeMo RL's script merges DTensor's checkpoint in float32 (utils/native_checkpoint.py:258 at v0.7.0). verl's loads all
@@ -151,12 +151,12 @@ def converted(run: Effective) -> Bytes:
     return Bytes((verl.weight(run) if run.framework == "verl" else 4) * parameters.count(_model(run)).total)
 
 
-def merges_in_pieces(run: Effective) -> bool:
+def merges_in_pieces(run: RunConfig) -> bool:
     """Return whether task convert holds one file of the result at a time, as `Pieces` in jobs/tasks/tensors.py does."""
     return run.framework == "nemo-rl" and str(run.at("checkpointing.model_save_format")).lower() == "safetensors"
 
 
-def machine(run: Effective) -> Machine:
+def machine(run: RunConfig) -> Machine:
     """Return the machine of the values; raise UnknownError if its GPUs or the number of nodes are not known."""
     memory = run.value("accelerator.gpuMemoryGigabytes")
     if not isinstance(memory, int | float):
@@ -175,7 +175,7 @@ def machine(run: Effective) -> Machine:
     )
 
 
-def _volume(run: Effective) -> tuple[Bytes | None, str]:
+def _volume(run: RunConfig) -> tuple[Bytes | None, str]:
     """Return the size of the run's volume and its key; None if the values do not give it."""
     name = str(run.value("job.volume"))
     volume = mapping(mapping(run.value("storage")).get(name))

@@ -35,7 +35,7 @@ from grpo.values.reference_errors import UnknownError
 
 if TYPE_CHECKING:
     from grpo.plan.units import Bytes
-    from grpo.values.config import Effective
+    from grpo.values.config import RunConfig
 
 _FSDP: Final = f"{ACTOR}.fsdp_config"
 _ENGINES: Final = {"fsdp": "FSDP", "fsdp2": "FSDP2"}
@@ -48,7 +48,7 @@ _KEEPS_CACHE: Final = (0, 8)
 _ADAM: Final = ("Adam", "AdamW", "torch.optim.Adam", "torch.optim.AdamW", None)
 
 
-def trainer(run: Effective) -> Trainer:
+def trainer(run: RunConfig) -> Trainer:
     """Return the training side; raise NotModelledError, or UnknownError where a value is not known."""
     _refuse(run)
     world, shares = gpus(run), sequence_parallel(run)
@@ -85,7 +85,7 @@ def trainer(run: Effective) -> Trainer:
     )
 
 
-def _refuse(run: Effective) -> None:
+def _refuse(run: RunConfig) -> None:
     """Raise NotModelledError for what is not computed."""
     strategy = run.at(f"{ACTOR}.strategy")
     if str(strategy) not in _ENGINES:
@@ -103,13 +103,13 @@ def _refuse(run: Effective) -> None:
     _refuse_optimizer(run)
 
 
-def _refuse_optimizer(run: Effective) -> None:
+def _refuse_optimizer(run: RunConfig) -> None:
     name = run.at(f"{ACTOR}.optim.optimizer")
     if name not in _ADAM:
         raise NotModelledError(f"the optimizer {name}")
 
 
-def _logits(run: Effective) -> tuple[float, float]:
+def _logits(run: RunConfig) -> tuple[float, float]:
     """Return the bytes per token and word of the training and of the log-probabilities.
 
     Without padding the loss has logits and gradient in bfloat16, and the entropy 7 bytes (docs/perf/perf_tuning.rst).
@@ -122,18 +122,18 @@ def _logits(run: Effective) -> tuple[float, float]:
     return 4, 2 if run.on(f"{ACTOR}.entropy_from_logits_with_chunking") else 7
 
 
-def _each(run: Effective, path: str) -> int:
+def _each(run: RunConfig, path: str) -> int:
     """Return the sequences of a micro batch on a GPU; the older key counts those of all GPUs."""
     if run.at(f"{path}_per_gpu") is None and run.at(path) is not None:
         return max(run.integer(path) // data_parallel(run), 1)
     return run.integer(f"{path}_per_gpu")
 
 
-def _longest(run: Effective) -> int:
+def _longest(run: RunConfig) -> int:
     return run.integer("data.max_prompt_length") + run.integer("data.max_response_length")
 
 
-def _train(run: Effective, shares: int) -> Micro:
+def _train(run: RunConfig, shares: int) -> Micro:
     """Return the micro batch of the training: a fixed number of sequences, or a number of tokens for each GPU."""
     fills = run.on(DYNAMIC)
     return Micro(
@@ -146,7 +146,7 @@ def _train(run: Effective, shares: int) -> Micro:
     )
 
 
-def _logprob(run: Effective, shares: int) -> Micro:
+def _logprob(run: RunConfig, shares: int) -> Micro:
     """Return the micro batch of the log-probabilities."""
     fills = run.on(f"{ROLLOUT}.log_prob_use_dynamic_bsz")
     return Micro(
@@ -159,7 +159,7 @@ def _logprob(run: Effective, shares: int) -> Micro:
     )
 
 
-def generator(run: Effective) -> Generator:
+def generator(run: RunConfig) -> Generator:
     """Return the generating side; raise NotModelledError for another engine than vLLM."""
     if run.at(f"{ROLLOUT}.name") != "vllm":
         raise NotModelledError(f"generation with {run.at(f'{ROLLOUT}.name')}")
@@ -188,7 +188,7 @@ def generator(run: Effective) -> Generator:
     )
 
 
-def batch(run: Effective) -> Batch:
+def batch(run: RunConfig) -> Batch:
     """Return the arithmetic of a step; verl counts a mini batch in prompts."""
     size, fills = run.integer(MINI) * run.integer(SAMPLES), run.on(DYNAMIC)
     micro = 0 if fills else _each(run, _MICRO)
@@ -203,12 +203,12 @@ def batch(run: Effective) -> Batch:
     )
 
 
-def lora(run: Effective) -> int:
+def lora(run: RunConfig) -> int:
     """Return the rank of LoRA's adapters, 0 if all parameters are trained."""
     return run.integer(f"{MODEL}.lora_rank") if run.at(f"{MODEL}.lora_rank") is not None else 0
 
 
-def checkpoint(run: Effective, volume: Bytes | None, key: str) -> Checkpoint:
+def checkpoint(run: RunConfig, volume: Bytes | None, key: str) -> Checkpoint:
     """Return what a checkpoint holds, by save_contents (workers/config/actor.py); none without save_freq."""
     _refuse_optimizer(run)
     contents = run.at(f"{ACTOR}.checkpoint.save_contents")
@@ -219,12 +219,12 @@ def checkpoint(run: Effective, volume: Bytes | None, key: str) -> Checkpoint:
     return Checkpoint(size * ("model" in names) + 2 * size * ("optimizer" in names), _kept(run), volume, key)
 
 
-def weight(run: Effective) -> int:
+def weight(run: RunConfig) -> int:
     """Return the bytes of a parameter in training, and in its checkpoint."""
     return 4 if run.at(f"{_FSDP}.model_dtype") in _SINGLE else 2
 
 
-def _kept(run: Effective) -> int | None:
+def _kept(run: RunConfig) -> int | None:
     """Return how many checkpoints lie on the volume at the same time; None if the data decide and are not known."""
     keep, steps = run.at(_KEEP), _steps(run)
     saves = -(-steps // run.integer("trainer.save_freq")) if steps else None
@@ -235,7 +235,7 @@ def _kept(run: Effective) -> int | None:
     return most if saves is None else min(saves, most)
 
 
-def _steps(run: Effective) -> int:
+def _steps(run: RunConfig) -> int:
     """Return the steps of the run; 0 if they are not known."""
     try:
         return steps_of_run(run)

@@ -13,7 +13,7 @@ from grpo.rules import index
 from postrender import __version__, masking
 from postrender.errors import Location
 from postrender.finding import ERROR, INFO, WARNING, Finding
-from postrender.rules.rule import Rule
+from postrender.problem import Problem
 
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 _LEVELS = {ERROR: "error", WARNING: "warning", INFO: "note"}
@@ -46,7 +46,7 @@ def _invocation(scope: Scope, *, succeeded: bool) -> dict[str, Any]:
     return {"executionSuccessful": succeeded, "toolConfigurationNotifications": notes}
 
 
-def _rule(rule: Rule) -> dict[str, Any]:
+def _rule(rule: Problem) -> dict[str, Any]:
     source = f" (source: {rule.source})" if rule.source else ""
     return {
         "id": rule.id,

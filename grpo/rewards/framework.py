@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from grpo.values.config import Effective
+from grpo.values.config import RunConfig
 from grpo.values.derived import mapping
 from grpo.values.frameworks.nemo_rl import data_sections
 from grpo.values.reference_errors import UnknownError
 from postrender.types import Json
 
 
-def described(run: Effective) -> str:
+def described(run: RunConfig) -> str:
     """Return a sentence about the framework's own reward in a run."""
     return _verl(run) if run.framework == "verl" else _nemo_rl(run)
 
 
-def data_source(run: Effective) -> str:
+def data_source(run: RunConfig) -> str:
     """Return what verl's functions get as data_source where a row has none: the name of the data set, if it has one."""
     if run.framework == "verl":
         # That of the files of task prepare-data; others have their own.
@@ -27,7 +27,7 @@ def data_source(run: Effective) -> str:
     return str(named[0] or "") if named else ""
 
 
-def _nemo_rl(run: Effective) -> str:
+def _nemo_rl(run: RunConfig) -> str:
     name = "math"
     for key in ("data.env_name", "data.default.env_name", "data.train.env_name"):
         name = _at(run, key) or name
@@ -39,7 +39,7 @@ def _nemo_rl(run: Effective) -> str:
     return text
 
 
-def _verl(run: Effective) -> str:
+def _verl(run: RunConfig) -> str:
     for key in ("reward.custom_reward_function", "custom_reward_function"):
         if path := _at(run, f"{key}.path"):
             return f"verl {run.version} scores with {_at(run, f'{key}.name')} of {path} ({key} of job.config)"
@@ -48,7 +48,7 @@ def _verl(run: Effective) -> str:
     return f"verl {run.version} scores with its own function for the data_source of each row{by}"
 
 
-def _at(run: Effective, key: str) -> Json:
+def _at(run: RunConfig, key: str) -> Json:
     try:
         return run.at(key)
     except UnknownError:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from grpo.values.config import Effective
+from grpo.values.config import RunConfig
 from postrender import paths
 from postrender.errors import InputError
 from postrender.types import Json
@@ -27,7 +27,7 @@ class Prompt(NamedTuple):
     has_place: bool = True
 
 
-def of(values: Values, run: Effective) -> Prompt:
+def of(values: Values, run: RunConfig) -> Prompt:
     """Return the prompt of a run; raise InputError where it names a prompt that the values do not have."""
     return _of_verl(run) if run.framework == "verl" else _of_nemo_rl(values, run)
 
@@ -51,7 +51,7 @@ def rendered(prompt: Prompt, question: str, values: Values) -> str | None:
     return text
 
 
-def _of_nemo_rl(values: Values, run: Effective) -> Prompt:
+def _of_nemo_rl(values: Values, run: RunConfig) -> Prompt:
     file = next((each for section in _sections(run) if (each := section.get("prompt_file"))), None)
     if file is None:
         return Prompt("the question alone, because no prompt_file is set", "{}")
@@ -65,7 +65,7 @@ def _of_nemo_rl(values: Values, run: Effective) -> Prompt:
     return Prompt(f"job.prompts.{found[1]}", text)
 
 
-def _sections(run: Effective) -> Iterator[Mapping[str, Any]]:
+def _sections(run: RunConfig) -> Iterator[Mapping[str, Any]]:
     """Yield the sections that may name a prompt, the one that wins first."""
     data = run.config.get("data")
     if isinstance(data, dict):
@@ -75,7 +75,7 @@ def _sections(run: Effective) -> Iterator[Mapping[str, Any]]:
                 yield section
 
 
-def _of_verl(run: Effective) -> Prompt:
+def _of_verl(run: RunConfig) -> Prompt:
     entries = {name: each for name, each in _map(run.value("job.prepareData")).items() if isinstance(each, dict)}
     data = run.config.get("data")
     files = str(_map(data).get("train_files"))

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from grpo.lint.data import readers
 from grpo.lint.data import samples as data_samples
-from grpo.values.config import Effective
+from grpo.values.config import RunConfig
 from grpo.values.reference_errors import UnknownError
 from postrender import json_text, textfile
 from postrender.errors import InputError, Location
@@ -42,7 +42,7 @@ def builtin(entries: Mapping[str, Mapping[str, Any]], prompt: str) -> list[Sampl
 
 
 def of_rows(
-    run: Effective, role: str, file: str, entries: Mapping[str, Mapping[str, Any]], prompt: str
+    run: RunConfig, role: str, file: str, entries: Mapping[str, Mapping[str, Any]], prompt: str
 ) -> list[Sample]:
     """Return two answers to each of the first rows of data: its expected answer in the format of the run, and none.
 

@@ -8,33 +8,33 @@ from typing import TYPE_CHECKING
 from grpo.rules import registry
 from grpo.rules.reading import READING
 from postrender.errors import UsageError
-from postrender.rules.rule import CHART, LOG, OBJECTS, REFUSED, VALUES
+from postrender.problem import CHART, LOG, OBJECTS, VALUES, Fails
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from postrender.rules.rule import Rule
+    from postrender.problem import Problem
 
 # The number of similar names to suggest.
 _NEAR = 3
 
 
-def rules() -> tuple[Rule, ...]:
+def rules() -> tuple[Problem, ...]:
     """Return every rule: those over values, then those over objects, charts and logs."""
     return registry.rules(VALUES, OBJECTS, CHART, LOG)
 
 
-def everything() -> list[Rule]:
+def everything() -> list[Problem]:
     """Return every id that a finding can have, with the checks that are not rules first."""
     return [*READING, *rules()]
 
 
 def never_ignored() -> set[str]:
     """Return the ids that checks.ignore cannot accept: reading of values, what a chart enforces, what a log shows."""
-    return {rule.id for rule in everything() if not rule.source or rule.why == REFUSED or rule.target == LOG}
+    return {rule.id for rule in everything() if not rule.source or rule.fails == Fails.AT_RENDER or rule.target == LOG}
 
 
-def find(words: Sequence[str], command: str, *, more: Iterable[str] = ()) -> list[Rule]:
+def find(words: Sequence[str], command: str, *, more: Iterable[str] = ()) -> list[Problem]:
     """Return the rules with these ids or domains; raise UsageError with similar names, also of `more`, for another."""
     listed = everything()
     for word in words:
@@ -43,7 +43,7 @@ def find(words: Sequence[str], command: str, *, more: Iterable[str] = ()) -> lis
     return [each for each in listed if each.id in words or each.domain in words]
 
 
-def _nearest(word: str, listed: Sequence[Rule], more: Iterable[str]) -> str:
+def _nearest(word: str, listed: Sequence[Problem], more: Iterable[str]) -> str:
     by_word = {name: name for name in more} | {each.id.partition("/")[2]: each.id for each in listed}
     by_word |= {name: name for each in listed for name in (each.domain, each.id)}
     matches = {rule for name, rule in by_word.items() if word and name.startswith(word)}

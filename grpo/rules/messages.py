@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 from grpo.rules import index
-from postrender.rules.rule import Rule
+from postrender.problem import Problem
 from postrender.yaml import reader
 
 _FILE = os.path.join(os.path.dirname(__file__), "messages.yaml")
@@ -20,7 +20,7 @@ def table() -> dict[str, tuple[str, ...]]:
     return {words.lower(): tuple(ids.split()) for words, ids in found.items()}
 
 
-def rules_of(text: str) -> tuple[Rule, ...]:
+def rules_of(text: str) -> tuple[Problem, ...]:
     """Return the rules for the longest words that a text has."""
     lower = text.lower()
     words = max((each for each in table() if each in lower), key=len, default="")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from postrender.finding import ERROR, WARNING
-from postrender.rules.rule import STREAM, VALUES, Rule
+from postrender.problem import STREAM, VALUES, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -239,7 +239,7 @@ _WIRING: Final[dict[str, dict[str, str]]] = {
 }
 
 
-def _rules() -> Iterator[Rule]:
+def _rules() -> Iterator[Problem]:
     of_domains = (
         ("values", VALUES, _VALUES),
         ("data", VALUES, _DATA),
@@ -248,7 +248,7 @@ def _rules() -> Iterator[Rule]:
     )
     for domain, target, texts in of_domains:
         for slug, text in texts.items():
-            yield Rule(
+            yield Problem(
                 f"{domain}/{slug}",
                 target=target,
                 severity=text.get("severity", ERROR),

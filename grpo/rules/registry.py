@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
-from postrender.rules import registry
-from postrender.rules.registry import RegistryError
-from postrender.rules.rule import CHART, LOG, OBJECTS, VALUES
+from postrender import registry
+from postrender.problem import CHART, LOG, OBJECTS, VALUES
+from postrender.registry import RegistryError
 
 if TYPE_CHECKING:
-    from postrender.rules.rule import Rule
+    from postrender.problem import Problem
 
 _PACKAGES: Final = {
     VALUES: ("grpo.rules.values",),
@@ -21,12 +21,12 @@ _PACKAGES: Final = {
 
 
 @cache
-def rules(*targets: str) -> tuple[Rule, ...]:
+def rules(*targets: str) -> tuple[Problem, ...]:
     """Return the rules over some targets, those of one target sorted by id.
 
     Raises RegistryError for two rules with the same id, and for a rule in the package of another target.
     """
-    found: dict[str, Rule] = {}
+    found: dict[str, Problem] = {}
     for target in targets:
         for rule in registry.rules_in(*_PACKAGES[target]):
             if rule.target != target:

@@ -7,7 +7,7 @@ from typing import Any
 
 from grpo.lint import placeholders
 from postrender import paths, secrets
-from postrender.schema import Problem, Schema, matches, read_schema
+from postrender.schema import Schema, SchemaError, matches, read_schema
 from postrender.types import Path
 from postrender.values import quantity
 
@@ -68,7 +68,7 @@ def refusal(path: Path, value: str) -> str:
     return f"{value!r} {_expected(problems[0], path, value)}. {meaning(path)}" if problems else ""
 
 
-def _expected(problem: Problem, path: Path, value: str) -> str:
+def _expected(problem: SchemaError, path: Path, value: str) -> str:
     if problem.keyword == "maxLength":
         return f"is longer than {problem.expected} characters"
     if problem.keyword == "minLength":

@@ -8,7 +8,7 @@ import re
 from grpo.plan import planner
 from grpo.start import recipes
 from grpo.start.recipes import Choice
-from grpo.values.config import Effective
+from grpo.values.config import RunConfig
 from postrender import textfile
 from postrender.values import merge
 from postrender.yaml import writer
@@ -100,7 +100,7 @@ def _checks(choice: Choice) -> dict[str, str]:
 
 def _disk(choice: Choice, ours: float) -> str:
     """Return what a checkpoint takes, and what task convert holds of it, as `grpo plan` computes it for the recipe."""
-    run = Effective(merge.over_defaults(merge.load([choice.recipe.path])))
+    run = RunConfig(merge.over_defaults(merge.load([choice.recipe.path])))
     theirs = recipes.size(choice.recipe.model) or ours
     said = f"a checkpoint is about {math.ceil(planner.checkpoints(run)[0].gib * ours / theirs)} GiB (calculated)"
     if planner.merges_in_pieces(run):

@@ -13,7 +13,7 @@ from grpo.plan.cost import StepTime
 from grpo.plan.setup import NotModelledError
 from grpo.rules.values.job import inputs
 from grpo.start.words import Names, Tree, gpu_nodes, listed, only, volume
-from grpo.values.config import Effective
+from grpo.values.config import RunConfig
 from grpo.values.reference_errors import UnknownError
 from postrender.counting import counted
 
@@ -145,7 +145,7 @@ def reads_own_data(tree: Tree, files: Mapping[str, str]) -> bool:
 
 
 def _model(tree: Tree) -> str:
-    return str(Effective(tree).model)
+    return str(RunConfig(tree).model)
 
 
 def _unread(tree: Tree, files: Mapping[str, str]) -> list[str]:
@@ -155,7 +155,7 @@ def _unread(tree: Tree, files: Mapping[str, str]) -> list[str]:
     for code of the user's.
     """
     prepared = tree["job"]["prepareData"].values() if needs_data(tree, files) else ()
-    read = {repository for _, repository in inputs.repositories(Effective(tree))}
+    read = {repository for _, repository in inputs.repositories(RunConfig(tree))}
     read |= {str(each["repository"]) for each in prepared}
     return [name for name in tree["job"]["fetch"]["datasets"] if name in inputs.KNOWN and name not in read]
 
@@ -176,7 +176,7 @@ def is_same(tree: Tree, recipe: Tree) -> bool:
         return True
     data = job["config"].get("data") == of_recipe["config"].get("data")
     others = all(job.get(key) == of_recipe.get(key) for key in ("rewards", "prompts", "prepareData"))
-    return data and others and Effective(tree).model == Effective(recipe).model
+    return data and others and RunConfig(tree).model == RunConfig(recipe).model
 
 
 def sizes(text: str, tree: Tree) -> Names:
@@ -184,7 +184,7 @@ def sizes(text: str, tree: Tree) -> Names:
 
     They are those of `grpo plan`. For a model that it does not know, the comment at the top of a recipe has the size.
     """
-    run, found = Effective(tree), {}
+    run, found = RunConfig(tree), {}
     with contextlib.suppress(UnknownError):
         found["weights"] = str(math.ceil(planner.converted(run).gib))
     written = re.search(r"(?:step|checkpoint) is about ([0-9]+) GiB", _flat(text))
@@ -201,7 +201,7 @@ def sizes(text: str, tree: Tree) -> Names:
 
 def merges_in_pieces(tree: Tree) -> bool:
     """Return whether task convert never holds all weights at once."""
-    return planner.merges_in_pieces(Effective(tree))
+    return planner.merges_in_pieces(RunConfig(tree))
 
 
 def header(text: str, tree: Tree) -> Names:
@@ -232,7 +232,7 @@ def _flat(comment: str) -> str:
 def _own(tree: Tree) -> StepTime | None:
     """Return the step time that `grpo plan` computes with; None if the values have none for these machines."""
     nodes = tree["job"].get("nodes") or gpu_nodes(tree)
-    return cost.step_time_of(_step_times(tree), tree["accelerator"]["name"], nodes, Effective(tree).model)
+    return cost.step_time_of(_step_times(tree), tree["accelerator"]["name"], nodes, RunConfig(tree).model)
 
 
 def _step_times(tree: Tree) -> Tree:
@@ -241,7 +241,7 @@ def _step_times(tree: Tree) -> Tree:
 
 def _time(tree: Tree, written: str) -> str:
     """Return how long the training takes, in words; `written` are the seconds of a step in the recipe's comment."""
-    steps, own, model = _steps(tree["job"]["config"]), _own(tree), Effective(tree).model
+    steps, own, model = _steps(tree["job"]["config"]), _own(tree), RunConfig(tree).model
     if own and steps:
         return f"about {_long(steps, own.seconds)} ({counted(steps, 'step')} of {own.seconds:g} s: {own.source})"
     if own:

@@ -50,7 +50,7 @@ def overlay_names(tree: Mapping[str, Any]) -> list[str]:
     return [name for name in (job.get("version"), accelerator.get("name")) if isinstance(name, str)]
 
 
-class Effective:
+class RunConfig:
     """The values of a stack with the charts' defaults, and the configuration of the run that follows from them.
 
     `config` is the framework's whole configuration, `given` the part that the files set, `gpus` the GPUs per node. The
@@ -126,7 +126,7 @@ class Effective:
         }
         return {key: value for key, value in base.items() if marked.get(key) is not True}
 
-    def changed(self, edits: Mapping[str, Json]) -> Effective:
+    def changed(self, edits: Mapping[str, Json]) -> RunConfig:
         """Return the run with other values, by their keys in the configuration, or in the values after a `=`."""
         tree = self.values
         for key, value in edits.items():
@@ -134,7 +134,7 @@ class Effective:
             of_values = key.startswith(OF_VALUES)
             path = key[1:].split(".") if of_values else ["job", "configFor", self.accelerator, *key.split(".")]
             tree = merge.overlay(tree, merge.nested(path, value))
-        return Effective(tree, self._default, self.inherits)
+        return RunConfig(tree, self._default, self.inherits)
 
     def _with_sections(self, base: Mapping[str, Any]) -> dict[str, Any]:
         """Return `given`, with sections resolved that are a single reference: `policy: ${other}`."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from postrender.finding import ERROR, Finding
+from postrender.gate.manifests import Manifests
 from postrender.manifests import clouds
 from postrender.manifests.pods import mapping
-from postrender.rules.manifests import Manifests
-from postrender.rules.rule import OBJECTS, Rule
+from postrender.problem import OBJECTS, Problem
 from postrender.values import profiles
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def others_of(manifests: Manifests, pod: Pod) -> dict[str, set[str]]:
     wiring = manifests.wiring
     if wiring is None or manifests.whole_pods():
         return {}
-    others = wiring.others(pod.spec)
+    others = wiring.foreign_labels(pod.spec)
     return others if others and pod.gpu_container()[1] in _sizes(set().union(*others.values()), wiring.gpus) else {}
 
 
@@ -56,7 +56,7 @@ def _sizes(labels: set[str], gpus: int) -> set[int]:
     return {gpus, *(machine.gpus for machine in chosen)} - {0}
 
 
-RULE = Rule(
+RULE = Problem(
     "nodes/another-accelerator",
     target=OBJECTS,
     severity=ERROR,
@@ -64,6 +64,5 @@ RULE = Rule(
     why="on that machine the pods have the network and the libraries of another one, or none",
     fix="give the profile of the selected machine (values/accelerators) as a values file, or remove the selector",
     source="https://cloud.google.com/kubernetes-engine/docs/how-to/gpus",
-    fact="gke/R6",
     check=check,
 )

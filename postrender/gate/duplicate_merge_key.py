@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from postrender.finding import ERROR, Finding
+from postrender.gate.manifests import Manifests
 from postrender.manifests.pods import mapping, sequence
-from postrender.rules.manifests import Manifests
-from postrender.rules.rule import OBJECTS, Rule
+from postrender.problem import OBJECTS, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -75,7 +75,7 @@ def _first(entry: Json, keys: tuple[str, ...]) -> str:
     return str(entry.get(keys[0])) if type(entry) is dict else ""
 
 
-RULE = Rule(
+RULE = Problem(
     "pods/duplicate-merge-key",
     target=OBJECTS,
     severity=ERROR,
@@ -83,6 +83,5 @@ RULE = Rule(
     why="server-side apply, Helm 4's default, refuses it; a client-side apply silently keeps one of the two",
     fix="remove one of the two entries",
     source="https://kubernetes.io/docs/reference/using-api/server-side-apply/#merge-strategy",
-    fact="helm/duplicate-merge-key",
     check=check,
 )

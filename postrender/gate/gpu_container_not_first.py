@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from postrender.finding import ERROR, Finding
+from postrender.gate.manifests import Manifests
 from postrender.manifests.pods import mapping
-from postrender.rules.manifests import Manifests
-from postrender.rules.rule import OBJECTS, Rule
+from postrender.problem import OBJECTS, Problem
 from postrender.values.profiles import INTERFACES
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def _has_rdma(pod: Pod) -> bool:
     return INTERFACES in annotations or bool(pod.spec.get("resourceClaims"))
 
 
-RULE = Rule(
+RULE = Problem(
     "pods/gpu-container-not-first",
     target=OBJECTS,
     severity=ERROR,
@@ -48,6 +48,5 @@ RULE = Rule(
     why="GKE gives the RDMA devices only to the first container, and KubeRay starts Ray in the first one",
     fix="move the container with the GPUs to the front of the list",
     source="https://docs.cloud.google.com/ai-hypercomputer/docs/create/gke-ai-hypercompute-custom",
-    fact="gke/R3",
     check=check,
 )

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from postrender.finding import ERROR, Finding
+from postrender.gate.manifests import Manifests
 from postrender.manifests.pods import mapping, sequence
-from postrender.rules.manifests import Manifests
-from postrender.rules.rule import OBJECTS, Rule
+from postrender.problem import OBJECTS, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -71,7 +71,7 @@ def _of_profile(wiring: Wiring | None) -> list[str]:
     return [str(each["path"]).rstrip("/") for each in volumes if each.get("path")]
 
 
-RULE = Rule(
+RULE = Problem(
     "nodes/host-path-without-type",
     target=OBJECTS,
     severity=ERROR,
@@ -79,6 +79,5 @@ RULE = Rule(
     why="if the folder is missing, the pod mounts an empty one and finds no driver; with a type it fails at the mount",
     fix="write type: Directory beside the path",
     source="https://kubernetes.io/docs/concepts/storage/volumes/#hostpath-volume-types",
-    fact="gke/R8",
     check=check,
 )

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from postrender import json_text
 from postrender.finding import ERROR, Finding
+from postrender.gate.manifests import Manifests
 from postrender.manifests.pods import mapping, sequence
-from postrender.rules.manifests import Manifests
-from postrender.rules.rule import OBJECTS, Rule
+from postrender.problem import OBJECTS, Problem
 from postrender.values.profiles import DEFAULT_INTERFACE, INTERFACES
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ def _unclaimed(pod: Pod) -> Iterator[tuple[Path, str]]:
             yield (*pod.path, "spec", "resourceClaims", number), what
 
 
-RULE = Rule(
+RULE = Problem(
     "network/interfaces-of-another-machine",
     target=OBJECTS,
     severity=ERROR,
@@ -162,6 +162,5 @@ RULE = Rule(
     why="with too few interfaces NCCL is slow, and with another machine's interfaces the pod does not start",
     fix="let the post-renderer write the annotation, or give the values of the machine that the pod runs on",
     source="https://docs.cloud.google.com/ai-hypercomputer/docs/create/gke-ai-hypercompute-custom",
-    fact="gke/R2 gke/R4",
     check=check,
 )

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from postrender import secrets
 from postrender.finding import ERROR, Finding, Place
+from postrender.gate.manifests import Manifests
 from postrender.manifests.pods import mapping
-from postrender.rules.manifests import Manifests
-from postrender.rules.rule import OBJECTS, Rule
+from postrender.problem import OBJECTS, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -93,7 +93,7 @@ def _hidden(value: str, text: str) -> str | None:
     return None
 
 
-RULE = Rule(
+RULE = Problem(
     "secrets/literal-token",
     target=OBJECTS,
     severity=ERROR,
@@ -101,6 +101,5 @@ RULE = Rule(
     why="Helm stores manifests in the release, helm get manifest prints them, and reviews and logs keep them",
     fix="revoke it, put the new one into a Kubernetes Secret and refer to that by name",
     source="https://kubernetes.io/docs/concepts/security/secrets-good-practices/",
-    fact="gke/R11",
     check=check,
 )

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from postrender.finding import ERROR, Finding, Place
+from postrender.gate.manifests import Item, Manifests
 from postrender.manifests.apiserver import NO_NAMESPACE
 from postrender.manifests.pods import mapping
-from postrender.rules.manifests import Item, Manifests
-from postrender.rules.rule import OBJECTS, Rule
+from postrender.problem import OBJECTS, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,7 +52,7 @@ def _ignored(item: dict[str, Any], identity: tuple[str, ...]) -> str:
     return f"; the kind has no namespaces ({written} is ignored)" if written else ""
 
 
-RULE = Rule(
+RULE = Problem(
     "stream/object-twice",
     target=OBJECTS,
     severity=ERROR,
@@ -60,6 +60,5 @@ RULE = Rule(
     why="the later one silently replaces the earlier one, or the install fails halfway",
     fix="rename one of the two, or remove it",
     source="https://kubernetes.io/docs/concepts/overview/working-with-objects/names/",
-    fact="helm/object-twice",
     check=check,
 )

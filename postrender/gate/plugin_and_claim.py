@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from postrender.finding import ERROR, Finding
+from postrender.gate.manifests import Manifests
 from postrender.manifests.pods import requested
-from postrender.rules.manifests import Manifests
-from postrender.rules.rule import OBJECTS, Rule
+from postrender.problem import OBJECTS, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +26,7 @@ def check(manifests: Manifests) -> Iterator[Finding]:
                 yield item.finding((*pod.path, "spec", "containers", position, "resources", part, _EFA), what)
 
 
-RULE = Rule(
+RULE = Problem(
     "network/plugin-and-claim",
     target=OBJECTS,
     severity=ERROR,
@@ -34,6 +34,5 @@ RULE = Rule(
     why="plugin and driver must not manage the same device on a node; one of the two requests is never met",
     fix="set network.mode to devices or dranet, and remove the other request",
     source="https://docs.aws.amazon.com/eks/latest/userguide/device-management-efa.html",
-    fact="clouds/T7",
     check=check,
 )

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from postrender.finding import ERROR, Finding
+from postrender.gate.manifests import Manifests
 from postrender.manifests import pod_security
 from postrender.manifests.pods import mapping
-from postrender.rules.manifests import Manifests
-from postrender.rules.rule import OBJECTS, Rule
+from postrender.problem import OBJECTS, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,7 +32,7 @@ def check(manifests: Manifests) -> Iterator[Finding]:
                 yield item.finding((*pod.path, "spec", *path), text)
 
 
-RULE = Rule(
+RULE = Problem(
     "pods/pod-security",
     target=OBJECTS,
     severity=ERROR,
@@ -40,6 +40,5 @@ RULE = Rule(
     why="the API server takes the object and refuses its pods: none starts, and only an event says why",
     fix="set the label to privileged and limit the pods by network.podPolicy (docs/howto/isolation.md), or remove it",
     source="https://kubernetes.io/docs/concepts/security/pod-security-standards/",
-    fact="gke/R10",
     check=check,
 )

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from postrender.finding import ERROR, Finding
+from postrender.gate.manifests import Manifests
 from postrender.manifests.pods import mapping, sequence
-from postrender.rules.manifests import Manifests
-from postrender.rules.rule import OBJECTS, Rule
+from postrender.problem import OBJECTS, Problem
 from postrender.values.quantity import quantity
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def _mounted(container: dict[str, Any]) -> str:
     return str(found[-1] or "") if found else ""
 
 
-RULE = Rule(
+RULE = Problem(
     "pods/shared-memory-above-limit",
     target=OBJECTS,
     severity=ERROR,
@@ -57,6 +57,5 @@ RULE = Rule(
     why="its content counts against the memory limit: the container is killed before the volume is full",
     fix="raise resources.limits.memory above sizeLimit, with room for the processes, or lower accelerator.sharedMemory",
     source="https://kubernetes.io/docs/concepts/storage/volumes/#emptydir",
-    fact="gke/R9",
     check=check,
 )

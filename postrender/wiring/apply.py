@@ -52,7 +52,7 @@ class Wired:
     """Report on one object that has pod templates (`found`), or pods with GPUs at places where none are known.
 
     `pods` lists the paths of the wired templates, `variables` the templates that got only environment variables,
-    `skipped` the templates that are not wired and the reason. `beside` lists objects to install with this one.
+    `skipped` the templates that are not wired and the reason. `companions` lists objects to install with this one.
     `lacks_gpus` is true for a Ray cluster of which no pod asks for GPUs: its groups are among the skipped ones.
     """
 
@@ -65,7 +65,7 @@ class Wired:
         self.variables: list[str] = []
         self.skipped: list[dict[str, str]] = []
         self.conflicts: list[dict[str, Any]] = []
-        self.beside: list[dict[str, Any]] = []
+        self.companions: list[dict[str, Any]] = []
         self.changed = False
 
     @property
@@ -166,7 +166,7 @@ def _wire_object(
     result.changed = result.item != original
     whole = [target for target in targets if target.whole]
     if whole:
-        result.beside = [_beside(each, result.item) for each in wiring.documents(whole[0].owner, whole[0].nodes)]
+        result.companions = [_companion(each, result.item) for each in wiring.documents(whole[0].owner, whole[0].nodes)]
     return result
 
 
@@ -244,7 +244,7 @@ def _apply(target: Target, options: Options) -> None:
         transforms.add_check(target)
 
 
-def _beside(new: dict[str, Any], item: Mapping[str, Any]) -> dict[str, Any]:
+def _companion(new: dict[str, Any], item: Mapping[str, Any]) -> dict[str, Any]:
     """Return a new object with the namespace, labels and Helm annotations of the object that needs it."""
     metadata = pods.mapping(item.get("metadata"))
     text_labels = {str(key): value for key, value in pods.mapping(metadata.get("labels")).items()}

@@ -110,7 +110,7 @@ class Wiring:
         """Return what the annotation of a wired object says."""
         return f"{FORMAT} {self.digest}"
 
-    def others(self, spec: Mapping[str, Any]) -> dict[str, set[str]]:
+    def foreign_labels(self, spec: Mapping[str, Any]) -> dict[str, set[str]]:
         """Return the labels, with their values, by which a pod selects other machines than the profile's."""
         known: Mapping[str, set[str]] = {key: set() for key in self.labels}
         is_own = all(value in selected(spec, key) for key, value in self.labels.items())
@@ -137,7 +137,7 @@ class Wiring:
             return f"divides its GPUs among {len(containers)} containers, and one must take all {self.gpus}"
         if count != self.gpus:
             return f"takes {counted(count, 'GPU')}, and a node of {self.profile} has {self.gpus}"
-        for key, values in self.others(pod.spec).items():
+        for key, values in self.foreign_labels(pod.spec).items():
             return f"selects {', '.join(sorted(values))}, and {self.profile} is {self.labels.get(key, self.label)}"
         for key, label in self.labels.items():
             if label in excluded(pod.spec, key):

@@ -13,7 +13,7 @@ import pytest
 
 from grpo.generate.programs import code
 from grpo.helm.engines import Rendered
-from grpo.values.config import Effective
+from grpo.values.config import RunConfig
 from grpo.values.frameworks import data as frameworks_data
 from postrender.errors import RenderError
 from postrender.values import merge
@@ -422,7 +422,7 @@ def test_the_first_line_of_the_notes_names_model_and_data(
     notes = render_text("grpo-job", values, files=files).notes or ""
     assert f"attempt 1: {words}, with " in notes.splitlines()[0]
     tree = merge.overlay(merge.over_defaults(merge.load([*map(str, files)])), values)
-    assert words.endswith(f" on {frameworks_data.words(Effective(tree))}")
+    assert words.endswith(f" on {frameworks_data.words(RunConfig(tree))}")
 
 
 @pytest.mark.parametrize("mode", thin(["existing", "ephemeral"], 2))

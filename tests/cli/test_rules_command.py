@@ -16,7 +16,7 @@ from grpo.lint import linter
 from grpo.rules import index, reading, registry
 from postrender import paths
 from postrender.finding import SEVERITIES
-from postrender.rules.rule import Rule
+from postrender.problem import Problem
 from postrender.yaml import reader
 from tests.conftest import ROOT, stack_files
 from tests.postrender.test_secrets import EXAMPLES
@@ -78,7 +78,7 @@ def test_every_id_that_a_finding_can_have_is_explained(grpo: Run) -> None:
 @pytest.mark.parametrize(
     "each", [each for each in reading.READING if each.domain == "values" and each.bad], ids=lambda each: each.id
 )
-def test_an_example_shows_its_own_mistake(each: Rule, tmp_path: Path) -> None:
+def test_an_example_shows_its_own_mistake(each: Problem, tmp_path: Path) -> None:
     text = {"values/token": "# " + EXAMPLES["huggingface"] + "\n"}.get(each.id, each.bad)
     (tmp_path / "bad.yaml").write_text(text)
     (tmp_path / "good.yaml").write_text(each.good)
@@ -153,7 +153,9 @@ def test_versions_are_told(grpo: Run) -> None:
 )
 def test_the_ends_of_versions(since: str, before: str, words: str) -> None:
     assert (
-        Rule("a/b", target="values", severity="error", title="t", framework="verl", since=since, before=before).versions
+        Problem(
+            "a/b", target="values", severity="error", title="t", framework="verl", since=since, before=before
+        ).versions
         == f"verl{words}"
     )
 

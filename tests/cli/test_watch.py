@@ -24,7 +24,7 @@ from grpo.runlog import pieces, polling
 from grpo.runlog.events import Found
 from grpo.runlog.shared import Limits, Phase, Step
 from postrender.errors import Location
-from postrender.rules.rule import LOG
+from postrender.problem import LOG
 from tests.cli.test_terminal import environment, watched
 from tests.conftest import ROOT
 from tests.runlog import logs

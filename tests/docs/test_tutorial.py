@@ -16,7 +16,7 @@ from grpo.plan import cost
 from grpo.start import guide, names, training, words
 from grpo.start.names import Shown
 from grpo.start.words import GuideError
-from grpo.values.config import Effective
+from grpo.values.config import RunConfig
 from postrender.values import merge
 from tests.conftest import LAYERS, RECIPES, ROOT, Render, by_kind, thin
 from tests.docs import pages
@@ -365,7 +365,7 @@ def test_a_time_of_other_machines_is_called_so(
 def test_the_time_is_the_one_of_grpo_plan(machine: str, recipe: str) -> None:
     stack = [str(ROOT / f"values/{name}.yaml") for name in (f"accelerators/{machine}", f"recipes/{recipe}")]
     tree = merge.over_defaults(merge.load(stack))
-    planned = cost.step_time(Effective(tree))
+    planned = cost.step_time(RunConfig(tree))
     said = training.header(guide.recipe_of(stack, tree)[1], tree)["time"]
     assert bool(re.search(r"^[^;]* of [0-9.]+ s: ", said)) == bool(planned)
     if planned:

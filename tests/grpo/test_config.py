@@ -11,7 +11,7 @@ from omegaconf import OmegaConf
 
 from grpo.helm.engines import Engine
 from grpo.values import catalogue
-from grpo.values.config import OVERRIDE, Effective, overlaid
+from grpo.values.config import OVERRIDE, RunConfig, overlaid
 from grpo.values.reference_errors import DanglingError, UnknownError
 from grpo.values.references import resolve
 from postrender.values import merge
@@ -22,14 +22,14 @@ from tests.recipes.rendered import Configurations, leaves, render_plan, stack
 VERL = ("qwen2.5-32b-gsm8k-verl", "qwen2.5-32b-gsm8k-verl-reference")
 
 
-def effective(files: list[Path], more: dict[str, Any] | None = None) -> Effective:
+def effective(files: list[Path], more: dict[str, Any] | None = None) -> RunConfig:
     """Return what the files come to, as `grpo lint` sees it."""
     merged = merge.load([*map(str, files), str(SITE)])
     tree = merge.overlay(merge.defaults(), merged.as_helm_merges())
-    return Effective(merge.without_nulls(merge.overlay(tree, more or {})))
+    return RunConfig(merge.without_nulls(merge.overlay(tree, more or {})))
 
 
-def assert_same(rendered: dict[str, Any], run: Effective) -> None:
+def assert_same(rendered: dict[str, Any], run: RunConfig) -> None:
     """Assert that each leaf of a rendered configuration is one of the run's, and each that was given is rendered."""
     for path, value in leaves(rendered):
         dotted = ".".join(path)

@@ -13,7 +13,7 @@ from grpo.plan import planner
 from grpo.plan.advice import changes, limits, offers
 from grpo.plan.advice.changes import worst
 from grpo.plan.phase import DOES_NOT_FIT, FITS
-from grpo.values.config import Effective
+from grpo.values.config import RunConfig
 from grpo.values.frameworks import configuration
 from postrender import paths
 from postrender.values import merge
@@ -26,26 +26,26 @@ LENGTH = "policy.max_total_sequence_length"
 VERL_MICRO = "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu"
 
 
-def nemo_rl(edits: dict[str, Any], nodes: int = 1, machine: dict[str, Any] = MACHINE) -> Effective:
+def nemo_rl(edits: dict[str, Any], nodes: int = 1, machine: dict[str, Any] = MACHINE) -> RunConfig:
     """Return a run of Llama-3.1-8B with NeMo RL."""
     words = ("policy.model_name=meta-llama/Llama-3.1-8B-Instruct", "policy.sequence_packing.enabled=false")
     words += ("policy.dtensor_cfg.activation_checkpointing=false", "policy.max_total_sequence_length=2048")
     return configuration.run_of("nemo-rl", "v0.7.0", None, words, machine, nodes).changed(edits)
 
 
-def verl(edits: dict[str, Any]) -> Effective:
+def verl(edits: dict[str, Any]) -> RunConfig:
     """Return a run of Qwen3-8B with verl."""
     words = ("actor_rollout_ref.model.path=Qwen/Qwen3-8B", "actor_rollout_ref.rollout.name=vllm")
     words += ("actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=8", "algorithm.adv_estimator=grpo")
     return configuration.run_of("verl", "0.9.1", None, [*words, f"{VERL_MICRO}=4"], MACHINE, 1).changed(edits)
 
 
-def anything(run: Effective) -> bool:
+def anything(run: RunConfig) -> bool:
     """Accept every change."""
     return True
 
 
-def useful(run: Effective) -> list[changes.Change]:
+def useful(run: RunConfig) -> list[changes.Change]:
     return changes.useful(run, offers.offers(run), anything)
 
 
@@ -60,7 +60,7 @@ def test_no_change_is_offered_twice() -> None:
     ] == []
 
 
-def large() -> list[Effective]:
+def large() -> list[RunConfig]:
     """Return runs that do not fit."""
     return [
         nemo_rl({MICRO: 64}),
@@ -72,7 +72,7 @@ def large() -> list[Effective]:
 
 
 @pytest.mark.parametrize("run", large(), ids=range(len(large())))
-def test_a_change_does_what_it_says(run: Effective) -> None:
+def test_a_change_does_what_it_says(run: RunConfig) -> None:
     before = changes.loads(planner.plan(run))
     assert worst(planner.plan(run)) == DOES_NOT_FIT
     found = useful(run)
@@ -86,7 +86,7 @@ def test_a_change_does_what_it_says(run: Effective) -> None:
 
 
 @pytest.mark.parametrize("run", large(), ids=range(len(large())))
-def test_changes_that_train_the_same_come_first(run: Effective) -> None:
+def test_changes_that_train_the_same_come_first(run: RunConfig) -> None:
     found = [change for change in useful(run) if change.verdict == FITS and len(change.costs) == 1]
     assert [change.changes_training for change in found] == sorted(change.changes_training for change in found)
 
@@ -133,12 +133,12 @@ def test_generation_moves_to_nodes_of_its_own_where_colocated_does_not_fit_and_b
     assert changes.savings(large, [offers.colocated(large)], lambda changed: not changed.on(COLOCATED)) == []
 
 
-def found_limits(run: Effective) -> dict[str, Any]:
+def found_limits(run: RunConfig) -> dict[str, Any]:
     return {each.what: each for each in limits.limits(run, anything)}
 
 
 @pytest.mark.parametrize("run", [nemo_rl({}), nemo_rl({MICRO: 64}), nemo_rl({LENGTH: 131072})], ids=range(3))
-def test_a_limit_is_the_last_value_that_fits(run: Effective) -> None:
+def test_a_limit_is_the_last_value_that_fits(run: RunConfig) -> None:
     found = found_limits(run)
     longest = found["longest sequence"]
     if longest.fits is not None:

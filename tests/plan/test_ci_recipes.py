@@ -10,7 +10,7 @@ import pytest
 
 from grpo.plan import planner
 from grpo.plan.phase import FITS, NOT_MODELLED, TIGHT
-from grpo.values.config import Effective
+from grpo.values.config import RunConfig
 from tests.recall import shipped
 from tests.recall.mutations import VERSIONS
 from tests.recipes.test_sources import sources
@@ -33,12 +33,12 @@ def names(tree: Path) -> set[str]:
     return {Path(line).stem for line in lines if line and not line.startswith("#")}
 
 
-def run(config: dict[str, Any], version: str) -> Effective:
+def run(config: dict[str, Any], version: str) -> RunConfig:
     """Return the run of a recipe, on the machines that it names."""
     nodes, gpus = config["cluster"]["num_nodes"], config["cluster"]["gpus_per_node"]
     machine = {"name": "ci", "gpusPerNode": gpus, "gpuMemoryGigabytes": MEMORY.get(gpus, MEMORY[8])}
     job = {"name": "ci", "framework": "nemo-rl", "version": version, "config": dict(shipped._ours(config))}
-    return Effective({"accelerator": machine, "ray": {"workers": {"replicas": nodes}}, "job": job})
+    return RunConfig({"accelerator": machine, "ray": {"workers": {"replicas": nodes}}, "job": job})
 
 
 @pytest.mark.recall

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from grpo.plan import planner
-from grpo.values.config import Effective
+from grpo.values.config import RunConfig
 from grpo.values.frameworks import configuration
 from postrender.errors import GrpoError, InputError, UsageError
 
@@ -15,7 +15,7 @@ H200 = {"name": "h200", "gpusPerNode": 8, "gpuMemoryGigabytes": 141}
 GB200 = {"name": "gb200", "gpusPerNode": 4, "gpuMemoryGigabytes": 186}
 
 
-def nemo_rl(file: Path | None, *overrides: str, nodes: int | None = None) -> Effective:
+def nemo_rl(file: Path | None, *overrides: str, nodes: int | None = None) -> RunConfig:
     return configuration.run_of("nemo-rl", "v0.7.0", str(file) if file else None, overrides, H200, nodes)
 
 

@@ -15,7 +15,7 @@ from grpo.plan.advice import changes, limits, offers
 from grpo.plan.phase import VERDICTS
 from grpo.report import plan as report
 from grpo.report.plan import Answer
-from grpo.values.config import Effective
+from grpo.values.config import RunConfig
 from postrender.values import merge
 from tests.conftest import stack_files
 
@@ -32,7 +32,7 @@ def values(recipe: str) -> Mapping[str, Any]:
 @cache
 def paths(recipe: str) -> list[tuple[str, ...]]:
     """Return the paths of all keys that the plan may read."""
-    config = Effective(values(recipe)).config
+    config = RunConfig(values(recipe)).config
     found = [("job", "config", *path) for name in SECTIONS if name in config for path in _below(config[name], (name,))]
     return [*found, *MACHINE, ("ray", "workers", "replicas"), ("job", "volume")]
 
@@ -50,7 +50,7 @@ def test_an_odd_value_ends_in_a_verdict(recipe: str, data: st.DataObject, value:
     path = data.draw(st.sampled_from(paths(recipe)))
     for key in reversed(path):
         value = {key: value}
-    planned = planner.plan(Effective(merge.overlay(values(recipe), value)))
+    planned = planner.plan(RunConfig(merge.overlay(values(recipe), value)))
     assert planned.verdict in VERDICTS
     assert report.write(Answer(planned), "json")
     assert report.write(Answer(planned), "text", explain=True)
@@ -63,7 +63,7 @@ def test_an_odd_value_leaves_advice_and_limits(recipe: str, data: st.DataObject,
     path = data.draw(st.sampled_from(paths(recipe)))
     for key in reversed(path):
         value = {key: value}
-    run = Effective(merge.overlay(values(recipe), value))
+    run = RunConfig(merge.overlay(values(recipe), value))
     found = changes.useful(run, offers.offers(run), lambda _: True)
     answer = Answer(planner.plan(run), limits=limits.limits(run, lambda _: True), changes=found)
     assert report.write(answer, "json")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from grpo.plan import generation, host, planner
 from grpo.plan.phase import DOES_NOT_FIT, FITS, NOT_MODELLED, TIGHT, Item, Phase
 from grpo.plan.units import Bytes, gib
-from grpo.values.config import Effective
+from grpo.values.config import RunConfig
 from postrender.values import merge
 from tests.conftest import stack_files
 
@@ -25,7 +25,7 @@ def plan(recipe: str = "llama3.1-8b-math-2n", accelerator: str = "h200", **polic
     nodes = policy.pop("nodes", None)
     job = merge.overlay(tree["job"], {"config": {"policy": policy}})
     ray = merge.overlay(tree["ray"], {"workers": {"replicas": nodes}} if nodes else {})
-    return planner.plan(Effective({**tree, "job": job, "ray": ray}))
+    return planner.plan(RunConfig({**tree, "job": job, "ray": ray}))
 
 
 def peaks(planned: planner.Plan) -> dict[str, Bytes]:

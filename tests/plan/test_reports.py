@@ -11,7 +11,7 @@ import yaml
 
 from grpo.plan import planner
 from grpo.plan.phase import DOES_NOT_FIT, FITS, NOT_MODELLED, VERDICTS
-from grpo.values.config import Effective
+from grpo.values.config import RunConfig
 from postrender.values.merge import overlay
 
 REPORTS: list[dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("reports.yaml").read_text("utf-8"))
@@ -21,14 +21,14 @@ MODEL = {"nemo-rl": ("policy", "model_name"), "verl": ("actor_rollout_ref", "mod
 BOX = 0.99
 
 
-def run(report: Mapping[str, Any]) -> Effective:
+def run(report: Mapping[str, Any]) -> RunConfig:
     """Return the run of a report."""
     config = report["config"]
     if like := report.get("geometryOf"):
         for key in reversed(MODEL[report["framework"]]):
             like = {key: like}
         config = overlay(config, like)
-    return Effective(
+    return RunConfig(
         {
             "accelerator": {
                 "name": "reported",

@@ -214,7 +214,7 @@ def test_claims_of_devices_stand_on_both_halves(tmp_path: Any) -> None:
     spec = after["spec"]["workerGroupSpecs"][0]["template"]["spec"]
     assert spec["resourceClaims"] == [{"name": "rdma", "resourceClaimTemplateName": "ray-rdma"}]
     assert spec["containers"][0]["resources"]["claims"] == [{"name": "rdma"}]
-    (template,) = done.beside
+    (template,) = done.companions
     assert (template["kind"], template["metadata"]) == ("ResourceClaimTemplate", {"name": "ray-rdma"})
     assert template["spec"]["spec"]["devices"]["requests"][0]["exactly"]["count"] == 8
 
@@ -222,7 +222,7 @@ def test_claims_of_devices_stand_on_both_halves(tmp_path: Any) -> None:
 def test_an_nvlink_domain_counts_the_pods() -> None:
     text = RAYCLUSTER.replace("nvidia.com/gpu: 8", "nvidia.com/gpu: 4")
     after, done = wired(text, wiring(profile="gb200"))
-    (domain,) = [each for each in done.beside if each["kind"] == "ComputeDomain"]
+    (domain,) = [each for each in done.companions if each["kind"] == "ComputeDomain"]
     assert (domain["metadata"]["name"], domain["spec"]["numNodes"]) == ("ray-nvlink-2", 2)
     names = [each["name"] for each in after["spec"]["workerGroupSpecs"][0]["template"]["spec"]["resourceClaims"]]
     assert "nvlink" in names
@@ -255,7 +255,7 @@ def test_new_objects_take_namespace_labels_and_the_annotations_of_helm(tmp_path:
         "  annotations: {helm.sh/hook: pre-install, postrenderer.helm.sh/postrender-filename: a.yaml, other: x}\n",
     )
     _, done = wired(text, wiring(tmp_path, "network: {mode: dranet}"))
-    assert done.beside[0]["metadata"] == {
+    assert done.companions[0]["metadata"] == {
         "name": "ray-rdma",
         "namespace": "team",
         "labels": {"app": "x"},
@@ -273,7 +273,7 @@ def test_what_a_hook_needs_comes_before_it(tmp_path: Any, weight: str, wanted: s
     annotations = f"  annotations: {{helm.sh/hook: test, helm.sh/hook-weight: {weight}}}\n"
     text = RAYCLUSTER.replace("  name: ray\n", f"  name: ray\n{annotations}")
     _, done = wired(text, wiring(tmp_path, "network: {mode: dranet}"))
-    assert done.beside[0]["metadata"]["annotations"]["helm.sh/hook-weight"] == wanted
+    assert done.companions[0]["metadata"]["annotations"]["helm.sh/hook-weight"] == wanted
 
 
 def test_what_is_known_of_an_image_holds_for_that_image(tmp_path: Any) -> None:
@@ -367,7 +367,7 @@ def test_a_job_makes_no_more_pods_than_it_completes() -> None:
         f"    {line}\n" for line in pod(gpus=4).splitlines()[4:]
     )
     _, done = wired(text, wiring(profile="gb200"))
-    assert [each["spec"].get("numNodes") for each in done.beside if each["kind"] == "ComputeDomain"] == [2]
+    assert [each["spec"].get("numNodes") for each in done.companions if each["kind"] == "ComputeDomain"] == [2]
 
 
 def test_two_pods_that_are_one_alias_are_wired_each() -> None:
@@ -514,7 +514,7 @@ def test_a_worker_group_without_gpus_gets_variables_only(resources: str) -> None
         # The nodes of an NVLink domain, and the claims, are those of the pods with GPUs.
         claimed = yaml.safe_dump(item).replace(f"{GPU}: 8", f"{GPU}: 4")
         after, done = wired(claimed, wiring(profile="gb200"))
-        assert [each["spec"].get("numNodes") for each in done.beside if each["kind"] == "ComputeDomain"] == [
+        assert [each["spec"].get("numNodes") for each in done.companions if each["kind"] == "ComputeDomain"] == [
             each for each in [domain] if each
         ]
         spec = after["spec"]["workerGroupSpecs"][-1]["template"]["spec"]

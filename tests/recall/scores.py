@@ -11,29 +11,16 @@ from pathlib import Path
 import yaml
 
 from grpo.lint.linter import lint
-from grpo.rules import registry
 from tests.conftest import SITE
 from tests.recall import verdicts
 from tests.recall.mutations import REFUSED, SILENT, Mutation, mutations
 from tests.recall.reasons import CHART, UNJUDGED
 from tests.recall.stacks import files_of
 
-# Rules that say what a fact says, beside those that claim it: what one program refuses for one reason, a rule about
-# another fact may tell first.
-BESIDE: Mapping[str, Mapping[str, Sequence[str]]] = yaml.safe_load(
+# The problems that tell each reason for which a program refuses a mutation; a refusal is caught only by one of them.
+TELLING: Mapping[str, Mapping[str, Sequence[str]]] = yaml.safe_load(
     Path(__file__).with_name("rules.yaml").read_text("utf-8")
 )
-
-
-def saying(framework: str) -> dict[str, set[str]]:
-    """Return the rules of each fact; a refusal for a fact that has some is caught only by one of them."""
-    found = {fact: {*rules} for fact, rules in (BESIDE.get(framework) or {}).items()}
-    for rule in registry.rules("values"):
-        for fact in rule.fact.split() if rule.framework in ("", framework) else ():
-            origin, _, name = fact.partition("/")
-            if origin == framework:
-                found.setdefault(name, set()).add(rule.id)
-    return found
 
 
 CAUGHT, MISSED, FALSE, CLEAN, BEYOND, BEFORE = "caught", "missed", "false alarm", "clean", "beyond", "chart"
@@ -58,7 +45,9 @@ def errors(change: Mutation, framework: str, version: str, folder: Path, *, less
     return sorted({one.rule for one in found if lesser or one.severity == "error"})
 
 
-def score(change: Mutation, verdict: verdicts.Verdict, rules: Sequence[str], known: Mapping[str, set[str]]) -> Score:
+def score(
+    change: Mutation, verdict: verdicts.Verdict, rules: Sequence[str], known: Mapping[str, Sequence[str]]
+) -> Score:
     """Compare one verdict with the errors of lint."""
     code, reason = verdict
     if reason in (CHART, UNJUDGED):
@@ -72,7 +61,7 @@ def score(change: Mutation, verdict: verdicts.Verdict, rules: Sequence[str], kno
     return Score(change.id, BEYOND if blind else FALSE, ", ".join(rules))
 
 
-def _says(reason: str, rules: Iterable[str], known: Mapping[str, set[str]]) -> bool:
+def _says(reason: str, rules: Iterable[str], known: Mapping[str, Sequence[str]]) -> bool:
     """Say whether lint refuses for the same reason, as far as it is known which rule says it."""
     wanted = {rule for fact in reason.split("+") for rule in known.get(fact, ())}
     return bool(wanted.intersection(rules) if wanted else list(rules))
@@ -81,7 +70,7 @@ def _says(reason: str, rules: Iterable[str], known: Mapping[str, set[str]]) -> b
 def scores(framework: str, version: str, folder: Path, only: Iterable[str] | None = None) -> list[Score]:
     """Return the score of each mutation of a version, or of those that are named."""
     found, chosen = verdicts.read(framework, version), None if only is None else set(only)
-    known = saying(framework)
+    known = TELLING[framework]
     return [
         score(change, found[change.id], errors(change, framework, version, folder), known)
         for change in mutations(framework, version)

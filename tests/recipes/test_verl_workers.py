@@ -17,7 +17,7 @@ import pytest
 
 from grpo.rules import registry
 from grpo.rules.values.judge import judge_run
-from grpo.values.config import Effective
+from grpo.values.config import RunConfig
 from postrender.types import Json
 from postrender.values import merge
 from tests.conftest import SITE
@@ -103,7 +103,7 @@ def tree(settings: dict[str, Json]) -> dict[str, Any]:
 
 def known_to(version: str, settings: dict[str, Json]) -> bool:
     """Say whether a version has all keys."""
-    section = Effective({"job": {"framework": "verl", "version": version}})
+    section = RunConfig({"job": {"framework": "verl", "version": version}})
     return all(section.has(path) for path in settings)
 
 
@@ -122,7 +122,7 @@ def asked(version: str, configurations: list[dict[str, Any]], folder: Path) -> l
 def test_what_the_workers_refuse_is_found(kind: str, version: str, tmp_path: Path) -> None:
     merged = merge.load([*map(str, stack(TRAINED, version)), str(SITE)])
     values = merge.overlay(merge.defaults(), merged.as_helm_merges())
-    base = Effective(values)
+    base = RunConfig(values)
     cases = grid(version) if kind == "batches" else [each for each in OTHER_SETTINGS if known_to(version, each)]
     # The oracle gets what the recipe gives, without references to variables and paths that only a job has.
     given = {**base.given, "data": {**base.given["data"], "train_files": "a", "val_files": "b"}}
@@ -132,7 +132,7 @@ def test_what_the_workers_refuse_is_found(kind: str, version: str, tmp_path: Pat
     assert any(answers)
     wrong = []
     for settings, answer in zip(cases, answers, strict=True):
-        run = Effective(merge.overlay(values, {"job": {"config": tree(settings), "configFor": None}}))
+        run = RunConfig(merge.overlay(values, {"job": {"config": tree(settings), "configFor": None}}))
         found = [f"{rule.id}: {each.what}" for rule, each in judge_run(run, RULES) if rule.severity == "error"]
         # The older workers look at some sizes in the first step only.
         surplus = bool(found) and not answer and run.since("0.8.0")

@@ -16,7 +16,7 @@ from grpo.check.helm_chart import Checked, Given
 from grpo.helm.engines import Embedded
 from grpo.rules import registry
 from postrender.finding import SEVERITIES
-from postrender.rules.rule import Rule
+from postrender.problem import Problem
 
 HERE = Path(__file__).parent
 RULES = registry.rules("chart")
@@ -75,7 +75,7 @@ def test_a_rule_finds_nothing_in_what_is_good(file: Path, tmp_path: Path, helm: 
 
 
 @pytest.mark.parametrize("rule", RULES, ids=list(BY_ID))
-def test_a_rule_has_fixtures_and_says_what_why_and_what_to_do(rule: Rule) -> None:
+def test_a_rule_has_fixtures_and_says_what_why_and_what_to_do(rule: Problem) -> None:
     assert {"good.yaml", "bad.yaml"} <= {path.name for path in (HERE / rule.id).iterdir()}
     for text in (rule.title, rule.why, rule.fix):
         assert 15 < len(text) <= 120

@@ -15,8 +15,8 @@ from grpo.rules import registry
 from grpo.rules.log.define import judged
 from grpo.runlog.shared import STALLED, Step
 from postrender.finding import SEVERITIES, Finding
-from postrender.rules.judge import judge
-from postrender.rules.rule import Rule
+from postrender.judge import judge
+from postrender.problem import Problem
 
 HERE = Path(__file__).parent
 RULES = registry.rules("log")
@@ -43,7 +43,7 @@ def test_a_rule_finds_the_marked_step_and_no_other_rule_finds_anything(file: Pat
 
 
 @pytest.mark.parametrize("rule", RULES, ids=[rule.id for rule in RULES])
-def test_a_rule_has_fixtures_and_says_what_why_and_what_to_do(rule: Rule) -> None:
+def test_a_rule_has_fixtures_and_says_what_why_and_what_to_do(rule: Problem) -> None:
     expected = set() if rule.id == f"run/{STALLED}" else {"good.yaml", "bad.yaml"}
     assert {file.name for file in FILES if file.parent.as_posix() == rule.id} == expected
     for text in (rule.title, rule.why, rule.fix):

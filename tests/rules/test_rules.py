@@ -15,11 +15,11 @@ from grpo.manifests.loader import read
 from grpo.rules import registry
 from grpo.values import job_cluster as cluster
 from postrender.finding import Finding
+from postrender.gate.manifests import Item, Manifests
+from postrender.judge import judge
 from postrender.manifests import pods
 from postrender.pipeline import Pipeline
-from postrender.rules.judge import judge
-from postrender.rules.manifests import Item, Manifests
-from postrender.rules.registry import rules_in
+from postrender.registry import rules_in
 from postrender.values import merge
 from postrender.wiring.apply import Options
 from postrender.wiring.plan import Wiring

@@ -17,9 +17,9 @@ from grpo.lint import linter
 from grpo.manifests.loader import read
 from grpo.rules import registry
 from postrender.errors import InputError, RenderError
+from postrender.gate.manifests import Item, Manifests
+from postrender.judge import judge
 from postrender.manifests import pods
-from postrender.rules.judge import judge
-from postrender.rules.manifests import Item, Manifests
 from postrender.types import Json
 from tests.conftest import KINDS, stack_files
 

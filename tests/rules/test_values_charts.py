@@ -8,11 +8,11 @@ import pytest
 
 from grpo.helm.engines import Engine
 from postrender.errors import RenderError
-from postrender.rules.rule import REFUSED
+from postrender.problem import Fails
 from tests.conftest import ROOT, thin
 from tests.rules.test_values_rules import BAD, BY_ID, GOOD, files
 
-OF_CHARTS = [file for file in BAD if BY_ID[file.parent.as_posix()].why == REFUSED]
+OF_CHARTS = [file for file in BAD if BY_ID[file.parent.as_posix()].fails == Fails.AT_RENDER]
 
 
 def render(helm: Engine, file: Path) -> None:

@@ -20,7 +20,7 @@ from grpo.rules import registry
 from grpo.rules.values.define import whole
 from grpo.rules.values.judge import judge_run
 from grpo.values import catalogue
-from grpo.values.config import Effective
+from grpo.values.config import RunConfig
 from postrender.errors import GrpoError
 from postrender.types import Json
 from postrender.values import merge
@@ -73,7 +73,7 @@ SWITCHES: tuple[dict[str, Json], ...] = (
 )
 
 
-class Traced(Effective):
+class Traced(RunConfig):
     """Note which keys of the configuration are asked for."""
 
     seen: set[str] = set()  # noqa: RUF012 (one for all runs is what is meant)
@@ -115,7 +115,7 @@ def keys_of_rules() -> list[str]:
 
 
 def broken(tree: dict[str, Any]) -> list[str]:
-    return [f"{rule.id}: {said.what}" for rule, said in judge_run(Effective(tree), RULES) if "crashed" in said.what]
+    return [f"{rule.id}: {said.what}" for rule, said in judge_run(RunConfig(tree), RULES) if "crashed" in said.what]
 
 
 def test_the_rules_ask_for_many_keys() -> None:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from grpo.cli.command import wrong
 from grpo.plan import cost
 from grpo.values import machine_names
-from grpo.values.config import Effective
+from grpo.values.config import RunConfig
 
 
 class Prices(NamedTuple):
@@ -40,7 +40,7 @@ class Prices(NamedTuple):
             found[name] = _dollars(dollars)
         return cls(None, found)
 
-    def price(self, machine: str | None, run: Effective) -> float | None:
+    def price(self, machine: str | None, run: RunConfig) -> float | None:
         """Return the price of a GPU hour of a machine: the command line's, or else that in the values."""
         return self.every or self.of.get(machine or "") or cost.price(run)
 

@@ -17,13 +17,13 @@ from grpo.rules import registry
 from grpo.rules.values.define import whole
 from grpo.rules.values.judge import judge_run
 from grpo.values import catalogue, models
-from grpo.values.config import Effective
+from grpo.values.config import RunConfig
 from grpo.values.frameworks import configuration
 from grpo.values.set_arguments import Argument
 from postrender import paths
 from postrender.errors import InputError
 from postrender.finding import ERROR, Finding
-from postrender.rules.rule import VALUES
+from postrender.problem import VALUES
 from postrender.types import Path
 from postrender.yaml import reader
 
@@ -34,11 +34,11 @@ _IRRELEVANT = ("memory/", "values/placeholder", "values/no-site")
 class Subject(NamedTuple):
     """A run, the errors of its values, and its stack; None if it is not a stack's, and then no error has a place."""
 
-    run: Effective
+    run: RunConfig
     errors: Sequence[Finding]
     stack: Stack | None
 
-    def is_sound(self, changed: Effective) -> bool:
+    def is_sound(self, changed: RunConfig) -> bool:
         """Return whether a changed run has no error but those of the run itself, word for word."""
         return _broken(changed) <= _broken_before(self.run)
 
@@ -52,14 +52,14 @@ class Subject(NamedTuple):
         return {locator.target(whole(key)): value for key, value in change.edits.items()}
 
 
-def _broken(run: Effective) -> set[tuple[str, str]]:
+def _broken(run: RunConfig) -> set[tuple[str, str]]:
     """Return the rules about the framework and the run that a run breaks, each with what is wrong."""
     rules = [rule for rule in registry.rules(VALUES) if not rule.id.startswith(_IRRELEVANT)]
     return {(rule.id, finding.what) for rule, finding in judge_run(run, rules) if rule.severity == ERROR}
 
 
 @lru_cache(maxsize=1)
-def _broken_before(run: Effective) -> set[tuple[str, str]]:
+def _broken_before(run: RunConfig) -> set[tuple[str, str]]:
     """Return what a run breaks, with which every change of it is compared."""
     return _broken(run)
 

@@ -12,7 +12,7 @@ from grpo.values import set_arguments
 from grpo.values.set_arguments import Argument
 from postrender import paths
 from postrender.errors import InputError
-from postrender.schema import Problem, read_schema
+from postrender.schema import SchemaError, read_schema
 from postrender.values import merge
 from postrender.values.merge import Values
 
@@ -60,6 +60,6 @@ def _refuse(values: Values) -> None:
             raise InputError(finding.what, at=finding.at, fix=finding.fix)
 
 
-def _is_of_guard(problem: Problem) -> bool:
+def _is_of_guard(problem: SchemaError) -> bool:
     at = (*problem.path, problem.expected) if problem.keyword == "required" else problem.path
     return at[:2] == _GUARD or (at == _GUARD[:1] and problem.keyword == "type")

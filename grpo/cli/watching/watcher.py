@@ -15,8 +15,8 @@ from grpo.runlog.events import Found
 from grpo.runlog.shared import ENDED, LOADING, Event, Judge, Phase, Sign, Step
 from postrender.errors import Location
 from postrender.finding import Finding
-from postrender.rules.judge import judge
-from postrender.rules.rule import LOG
+from postrender.judge import judge
+from postrender.problem import LOG
 
 
 class Watcher:

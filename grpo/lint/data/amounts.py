@@ -6,11 +6,11 @@ import math
 from collections.abc import Iterator
 from typing import Final
 
-from grpo.lint.data.problem import Problem
+from grpo.lint.data.row_fault import RowFault
 from grpo.lint.data.samples import Sample
 from grpo.rules.values.nemo_rl import data as nemo_rl
 from grpo.rules.values.verl.training import prepared as verl
-from grpo.values.config import Effective
+from grpo.values.config import RunConfig
 from grpo.values.frameworks.nemo_rl import data_sections
 from postrender.finding import Finding
 from postrender.values.merge import value_at
@@ -31,7 +31,7 @@ _FEW_STEPS: Final = (
 )
 
 
-def problems(run: Effective, sample: Sample) -> Iterator[Problem]:
+def problems(run: RunConfig, sample: Sample) -> Iterator[RowFault]:
     """Yield what is wrong with the number of rows of the training, where it is known.
 
     Raises UnknownError where only the running job knows a number.
@@ -43,7 +43,7 @@ def problems(run: Effective, sample: Sample) -> Iterator[Problem]:
         yield from _of_nemo_rl(run, rows)
 
 
-def _of_nemo_rl(run: Effective, rows: int) -> Iterator[Problem]:
+def _of_nemo_rl(run: RunConfig, rows: int) -> Iterator[RowFault]:
     sections = [section for path, section in data_sections(run) if path != "data.validation"]
     # Of a list, the rows of the other data sets are not known; several loaders have batches of their own.
     if len(sections) != 1 or run.on("data.use_multiple_dataloader"):
@@ -64,7 +64,7 @@ def _held_out(rows: int, size: object) -> int:
     return min(rows, int(size) if size >= 1 else math.ceil(size * rows))
 
 
-def _of_verl(run: Effective, rows: int) -> Iterator[Problem]:
+def _of_verl(run: RunConfig, rows: int) -> Iterator[RowFault]:
     given = value_at(run.config, ("data", "train_files"))
     if isinstance(given, list) and len(given) != 1:
         return
@@ -80,5 +80,5 @@ def _of_verl(run: Effective, rows: int) -> Iterator[Problem]:
         yield _problem(finding, finding.what, _FEW_STEPS, fix, ends=False)
 
 
-def _problem(finding: Finding, what: str, why: str, fix: str, *, ends: bool) -> Problem:
-    return Problem("data/too-few-rows", what, (*finding.keys,), why, fix, ends=ends, is_doubtful=not ends)
+def _problem(finding: Finding, what: str, why: str, fix: str, *, ends: bool) -> RowFault:
+    return RowFault("data/too-few-rows", what, (*finding.keys,), why, fix, ends=ends, is_doubtful=not ends)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from grpo.rules.values.job import own_code
-from grpo.values.config import Effective
+from grpo.values.config import RunConfig
 from grpo.values.derived import mapping
 from postrender.types import Json
 from reward_answers import find_answer
@@ -47,7 +47,7 @@ class Judge(NamedTuple):
     is_doubtful: bool = False
 
 
-def of_rewards(run: Effective) -> list[Judge]:
+def of_rewards(run: RunConfig) -> list[Judge]:
     """Return the rewards of job.rewards, with what they get as the expected answer."""
     found, others = [], []
     own = {name: own_code.takes_any(text) for name, text, _ in own_code.files(run)}
@@ -72,12 +72,12 @@ def of_rewards(run: Effective) -> list[Judge]:
     return found
 
 
-def has_rewards(run: Effective) -> bool:
+def has_rewards(run: RunConfig) -> bool:
     """Say whether job.rewards replaces the framework's own reward."""
     return any(entry is not None for entry in mapping(run.value("job.rewards")).values())
 
 
-def of_environment(run: Effective, section: Mapping[str, Json]) -> list[Judge]:
+def of_environment(run: RunConfig, section: Mapping[str, Json]) -> list[Judge]:
     """Return the environment of NeMo RL that compares the answers of a data set; none for one that is not known."""
     if section.get("env_name", "math") != "math" or not _is_plain(run):
         return []
@@ -90,7 +90,7 @@ def of_environment(run: Effective, section: Mapping[str, Json]) -> list[Judge]:
     ]
 
 
-def _is_plain(run: Effective) -> bool:
+def _is_plain(run: RunConfig) -> bool:
     """Say whether the environment math compares with math-verify."""
     implementation = run.at("env.math.math_verify_impl", _HF_VERIFY)
     return implementation in (None, _HF_VERIFY) and run.at("env.math.verifier_type") in (None, "math")

@@ -8,13 +8,13 @@ from typing import NamedTuple
 
 from grpo.lint.data import amounts, lengths, readers, samples, types
 from grpo.lint.data.lengths import Limit
-from grpo.lint.data.problem import Problem
 from grpo.lint.data.readers import TRAIN, VALIDATION, Reader, Source
+from grpo.lint.data.row_fault import RowFault
 from grpo.lint.data.samples import Row, Sample, UnjudgedError
 from grpo.lint.linter import described_run
 from grpo.lint.locate import ValueLocator
 from grpo.rules.values.define import whole
-from grpo.values.config import Effective
+from grpo.values.config import RunConfig
 from grpo.values.reference_errors import UnknownError
 from postrender import spelling
 from postrender.counting import counted
@@ -134,7 +134,7 @@ def _findings(sample: Sample, reader: Reader, locator: ValueLocator, most: Limit
             place = problem._replace(keys=(reader.place,))
             yield _finding(place, row.at, "", locator)
     # The fix may be that of a row.
-    same: dict[tuple[str, str], list[tuple[Problem, Row]]] = {}
+    same: dict[tuple[str, str], list[tuple[RowFault, Row]]] = {}
     for row in sample.rows:
         asked = reader.question(row.values) or ""
         for problem in (*reader.of_row(row.values), *(most.problems(asked) if most else ())):
@@ -147,7 +147,7 @@ def _findings(sample: Sample, reader: Reader, locator: ValueLocator, most: Limit
         yield found._replace(severity=WARNING) if few else found
 
 
-def _of_rows(run: Effective, sample: Sample, locator: ValueLocator) -> tuple[list[Finding], list[str]]:
+def _of_rows(run: RunConfig, sample: Sample, locator: ValueLocator) -> tuple[list[Finding], list[str]]:
     """Return what is wrong with the number of rows, and what of it is not judged."""
     try:
         problems = [*amounts.problems(run, sample)]
@@ -156,7 +156,7 @@ def _of_rows(run: Effective, sample: Sample, locator: ValueLocator) -> tuple[lis
     return [_finding(each, Location(sample.file), "", locator) for each in problems], []
 
 
-def _finding(problem: Problem, at: Location, share: str, locator: ValueLocator) -> Finding:
+def _finding(problem: RowFault, at: Location, share: str, locator: ValueLocator) -> Finding:
     """Return a finding at a row, with the key of the values that it contradicts."""
     key = next((path for each in problem.keys if (path := locator.path(whole(each)))), None)
     place, _ = locator.place([whole(each) for each in problem.keys])

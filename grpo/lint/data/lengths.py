@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from grpo.lint.data.problem import Problem
-from grpo.values.config import Effective
+from grpo.lint.data.row_fault import RowFault
+from grpo.values.config import RunConfig
 from grpo.values.reference_errors import UnknownError
 
 _RULE: Final = "data/prompt-too-long"
@@ -28,18 +28,18 @@ class Limit(NamedTuple):
     tokens: int
     why: str
 
-    def problems(self, text: str) -> Iterator[Problem]:
+    def problems(self, text: str) -> Iterator[RowFault]:
         """Yield the problem of a question that cannot fit: no token of these models covers two words."""
         if len(text.split()) > self.tokens:
             what = f"the question has more words than a prompt may have tokens ({self.key}: {self.tokens:,})"
-            yield Problem(_RULE, what, (self.key,), self.why, _FIX.format(f"job.config.{self.key}"), ends=False)
+            yield RowFault(_RULE, what, (self.key,), self.why, _FIX.format(f"job.config.{self.key}"), ends=False)
 
     def may_be_longer(self, text: str) -> bool:
         """Say whether a question that may fit may also be too long: an English word has about four letters a token."""
         return len(text.split()) <= self.tokens < len(text.encode()) / 2
 
 
-def limit(run: Effective) -> Limit | None:
+def limit(run: RunConfig) -> Limit | None:
     """Return the limit of a run's prompts; None where only the running job knows it."""
     try:
         if run.framework == "verl":

@@ -10,10 +10,10 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from grpo.lint.data import answers
 from grpo.lint.data.answers import Judge
-from grpo.lint.data.problem import Problem
+from grpo.lint.data.row_fault import RowFault
 from grpo.lint.data.samples import ROLES, Sample, UnjudgedError
 from grpo.rules.values.checks import quoted
-from grpo.values.config import Effective
+from grpo.values.config import RunConfig
 from grpo.values.derived import mapping
 from grpo.values.frameworks.nemo_rl import data_sections
 from postrender.errors import InputError, Location
@@ -66,10 +66,10 @@ class Reader(Protocol):
     def used(self) -> list[str]:
         """Return the columns that are read."""
 
-    def of_columns(self, columns: Sequence[str]) -> list[Problem]:
+    def of_columns(self, columns: Sequence[str]) -> list[RowFault]:
         """Return what is wrong with all rows: a column that none has."""
 
-    def of_row(self, row: Mapping[str, Json]) -> Iterator[Problem]:
+    def of_row(self, row: Mapping[str, Json]) -> Iterator[RowFault]:
         """Yield what is wrong with a row, but for columns that no row has."""
 
     def question(self, row: Mapping[str, Json]) -> str | None:
@@ -79,7 +79,7 @@ class Reader(Protocol):
         """Return what a reward gets of a row."""
 
 
-def choose(run: Effective, sample: Sample) -> list[Reader]:
+def choose(run: RunConfig, sample: Sample) -> list[Reader]:
     """Return the readers of a sample: one for each section that names its file.
 
     Raises UnjudgedError where it is not known what is read, InputError where the run reads no such data.
@@ -94,7 +94,7 @@ def _refuse(sample: Sample, keys: str) -> InputError:
     return InputError(what, at=Location(sample.file), fix=f"leave {sample.role}={sample.file} out, or set the key")
 
 
-def _prepared(run: Effective, file: Json, sample: Sample) -> Reader | None:
+def _prepared(run: RunConfig, file: Json, sample: Sample) -> Reader | None:
     """Return the reader of the source of a file that task prepare-data writes; None for any other file."""
     found = _PREPARED.fullmatch(file) if isinstance(file, str) else None
     entry = mapping(mapping(run.value("job.prepareData")).get(found[1])) if found else {}
@@ -114,7 +114,7 @@ def _one(sample: Sample, files: Mapping[Json, Any], where: str) -> Json:
     return named[0]
 
 
-def _of_nemo_rl(run: Effective, sample: Sample) -> list[Reader]:
+def _of_nemo_rl(run: RunConfig, sample: Sample) -> list[Reader]:
     if run.since("v0.6.0"):
         place, key = f"data.{sample.role}", "data_path"
     else:
@@ -133,7 +133,7 @@ def _of_nemo_rl(run: Effective, sample: Sample) -> list[Reader]:
     return [_prepared(run, each.get(key), sample) or Responses(run, place, each, str(each.get(key))) for each in chosen]
 
 
-def _of_verl(run: Effective, sample: Sample) -> Reader:
+def _of_verl(run: RunConfig, sample: Sample) -> Reader:
     if run.at("data.custom_cls.path") is not None:
         what = f"data.custom_cls is {run.at('data.custom_cls.path')}, a class of your own"
         raise UnjudgedError(what, "try the class itself on the file")
@@ -167,18 +167,20 @@ def _is_missing(value: Json) -> bool:
     return value is None or (isinstance(value, str) and not value.strip())
 
 
-def _unreadable(judges: Sequence[Judge], value: Json, place: str, keys: tuple[str, ...], fix: str) -> Iterator[Problem]:
+def _unreadable(
+    judges: Sequence[Judge], value: Json, place: str, keys: tuple[str, ...], fix: str
+) -> Iterator[RowFault]:
     for judge in judges:
         if reason := judge.wrong(value):
             what = f"the answer in {place} {reason}, and {judge.does}"
             keys, fix, is_doubtful = (*keys, *judge.keys), judge.fix or fix, judge.is_doubtful
-            yield Problem("data/answer-unreadable", what, keys, judge.why, fix, ends=False, is_doubtful=is_doubtful)
+            yield RowFault("data/answer-unreadable", what, keys, judge.why, fix, ends=False, is_doubtful=is_doubtful)
 
 
 class Responses:
     """Rows for NeMo RL's ResponseDataset: two columns with a text each, or a column `messages`."""
 
-    def __init__(self, run: Effective, place: str, section: Mapping[str, Json], file: str) -> None:
+    def __init__(self, run: RunConfig, place: str, section: Mapping[str, Json], file: str) -> None:
         self._place = self.place = place
         self._run = run
         self.file = file
@@ -208,7 +210,7 @@ class Responses:
     def _keys(self, key: str) -> tuple[str, ...]:
         return (f"{self._place}.{key}", f"data.default.{key}", f"{self._place}.dataset_name", self._place)
 
-    def of_columns(self, columns: Sequence[str]) -> list[Problem]:
+    def of_columns(self, columns: Sequence[str]) -> list[RowFault]:
         self._has_messages = "messages" in columns and self._run.since("v0.5.0")
         if self._has_messages:
             return []
@@ -226,10 +228,10 @@ class Responses:
             )
             best = _guess(columns, names)
             fix = f"write job.config.{self._place}.{key}: {best or 'the name of one of them'}"
-            found.append(Problem("data/column-missing", what, self._keys(key), why, fix))
+            found.append(RowFault("data/column-missing", what, self._keys(key), why, fix))
         return found
 
-    def of_row(self, row: Mapping[str, Json]) -> Iterator[Problem]:
+    def of_row(self, row: Mapping[str, Json]) -> Iterator[RowFault]:
         if self._has_messages:
             yield from self._of_messages(row.get("messages"))
             return
@@ -237,7 +239,7 @@ class Responses:
             if key not in self._absent:
                 yield from self._of_text(key, column, row.get(column))
 
-    def _of_text(self, key: str, column: str, value: Json) -> Iterator[Problem]:
+    def _of_text(self, key: str, column: str, value: Json) -> Iterator[RowFault]:
         place, keys = f"column {column}", self._keys(key)
         if key == "output_key" and self._judges:
             fix = _fix_of_answer(value, "the final answer alone")
@@ -252,9 +254,9 @@ class Responses:
                 " (nemo_rl/data/datasets/response_datasets/response_dataset.py:81 at v0.7.0)"
             )
             fix = f"write a text; a conversation goes into a column messages: {_CHAT}"
-            yield Problem("data/wrong-type", what, keys, why, fix)
+            yield RowFault("data/wrong-type", what, keys, why, fix)
 
-    def _of_messages(self, value: Json) -> Iterator[Problem]:
+    def _of_messages(self, value: Json) -> Iterator[RowFault]:
         keys = self._keys("data_path")
         why = (
             "where a column is called messages, input_key and output_key are not read: the first message is the"
@@ -265,7 +267,7 @@ class Responses:
             fix = (
                 'write [{"role": "user", "content": "…"}, {"role": "assistant", "content": "…"}], or rename the column'
             )
-            yield Problem("data/wrong-type", what, keys, why, fix)
+            yield RowFault("data/wrong-type", what, keys, why, fix)
             return
         asked, answered = value[0]["role"], value[1]["role"]
         if asked in _NO_QUESTION or answered in _NO_ANSWER:
@@ -273,7 +275,7 @@ class Responses:
                 f"column messages begins with {_said(asked)} and {_said(answered)}, not with a question and its answer"
             )
             fix = "remove the messages before the question; a system prompt goes into data.default.system_prompt_file"
-            yield Problem("data/wrong-type", what, keys, why, fix)
+            yield RowFault("data/wrong-type", what, keys, why, fix)
             return
         if _is_missing(value[0]["content"]):
             yield _empty("the first message", keys)
@@ -311,7 +313,7 @@ class Source:
     def used(self) -> list[str]:
         return [*self._names.values()]
 
-    def of_columns(self, columns: Sequence[str]) -> list[Problem]:
+    def of_columns(self, columns: Sequence[str]) -> list[RowFault]:
         found = []
         for key, names in (("question", _QUESTIONS), ("answer", ("answer", "solution", *_ANSWERS))):
             column = self._names[key]
@@ -323,13 +325,13 @@ class Source:
             what = f"{place} is {quoted(column)}{default}, and the columns are {_listed(columns)}"
             why = "task prepare-data ends at such a file (jobs/tasks/prepare_data.py:98 at 0.1.0)"
             fix = f"write {place}: {_guess(columns, names) or 'the name of one of them'}"
-            found.append(Problem("data/column-missing", what, self._keys(key), why, fix))
+            found.append(RowFault("data/column-missing", what, self._keys(key), why, fix))
         return found
 
     def _keys(self, key: str) -> tuple[str, ...]:
         return (f"{self._place}.{key}", self._place)
 
-    def of_row(self, row: Mapping[str, Json]) -> Iterator[Problem]:
+    def of_row(self, row: Mapping[str, Json]) -> Iterator[RowFault]:
         for key, column in self._names.items():
             value = row.get(column)
             if key == "question" and key not in self._absent and _is_missing(value):
@@ -338,7 +340,7 @@ class Source:
                 what = f"column {column} does not end in #### and a number, and task prepare-data looks for it"
                 why = "the task ends at such a row (jobs/tasks/prepare_data.py:107 at 0.1.0)"
                 fix = "write #### and the final number at the end, or train on the file itself: docs/howto/own-data.md"
-                yield Problem("data/answer-unreadable", what, self._keys(key), why, fix)
+                yield RowFault("data/answer-unreadable", what, self._keys(key), why, fix)
 
     def question(self, row: Mapping[str, Json]) -> str | None:
         value = row.get(self._names["question"])
@@ -351,7 +353,7 @@ class Source:
 class Chats:
     """Rows for verl: a prompt of chat messages, a data source, and the expected answer in a map."""
 
-    def __init__(self, run: Effective, key: str, file: str) -> None:
+    def __init__(self, run: RunConfig, key: str, file: str) -> None:
         self._data = (key, "data")
         self.place = key
         self.file = file
@@ -377,13 +379,13 @@ class Chats:
     def used(self) -> list[str]:
         return [self._prompt, self._source, "reward_model", "extra_info", *self._pictures]
 
-    def _is_by_source(self, run: Effective) -> bool:
+    def _is_by_source(self, run: RunConfig) -> bool:
         """Say whether verl's own function scores, which depends on the data source."""
         own = ("custom_reward_function.path", "reward.custom_reward_function.path")
         manager = run.at("reward.reward_manager.name") or run.at("reward_model.reward_manager") or "naive"
         return manager in ("naive", "dapo") and not any(map(run.on, (*own, *_MODELS)))
 
-    def of_columns(self, columns: Sequence[str]) -> list[Problem]:
+    def of_columns(self, columns: Sequence[str]) -> list[RowFault]:
         found = []
         wanted = (
             (self._prompt, ("data.prompt_key",), "verl/utils/dataset/rl_dataset.py:304 at 0.7.1"),
@@ -399,7 +401,7 @@ class Chats:
                 f"{f'{keys[0]} is' if keys else 'verl reads the column'} {quoted(column)}, and the columns are {names}"
             )
             why = f"the run ends when it reads it: every pod has started ({source})"
-            found.append(Problem("data/column-missing", what, (*keys, *self._data), why, self._fix(column, columns)))
+            found.append(RowFault("data/column-missing", what, (*keys, *self._data), why, self._fix(column, columns)))
         return found
 
     def _fix(self, column: str, columns: Sequence[str] = ()) -> str:
@@ -414,7 +416,7 @@ class Chats:
             return f"write job.config.data.prompt_key: {best}"
         return f"{_CHAT} into a column {column}, as task prepare-data does"
 
-    def of_row(self, row: Mapping[str, Json]) -> Iterator[Problem]:
+    def of_row(self, row: Mapping[str, Json]) -> Iterator[RowFault]:
         if self._prompt not in self._absent:
             yield from self._of_prompt(row.get(self._prompt))
         source = row.get(self._source)
@@ -426,9 +428,9 @@ class Chats:
         if extra is not None and not isinstance(extra, dict):
             what = f"column extra_info has {_type(extra)}, and verl reads a map"
             why = "the run ends when it reads the row (verl/utils/dataset/rl_dataset.py:360 at 0.7.1)"
-            yield Problem("data/wrong-type", what, self._data, why, 'write {"index": 0}, or leave the column out')
+            yield RowFault("data/wrong-type", what, self._data, why, 'write {"index": 0}, or leave the column out')
 
-    def _of_prompt(self, value: Json) -> Iterator[Problem]:
+    def _of_prompt(self, value: Json) -> Iterator[RowFault]:
         keys = ("data.prompt_key", *self._data)
         if value is None or value in ("", []):
             yield _empty(f"column {self._prompt}", keys)
@@ -436,28 +438,28 @@ class Chats:
         if not (isinstance(value, list) and all(_is_message(each, _TURN) for each in value)):
             what = f"column {self._prompt} has {_type(value)}, and verl reads a list of chat messages"
             why = "the chat template of the model is filled from it (verl/utils/dataset/rl_dataset.py:304 at 0.7.1)"
-            yield Problem("data/wrong-type", what, keys, why, f"{_CHAT}, as task prepare-data does")
+            yield RowFault("data/wrong-type", what, keys, why, f"{_CHAT}, as task prepare-data does")
             return
         if all(_is_missing(each.get("content")) for each in value):
             yield _empty(f"column {self._prompt}", keys)
 
-    def _of_source(self, value: Json) -> Iterator[Problem]:
+    def _of_source(self, value: Json) -> Iterator[RowFault]:
         if not isinstance(value, str):
             what = f"column {self._source} has {_type(value)}, and verl reads a text"
             why = f"it chooses the reward ({_OF_MANAGER.format(42)})"
-            yield Problem("data/wrong-type", what, (*self._source_keys, *self._data), why, self._fix(self._source))
+            yield RowFault("data/wrong-type", what, (*self._source_keys, *self._data), why, self._fix(self._source))
         elif self._by_source and not answers.has_own_judge(value):
             what = f"{self._source} is {quoted(value[:80])}, and verl has no reward for it"
             why = "the run ends at its first reward (verl/utils/reward_score/__init__.py:107 at 0.7.1)"
             fix = "set job.rewards, for instance {right: {builtin: exact_answer}}, or write a name that verl knows"
-            yield Problem("data/source-without-reward", what, ("=job.rewards", *self._data), why, fix)
+            yield RowFault("data/source-without-reward", what, ("=job.rewards", *self._data), why, fix)
 
-    def _of_answer(self, value: Json, source: Json) -> Iterator[Problem]:
+    def _of_answer(self, value: Json, source: Json) -> Iterator[RowFault]:
         if not isinstance(value, dict) or "ground_truth" not in value:
             is_map = isinstance(value, dict)
             what = f"column reward_model has {'no ground_truth' if is_map else _type(value)}, and verl reads it there"
             why = f"the run ends at its first reward ({_OF_MANAGER.format(43)})"
-            yield Problem("data/wrong-type", what, self._data, why, self._fix("reward_model"))
+            yield RowFault("data/wrong-type", what, self._data, why, self._fix("reward_model"))
             return
         truth = value["ground_truth"]
         judges = [*self._rewards, *(answers.of_source(source) if self._by_source else ())]
@@ -488,9 +490,9 @@ def _said(role: Json) -> str:
     return f"role {role}" if role in (*_NO_QUESTION, "user") else "another role"
 
 
-def _empty(place: str, keys: tuple[str, ...]) -> Problem:
+def _empty(place: str, keys: tuple[str, ...]) -> RowFault:
     why = "the model gets a prompt without a question, and learns nothing from it"
-    return Problem("data/empty-question", f"{place} is empty", keys, why, "remove these rows", ends=False)
+    return RowFault("data/empty-question", f"{place} is empty", keys, why, "remove these rows", ends=False)
 
 
 def _type(value: Json) -> str:

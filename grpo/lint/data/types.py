@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from grpo.lint.data.problem import Problem
+from grpo.lint.data.row_fault import RowFault
 from grpo.lint.data.samples import Row, Sample
 from postrender.types import Json
 
@@ -15,7 +15,7 @@ _NAMES: Final = {str: "texts", bool: "booleans", int: "numbers", float: "numbers
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d)?Z?)?")
 
 
-def problems(sample: Sample, used: Sequence[str]) -> Iterator[tuple[Problem, Row]]:
+def problems(sample: Sample, used: Sequence[str]) -> Iterator[tuple[RowFault, Row]]:
     """Yield each place with values of several types, with the first row that differs, and columns of times."""
     first: dict[str, str] = {}
     told = set[str]()
@@ -28,14 +28,14 @@ def problems(sample: Sample, used: Sequence[str]) -> Iterator[tuple[Problem, Row
                     "the run ends when it loads the file, also where it reads other columns only: datasets 4.4.1 ended"
                     " so here, and 5.2.0 did not"
                 )
-                yield Problem(_RULE, what, (), why, "write all values of the column as texts", is_doubtful=True), row
+                yield RowFault(_RULE, what, (), why, "write all values of the column as texts", is_doubtful=True), row
     for column in used:
         values = [row.values.get(column) for row in sample.rows if row.values.get(column) is not None]
         if values and all(isinstance(each, str) and _TIME.fullmatch(each) for each in values):
             what = f"column {column} has dates alone, and datasets makes times of them"
             why = "the run does not get the text of the file: datasets 4.4.1 and 5.2.0 made 2024-01-02 00:00:00 of it"
             yield (
-                Problem(_RULE, what, (), why, "write the dates otherwise: 2 January 2024", is_doubtful=True),
+                RowFault(_RULE, what, (), why, "write the dates otherwise: 2 January 2024", is_doubtful=True),
                 sample.rows[0],
             )
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from grpo.plan.advice.offers import Offer
-    from grpo.values.config import Effective
+    from grpo.values.config import RunConfig
     from postrender.types import Json
 
 NODE: Final = "node memory"
@@ -66,7 +66,7 @@ def worst(plan: Plan) -> str:
     return max(found, key=VERDICTS.index, default="")
 
 
-def useful(run: Effective, offers: Sequence[Offer], is_sound: Callable[[Effective], bool]) -> list[Change]:
+def useful(run: RunConfig, offers: Sequence[Offer], is_sound: Callable[[RunConfig], bool]) -> list[Change]:
     """Return the changes that help, the best first; empty if the run fits or is not modelled.
 
     These are the changes that make the run fit. If no single one does, the first one puts several together, and the
@@ -88,7 +88,7 @@ def useful(run: Effective, offers: Sequence[Offer], is_sound: Callable[[Effectiv
     return [together, *single] if together else single
 
 
-def savings(run: Effective, found: Sequence[Offer], is_sound: Callable[[Effective], bool]) -> list[Saving]:
+def savings(run: RunConfig, found: Sequence[Offer], is_sound: Callable[[RunConfig], bool]) -> list[Saving]:
     """Return the offers that need fewer nodes, each with its first rung that fits; empty for a run that does not."""
     if worst(planner.plan(run)) != FITS:
         return []
@@ -107,7 +107,7 @@ def _rank(change: Change) -> tuple[int, bool]:
     return VERDICTS.index(change.verdict), change.changes_training
 
 
-def _rung(run: Effective, before: Plan, offer: Offer, is_sound: Callable[[Effective], bool]) -> Change | None:
+def _rung(run: RunConfig, before: Plan, offer: Offer, is_sound: Callable[[RunConfig], bool]) -> Change | None:
     """Return the smallest rung of an offer that fits, or else the one that helps most; None if none helps."""
     best: Change | None = None
     for edits in offer.rungs:
@@ -145,12 +145,12 @@ class _Step(NamedTuple):
 
     offer: Offer
     edits: Mapping[str, Json]
-    run: Effective
+    run: RunConfig
     excess: float
 
 
 def _together(
-    run: Effective, before: Plan, offers: Sequence[Offer], is_sound: Callable[[Effective], bool]
+    run: RunConfig, before: Plan, offers: Sequence[Offer], is_sound: Callable[[RunConfig], bool]
 ) -> Change | None:
     """Return several changes that make the run fit together; those that change the training are the last resort."""
     for pool in ([offer for offer in offers if not offer.changes_training], offers):
@@ -164,7 +164,7 @@ def _together(
 
 
 def _steps(
-    run: Effective, before: Plan, pool: Sequence[Offer], is_sound: Callable[[Effective], bool]
+    run: RunConfig, before: Plan, pool: Sequence[Offer], is_sound: Callable[[RunConfig], bool]
 ) -> list[_Step] | None:
     """Return the steps to a run that fits, each the one that helps most; None if they do not lead there."""
     taken: list[_Step] = []
@@ -187,14 +187,14 @@ def _steps(
     return taken
 
 
-def _best(run: Effective, offer: Offer) -> _Step:
+def _best(run: RunConfig, offer: Offer) -> _Step:
     """Return the smallest rung of those that leave least."""
     runs = [(edits, run.changed(edits)) for edits in offer.rungs]
     found = [_Step(offer, edits, changed, _excess(planner.plan(changed))) for edits, changed in runs]
     return min(found, key=lambda step: step.excess)
 
 
-def _fits_with(run: Effective, steps: Sequence[_Step], is_sound: Callable[[Effective], bool]) -> bool:
+def _fits_with(run: RunConfig, steps: Sequence[_Step], is_sound: Callable[[RunConfig], bool]) -> bool:
     """Return whether the run fits with some steps."""
     changed = run.changed({key: value for each in steps for key, value in each.edits.items()})
     return not _excess(planner.plan(changed)) and is_sound(changed)

@@ -15,10 +15,10 @@ from grpo.values.reference_errors import UnknownError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from grpo.values.config import Effective
+    from grpo.values.config import RunConfig
     from postrender.types import Json
 
-    Sound = Callable[[Effective], bool]
+    Sound = Callable[[RunConfig], bool]
 
 _MOST_TOKENS: Final = 2**20
 _MOST_SEQUENCES: Final = 512
@@ -45,7 +45,7 @@ def fitting(found: Sequence[Limit]) -> dict[str, int]:
     return {each.key: each.fits for each in found if each.fits is not None}
 
 
-def limits(run: Effective, is_sound: Sound) -> list[Limit]:
+def limits(run: RunConfig, is_sound: Sound) -> list[Limit]:
     """Return the limits of a run, each with everything else as it is; empty for a run that is not modelled."""
     if not worst(planner.plan(run)):
         return []
@@ -53,7 +53,7 @@ def limits(run: Effective, is_sound: Sound) -> list[Limit]:
     return [each for each in found if each]
 
 
-def _fits(run: Effective, edits: Mapping[str, Json]) -> bool:
+def _fits(run: RunConfig, edits: Mapping[str, Json]) -> bool:
     return worst(planner.plan(run.changed(edits))) == FITS
 
 
@@ -63,7 +63,7 @@ def _has_room(plan: planner.Plan) -> bool:
     return all(micro.budget >= micro.length for micro in micros if micro.budget)
 
 
-def longest(run: Effective) -> Limit:
+def longest(run: RunConfig) -> Limit:
     """Return the longest sequence, of prompt and answer, not above what the model reads; a very short one is none."""
     if run.framework == "verl":
         key, prompt = "data.max_response_length", run.integer("data.max_prompt_length")
@@ -92,7 +92,7 @@ def longest(run: Effective) -> Limit:
     )
 
 
-def _micro_batch(run: Effective, is_sound: Sound) -> Limit | None:
+def _micro_batch(run: RunConfig, is_sound: Sound) -> Limit | None:
     """Return the largest micro batch that divides the sequences of an update; None where tokens fill it."""
     if run.framework == "verl":
         key, filled = verl.MICRO, run.on(verl.DYNAMIC)
@@ -109,7 +109,7 @@ def _micro_batch(run: Effective, is_sound: Sound) -> Limit | None:
     return Limit("largest micro batch", key, run.integer(key), found, is_whole=is_whole)
 
 
-def _nodes(run: Effective, is_sound: Sound) -> Limit | None:
+def _nodes(run: RunConfig, is_sound: Sound) -> Limit | None:
     """Return the fewest nodes on which the run fits and has no error."""
     for count in range(1, _MOST_NODES + 1):
         edits = offers.nodes(run, count)

@@ -11,7 +11,7 @@ from postrender.values.merge import value_at
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from grpo.values.config import Effective
+    from grpo.values.config import RunConfig
     from postrender.types import Json
 
 _MORE_STEPS: Final = "more and smaller passes"
@@ -48,14 +48,14 @@ class Offer(NamedTuple):
     changes_training: bool = False
 
 
-def offers(run: Effective, fits: Mapping[str, int] | None = None) -> list[Offer]:
+def offers(run: RunConfig, fits: Mapping[str, int] | None = None) -> list[Offer]:
     """Return the offers for a run, those first that cost least; of a key in `fits` it is the last value that fits."""
     fits = fits or {}
     found = [*(_verl(run, fits) if run.framework == "verl" else _nemo_rl(run, fits)), more_nodes(run, fits)]
     return [offer for offer in found if offer.rungs]
 
 
-def _nemo_rl(run: Effective, fits: Mapping[str, int]) -> Iterator[Offer]:
+def _nemo_rl(run: RunConfig, fits: Mapping[str, int]) -> Iterator[Offer]:
     is_megatron = nemo_rl.is_megatron(run)
     engine = nemo_rl.MEGATRON if is_megatron else nemo_rl.DTENSOR
     filled = next((path for path in (nemo_rl.DYNAMIC, nemo_rl.PACKING) if run.on(path)), "").removesuffix(".enabled")
@@ -83,7 +83,7 @@ def _nemo_rl(run: Effective, fits: Mapping[str, int]) -> Iterator[Offer]:
     yield _apart(run)
 
 
-def _verl(run: Effective, fits: Mapping[str, int]) -> Iterator[Offer]:
+def _verl(run: RunConfig, fits: Mapping[str, int]) -> Iterator[Offer]:
     actor, rollout, model = verl.ACTOR, verl.ROLLOUT, verl.MODEL
     answers = "data.max_response_length"
     prompt = _number(run, "data.max_prompt_length")
@@ -111,7 +111,7 @@ def _verl(run: Effective, fits: Mapping[str, int]) -> Iterator[Offer]:
     yield Offer(_smaller(run, answers, ours, SHORTEST, length), _SHORTER, changes_training=True)
 
 
-def more_nodes(run: Effective, fits: Mapping[str, int]) -> Offer:
+def more_nodes(run: RunConfig, fits: Mapping[str, int]) -> Offer:
     """Return the offer of the fewest nodes that fit, or where no number does, of two and more times the nodes."""
     counts = [run.nodes * times for times in (2, 4, 8, 16) if 0 < run.nodes * times <= _MOST_NODES]
     if fits.get(NODES, 0) > run.nodes:
@@ -119,7 +119,7 @@ def more_nodes(run: Effective, fits: Mapping[str, int]) -> Offer:
     return Offer([nodes(run, count) for count in counts], _MORE_GPUS)
 
 
-def colocated(run: Effective) -> Offer:
+def colocated(run: RunConfig) -> Offer:
     """Return the offer to generate on the GPUs that train, on the fewest nodes first; nothing where a run does so."""
     if run.framework == "verl" or run.on(nemo_rl.COLOCATED):
         return Offer([], _TURNS)
@@ -136,7 +136,7 @@ def colocated(run: Effective) -> Offer:
     return Offer(rungs, _TURNS)
 
 
-def _apart(run: Effective) -> Offer:
+def _apart(run: RunConfig) -> Offer:
     """Return the offer to generate on nodes of their own, one or as many as train; nothing where a run does so."""
     if not run.on(nemo_rl.COLOCATED):
         return Offer([], _APART)
@@ -147,14 +147,14 @@ def _apart(run: Effective) -> Offer:
     return Offer(rungs, _APART)
 
 
-def nodes(run: Effective, count: int) -> dict[str, Json]:
+def nodes(run: RunConfig, count: int) -> dict[str, Json]:
     """Return the values for a number of nodes; a head with GPUs is one of them."""
     head = run.value("ray.head.gpus.enabled") is True
     edits: dict[str, Json] = {"=ray.workers.replicas": count - head}
     return {"=job.nodes": count, **edits} if run.value("job.nodes") else edits
 
 
-def micro_batch(run: Effective, key: str, size: int) -> dict[str, Json]:
+def micro_batch(run: RunConfig, key: str, size: int) -> dict[str, Json]:
     """Return the values for a micro batch; NeMo RL's other one follows where the two must be equal."""
     edits: dict[str, Json] = {key: size}
     try:
@@ -165,7 +165,7 @@ def micro_batch(run: Effective, key: str, size: int) -> dict[str, Json]:
     return edits | {other: size for other in _MICRO_BATCHES if is_equal and _number(changed, other) != size}
 
 
-def length(run: Effective, key: str, size: int) -> dict[str, Json]:
+def length(run: RunConfig, key: str, size: int) -> dict[str, Json]:
     """Return the values for sequences of a length; NeMo RL's other lengths follow, if they are no references to it."""
     now, edits = _number(run, key), {key: size}
     for other in _LENGTHS if key == LONGEST else ():
@@ -176,11 +176,11 @@ def length(run: Effective, key: str, size: int) -> dict[str, Json]:
 
 
 def _smaller(
-    run: Effective,
+    run: RunConfig,
     key: str,
     fits: Mapping[str, int],
     least: int,
-    edits: Callable[[Effective, str, int], dict[str, Json]],
+    edits: Callable[[RunConfig, str, int], dict[str, Json]],
 ) -> list[dict[str, Json]]:
     """Return the values for the largest number that fits, or where none is known, for half of it and so on."""
     if least <= fits.get(key, 0) < _number(run, key):
@@ -188,12 +188,12 @@ def _smaller(
     return [edits(run, key, size) for each in _halves(run, key, least) for size in each.values()]
 
 
-def _switch(run: Effective, path: str, costs: str) -> Offer:
+def _switch(run: RunConfig, path: str, costs: str) -> Offer:
     """Return the offer to switch something on that the version has."""
     return Offer([{path: True}] if not run.on(path) and run.catalogue.knows(path) else [], costs)
 
 
-def _halves(run: Effective, path: str, least: int) -> list[dict[str, Json]]:
+def _halves(run: RunConfig, path: str, least: int) -> list[dict[str, Json]]:
     """Return half of a number, half of that and so on, not below the least; nothing if the number is not known."""
     found, size = [], _number(run, path)
     while size > least > 0:
@@ -202,7 +202,7 @@ def _halves(run: Effective, path: str, least: int) -> list[dict[str, Json]]:
     return found
 
 
-def _doubles(run: Effective, path: str, most: int) -> list[dict[str, Json]]:
+def _doubles(run: RunConfig, path: str, most: int) -> list[dict[str, Json]]:
     """Return two times a number, four times and so on, not above the most."""
     found, size = [], _number(run, path)
     while 0 < size * 2 <= most:
@@ -211,7 +211,7 @@ def _doubles(run: Effective, path: str, most: int) -> list[dict[str, Json]]:
     return found
 
 
-def _shares(run: Effective, path: str) -> list[dict[str, Json]]:
+def _shares(run: RunConfig, path: str) -> list[dict[str, Json]]:
     """Return the shares for vLLM, the nearest to the present one first."""
     try:
         now = run.number(path)
@@ -220,7 +220,7 @@ def _shares(run: Effective, path: str) -> list[dict[str, Json]]:
     return [{path: share} for share in sorted(_SHARES, key=lambda share: abs(share - now)) if share != now]
 
 
-def _number(run: Effective, path: str) -> int:
+def _number(run: RunConfig, path: str) -> int:
     """Return a number, 0 if it is not known."""
     try:
         return run.integer(path)

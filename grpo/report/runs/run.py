@@ -15,8 +15,8 @@ from grpo.runlog.shared import Judge, Limits, Sign, Step, Validation
 from postrender import masking, visible
 from postrender.errors import Location
 from postrender.finding import SEVERITIES, Finding
-from postrender.rules.judge import judge
-from postrender.rules.rule import LOG
+from postrender.judge import judge
+from postrender.problem import LOG
 
 
 @dataclass

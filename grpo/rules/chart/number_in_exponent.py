@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from grpo.rules.chart import templates
 from postrender.errors import InputError, Location
 from postrender.finding import WARNING, Finding
-from postrender.rules.rule import CHART, Rule
+from postrender.problem import CHART, Problem
 from postrender.yaml import reader, stream
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def _finding(chart: Chart, path: str, at: Location, line: str, *, secret: bool) 
     return Finding(what, at, also=also, secret=secret)
 
 
-RULE = Rule(
+RULE = Problem(
     "chart/number-in-exponent",
     target=CHART,
     severity=WARNING,
@@ -73,6 +73,5 @@ RULE = Rule(
     why="Helm keeps numbers as floats: 1000000 becomes 1e+06 in a text, which most programs refuse as a whole number",
     fix="write {{ int64 .Values.KEY }} in the template, or quote the number in the values",
     source="https://helm.sh/docs/chart_best_practices/values/#make-types-clear",
-    fact="helm/values-of-a-chart",
     check=check,
 )

@@ -8,7 +8,7 @@ from grpo.rules.chart.templates import Templates
 from grpo.rules.chart.wording import some
 from postrender.errors import InputError, Location
 from postrender.finding import WARNING, Finding
-from postrender.rules.rule import CHART, Rule
+from postrender.problem import CHART, Problem
 from postrender.values import mutations
 from postrender.yaml import reader, stream
 
@@ -125,7 +125,7 @@ def _differences(one: Node, other: Node, path: Path) -> Iterator[tuple[Path, Nod
         yield path, one, other
 
 
-RULE = Rule(
+RULE = Problem(
     "chart/renders-differ",
     target=CHART,
     severity=WARNING,
@@ -133,6 +133,5 @@ RULE = Rule(
     why="each upgrade, and each sync of Argo CD, changes the object: pods restart, or a password changes",
     fix="take it from the values, or from an existing Secret; sort the results of the functions keys and values",
     source="https://argo-cd.readthedocs.io/en/stable/user-guide/helm/#random-data",
-    fact="gke/R25 helm/two-renders-differ",
     check=check,
 )

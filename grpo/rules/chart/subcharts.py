@@ -8,7 +8,7 @@ from grpo.manifests import chart_files
 from grpo.rules.chart.schema.jsonschemas import entry, lets_in, resolver
 from postrender.finding import ERROR, WARNING, Finding
 from postrender.manifests.pods import sequence
-from postrender.rules.rule import CHART, Rule
+from postrender.problem import CHART, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -78,7 +78,7 @@ def _deleted(given: Node, default: Node, path: tuple[str, ...]) -> Iterator[tupl
 
 
 RULES = (
-    Rule(
+    Problem(
         "chart/schema-without-global",
         target=CHART,
         severity=WARNING,
@@ -86,10 +86,9 @@ RULES = (
         why="Helm adds global to the values of every subchart, so this chart cannot be a subchart",
         fix="list global among the properties of the schema, as an object",
         source="https://helm.sh/docs/chart_template_guide/subcharts_and_globals/",
-        fact="helm/schema-of-parts",
         check=_without_global,
     ),
-    Rule(
+    Problem(
         "chart/schema-refuses-subchart",
         target=CHART,
         severity=ERROR,
@@ -97,10 +96,9 @@ RULES = (
         why="Helm adds global and the values of each subchart, even of a library: the schema refuses every render",
         fix="list the key among the properties of the schema, as an object; a switch as a boolean",
         source="https://helm.sh/docs/topics/charts/#schema-files",
-        fact="helm/schema-of-parts",
         check=_refuse_subcharts,
     ),
-    Rule(
+    Problem(
         "chart/null-for-subchart",
         target=CHART,
         severity=WARNING,
@@ -108,7 +106,6 @@ RULES = (
         why="Helm 3 removes the default, and Helm 4 keeps it: they render different objects",
         fix="set a value without effect, such as an empty string or list",
         source="https://helm.sh/docs/chart_template_guide/values_files/#deleting-a-default-key",
-        fact="helm/null-for-a-part",
         check=_nulls,
     ),
 )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from grpo.manifests import chart_files
 from postrender.errors import InputError
 from postrender.finding import ERROR, WARNING, Finding
-from postrender.rules.rule import CHART, Rule
+from postrender.problem import CHART, Problem
 from postrender.yaml import reader
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def _printed(number: float, whole: bool) -> str:
 
 
 RULES = (
-    Rule(
+    Problem(
         "chart/values-misread",
         target=CHART,
         severity=ERROR,
@@ -81,10 +81,9 @@ RULES = (
         why="silent: Helm reads something else than expected, or Helm 3 something else than Helm 4",
         fix="write each key once, in one document, without tags and directives",
         source="https://yaml.org/spec/1.2.2/#mapping",
-        fact="gke/R25 helm/values-of-a-chart",
         check=_misread,
     ),
-    Rule(
+    Problem(
         "chart/boolean-key",
         target=CHART,
         severity=ERROR,
@@ -92,10 +91,9 @@ RULES = (
         why='no template finds the key under its name, and the map that contains it has "true" or "false" instead',
         fix="write the key in quotes",
         source="https://yaml.org/type/bool.html",
-        fact="helm/values-of-a-chart",
         check=_boolean_keys,
     ),
-    Rule(
+    Problem(
         "chart/version-is-a-number",
         target=CHART,
         severity=WARNING,
@@ -103,7 +101,6 @@ RULES = (
         why="YAML reads a number, and Helm prints it in another form: 1.10 becomes 1.1, 20000000 becomes 2e+07",
         fix="write it in quotes",
         source="https://helm.sh/docs/chart_best_practices/values/#make-types-clear",
-        fact="helm/values-of-a-chart",
         check=_versions,
     ),
 )

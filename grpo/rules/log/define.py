@@ -8,7 +8,7 @@ from typing import NamedTuple
 from grpo.runlog.shared import SEVERITIES, Judge, Sign, Step
 from postrender.errors import Location
 from postrender.finding import Finding
-from postrender.rules.rule import LOG, Rule
+from postrender.problem import LOG, Problem
 
 # The folder of NeMo RL's guide, and of verl's documentation; what has neither as a source is a default of ours.
 NEMO_RL_GUIDE = "docs/guides/grpo.md"
@@ -27,7 +27,7 @@ def judged(steps: Sequence[Step], file: str) -> Shown:
     return Shown([(sign, Location(file, step.line)) for step in steps for sign in judge.add(step)])
 
 
-def rule(sign: str, *, title: str, why: str, fix: str, source: str) -> Rule:
+def rule(sign: str, *, title: str, why: str, fix: str, source: str) -> Problem:
     """Return the rule of a sign by its id."""
 
     def check(shown: Shown) -> Iterator[Finding]:
@@ -35,7 +35,7 @@ def rule(sign: str, *, title: str, why: str, fix: str, source: str) -> Rule:
         found = ((each, at) for each, at in shown.signs if each.id == sign)
         return (Finding(f"step {each.step}: {each.what}", at, secret=True) for each, at in found)
 
-    return Rule(
+    return Problem(
         f"run/{sign}",
         target=LOG,
         severity=SEVERITIES[sign],
@@ -44,5 +44,4 @@ def rule(sign: str, *, title: str, why: str, fix: str, source: str) -> Rule:
         fix=fix,
         source=source,
         check=check,
-        fact=f"observability/{sign}",
     )

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-from grpo.values.config import Effective
+from grpo.values.config import RunConfig
 from postrender import spelling
 from postrender.types import Json
 
-Test = Callable[[Effective], str | None]
+Test = Callable[[RunConfig], str | None]
 
 _ALLOCATOR: Final = "PYTORCH_CUDA_ALLOC_CONF"
 # Where the variables of the processes on the GPUs are, by framework, with the section that wins first. NeMo RL passes
@@ -46,7 +46,7 @@ def one_of(path: str, allowed: Iterable[object]) -> Test:
     """Return a check that a value is one of a list; other rules report a missing key."""
     words = tuple(allowed)
 
-    def check(run: Effective) -> str | None:
+    def check(run: RunConfig) -> str | None:
         if not run.has(path):
             return None
         value = run.at(path)
@@ -57,7 +57,7 @@ def one_of(path: str, allowed: Iterable[object]) -> Test:
     return check
 
 
-def nearest(run: Effective, path: str, allowed: Iterable[str]) -> str:
+def nearest(run: RunConfig, path: str, allowed: Iterable[str]) -> str:
     """Return what to do instead of a misspelt word; an empty text if no word of the list is like it."""
     close = spelling.near(str(run.at(path)), allowed)
     return f"did you mean {close[0]}?" if close else ""
@@ -66,7 +66,7 @@ def nearest(run: Effective, path: str, allowed: Iterable[str]) -> str:
 def excludes(first: str, second: str) -> Test:
     """Return a check that two switches are not both on."""
 
-    def check(run: Effective) -> str | None:
+    def check(run: RunConfig) -> str | None:
         return f"{first} and {second} are both on" if run.on(first) and run.on(second) else None
 
     return check
@@ -75,7 +75,7 @@ def excludes(first: str, second: str) -> Test:
 def requires(first: str, second: str) -> Test:
     """Return a check that the second switch is on if the first one is."""
 
-    def check(run: Effective) -> str | None:
+    def check(run: RunConfig) -> str | None:
         return f"{first} is on, and {second} is off" if run.on(first) and not run.on(second) else None
 
     return check
@@ -91,7 +91,7 @@ def within(
 ) -> Test:
     """Return a check that a number is in a range; other rules report null and values that are not numbers."""
 
-    def check(run: Effective) -> str | None:
+    def check(run: RunConfig) -> str | None:
         value = run.number(path)
         if above is not None and value <= above:
             return f"{path} is {quoted(value)}, expected more than {quoted(above)}"
@@ -106,7 +106,7 @@ def within(
     return check
 
 
-def expands_segments(run: Effective) -> str:
+def expands_segments(run: RunConfig) -> str:
     """Return the key that makes torch expand segments of GPU memory, an empty text if none does.
 
     vLLM up to 0.20.0 refuses it together with its sleep mode.

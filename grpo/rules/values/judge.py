@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING
 from grpo.values.derived import mapping
 from grpo.values.reference_errors import UnknownError
 from postrender.finding import NewName
-from postrender.rules.judge import judge
+from postrender.judge import judge
 from postrender.values.merge import value_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from grpo.values.config import Effective
+    from grpo.values.config import RunConfig
     from postrender.finding import Finding
-    from postrender.rules.rule import Rule
+    from postrender.problem import Problem
 
 # The rules that can check a configuration in which a section is not a map.
 _OF_SECTIONS = ("/wrong-type", "/unknown-key", "/derived-key-differs", "/dangling-reference", "/section-not-judged")
 
 
-def judge_run(run: Effective, rules: Iterable[Rule]) -> list[tuple[Rule, Finding]]:
+def judge_run(run: RunConfig, rules: Iterable[Problem]) -> list[tuple[Problem, Finding]]:
     """Return the findings, those about sections first; they have keys but no location.
 
     A rule that needs a value that only the running job knows has no findings.
@@ -35,11 +35,11 @@ def judge_run(run: Effective, rules: Iterable[Rule]) -> list[tuple[Rule, Finding
     return found
 
 
-def _judged(run: Effective, rules: Iterable[Rule]) -> list[tuple[Rule, Finding]]:
+def _judged(run: RunConfig, rules: Iterable[Problem]) -> list[tuple[Problem, Finding]]:
     return [(rule, finding) for rule in rules for finding in judge(run, [rule], silent=(UnknownError,))]
 
 
-def _is_misspelt_section(run: Effective, rule: Rule, finding: Finding) -> bool:
+def _is_misspelt_section(run: RunConfig, rule: Problem, finding: Finding) -> bool:
     """Return whether a finding, which nobody has accepted, renames a section."""
     if rule.id in mapping(run.value("checks.ignore")):
         return False
@@ -47,7 +47,7 @@ def _is_misspelt_section(run: Effective, rule: Rule, finding: Finding) -> bool:
     return any(isinstance(value_at(run.given, key.split(".")), dict) for key in names)
 
 
-def applies(rule: Rule, run: Effective) -> bool:
+def applies(rule: Problem, run: RunConfig) -> bool:
     """Return whether a rule holds for a run's framework and its version."""
     if rule.framework and rule.framework != run.framework:
         return False

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
     from grpo.rules.values.define import Topic
     from grpo.values.catalogue import Catalogue
-    from grpo.values.config import Effective
-    from postrender.rules.rule import Rule
+    from grpo.values.config import RunConfig
+    from postrender.problem import Problem
     from postrender.types import Json
 
 _PLACEHOLDER = "???"
@@ -51,59 +51,56 @@ def rules(
     topic: Topic,
     source: str,
     *,
-    fact: str = "W4 W6 S2 gke/R28",
     why: str = _SILENT,
     why_of: Callable[[str], str] = lambda _: "",
-    words: str = "",
-) -> tuple[Rule, ...]:
+) -> tuple[Problem, ...]:
     """Return these rules for a framework; `source` is the file that reads its configuration.
 
-    `fact` and `why` belong to the rule unknown-key, because not every framework ignores an unknown key; `why_of` says
-    which part of `why` applies to a key. `words` are the facts about keys that take one of a list of words, which the
-    rule wrong-type checks.
+    `why` belongs to unknown-key, because not every framework ignores an unknown key; `why_of` says which part of it
+    applies to a key.
     """
     return (
-        topic.rule(
+        topic.make(
             "unknown-key",
-            fact,
             "",
+            lambda run: (each._replace(why=each.why or why_of(*each.keys[:1])) for each in _unknown(run)),
             title="every key of job.config is one that this version reads",
             why=why,
             fix="correct the name or remove the key; checks.ignore keeps one that your own code reads",
             source=source,
-        )(lambda run: (each._replace(why=each.why or why_of(*each.keys[:1])) for each in _unknown(run))),
-        topic.rule(
+        ),
+        topic.make(
             "wrong-type",
-            f"T1 S3 {words}",
             "",
+            _types,
             title="every value of job.config has the type that the framework reads",
             why='the framework refuses it where it first uses it; a text such as "no" counts as true',
             fix="write a value of the expected type",
             source=source,
-        )(_types),
-        topic.rule(
+        ),
+        topic.make(
             "dangling-reference",
-            "H2 W7",
             "",
+            _references,
             title="every ${...} of job.config refers to a value, and no ??? is left",
             why="the framework fails when it reads its configuration, or uses ??? as a text",
             fix="refer to an existing key, or write the value",
             source=source,
-        )(_references),
-        topic.rule(
+        ),
+        topic.make(
             "section-not-judged",
-            "H2",
             "",
+            _sections,
             title="the sections of job.config are known before the job runs",
             why="silent: nothing in the section is checked before the job runs",
             fix="write the section itself, or refer to one in the configuration",
             source=source,
             severity=WARNING,
-        )(_sections),
+        ),
     )
 
 
-def _other_trainer(run: Effective, path: str) -> str:
+def _other_trainer(run: RunConfig, path: str) -> str:
     """Return the trainer of verl that an unknown key is for; nothing if it is for none."""
     sections = [] if run.framework != "verl" or run.catalogue.knows(path) else path.split(".")
     return next((_OTHER_TRAINERS[name] for name in sections if name in _OTHER_TRAINERS), "")
@@ -135,7 +132,7 @@ def _dotted(tree: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str]
             yield from _dotted(value, here)
 
 
-def _unknown(run: Effective) -> Iterator[Finding]:
+def _unknown(run: RunConfig) -> Iterator[Finding]:
     for path, section in _dotted(run.given):
         if not (section and run.catalogue.is_open(section)):
             fix = "write it as nested maps"
@@ -173,7 +170,7 @@ def _lists(tree: Mapping[str, Any], base: Json, path: str = "") -> Iterator[str]
                 yield from _lists(value, below, here)
 
 
-def _types(run: Effective) -> Iterator[Finding]:
+def _types(run: RunConfig) -> Iterator[Finding]:
     for path in _lists(run.given, run.catalogue.base):
         fix = f"write the whole list; the default configuration of {run.framework} has one there"
         yield Finding(f"{path} is a map, expected a list", keys=[path], fix=fix)
@@ -200,7 +197,7 @@ def _types(run: Effective) -> Iterator[Finding]:
             yield Finding(what, keys=[path], fix=fix, proposed={path: meant} if meant else {})
 
 
-def _is_coerced(run: Effective, path: str, value: Json) -> bool:
+def _is_coerced(run: RunConfig, path: str, value: Json) -> bool:
     """Return whether the framework converts a value to the expected type: NeMo RL does, except for vLLM's section.
 
     It accepts 0 and 1 as booleans; from v0.7.0 on its schema reads numbers from text. It also reads "no", which older
@@ -226,7 +223,7 @@ def _described(path: str, value: Json) -> str:
     return quoted(value)
 
 
-def _references(run: Effective) -> Iterator[Finding]:
+def _references(run: RunConfig) -> Iterator[Finding]:
     resolver = _resolver(run)
     cycles: set[frozenset[str]] = set()
     for path, value in _leaves(run.given, run.catalogue):
@@ -255,7 +252,7 @@ def _references(run: Effective) -> Iterator[Finding]:
                 continue
 
 
-def _check(run: Effective, resolver: ReferenceResolver, below: str) -> None:
+def _check(run: RunConfig, resolver: ReferenceResolver, below: str) -> None:
     place = tuple(below.split("."))
     resolver.check(place)
     if run.framework == "verl":
@@ -263,7 +260,7 @@ def _check(run: Effective, resolver: ReferenceResolver, below: str) -> None:
         resolver.check_again(place)
 
 
-def _resolver(run: Effective) -> ReferenceResolver:
+def _resolver(run: RunConfig) -> ReferenceResolver:
     """Return a resolver for the configuration, with the functions that the framework registers."""
     code = mapping(run.value("job.code"))
     if code.get("repository") or any(name.startswith(_REGISTERING) for name in mapping(code.get("packages"))):
@@ -276,13 +273,13 @@ def _resolver(run: Effective) -> ReferenceResolver:
     return ReferenceResolver(run.config, (*BUILT_IN, *more))
 
 
-def _is_reported_elsewhere(run: Effective, below: str, place: tuple[str, ...]) -> bool:
+def _is_reported_elsewhere(run: RunConfig, below: str, place: tuple[str, ...]) -> bool:
     """Return whether the mistake is in another text of the files, where it is reported."""
     at_ = ".".join(place)
     return at_ not in ("", below) and run.given_has(at_)
 
 
-def _refused(run: Effective, below: str, path: str, error: RefusedError) -> Finding:
+def _refused(run: RunConfig, below: str, path: str, error: RefusedError) -> Finding:
     """Say why the framework refuses a reference; show names only, because its content may be a secret."""
     keys = [below, path]
     # verl resolves its configuration twice, so an escaped reference is a reference again the second time.
@@ -325,7 +322,7 @@ def _texts(value: Json, path: str) -> Iterator[tuple[str, str]]:
                 yield from _texts(each, f"{path}.{key}")
 
 
-def _sections(run: Effective) -> Iterator[Finding]:
+def _sections(run: RunConfig) -> Iterator[Finding]:
     for key in run.unknown_sections():
         try:
             _resolver(run).at((key,))

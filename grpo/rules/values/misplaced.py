@@ -8,10 +8,10 @@ from postrender import spelling
 
 if TYPE_CHECKING:
     from grpo.values.catalogue import Catalogue
-    from grpo.values.config import Effective
+    from grpo.values.config import RunConfig
 
 
-def meant(path: str, run: Effective) -> tuple[list[str], str]:
+def meant(path: str, run: RunConfig) -> tuple[list[str], str]:
     """Return what somebody may mean by an unknown key, and its new name if it can mean only one."""
     known, name = run.catalogue, path.rpartition(".")[2]
     if of_others := [key for key in spelling.elsewhere(run.framework, name) if known.knows(key)]:

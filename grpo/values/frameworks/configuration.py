@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING, Any, Final
 
 from grpo.values import catalogue
-from grpo.values.config import Effective, overlaid
+from grpo.values.config import RunConfig, overlaid
 from grpo.values.derived import mapping
 from postrender.errors import InputError, UsageError
 from postrender.values import merge
@@ -34,7 +34,7 @@ def run_of(
     overrides: Sequence[str],
     accelerator: Mapping[str, Any],
     nodes: int | None = None,
-) -> Effective:
+) -> RunConfig:
     """Return the run of a configuration on a machine, an `accelerator` section of values.
 
     `nodes` replaces the number that the configuration has. NeMo RL's configuration has its own `defaults`; verl's is
@@ -60,7 +60,7 @@ def run_of(
         "ray": {"workers": {"replicas": nodes or -(-count // gpus)}},
         "job": {"name": "run", "framework": framework, "version": version, "config": config},
     }
-    return Effective(tree, default)
+    return RunConfig(tree, default)
 
 
 def _number(tree: Mapping[str, Any], path: Sequence[str]) -> int:

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Final
 from grpo.values.derived import mapping
 
 if TYPE_CHECKING:
-    from grpo.values.config import Effective
+    from grpo.values.config import RunConfig
     from postrender.types import Json
 
 _PREPARED: Final = "${oc.env:GRPO_DATASETS}/"
 _FILES: Final = ("data_path", "train_data_path", "data_files")
 
 
-def words(run: Effective) -> str:
+def words(run: RunConfig) -> str:
     """Return the data sets or files of the training, with commas between them; empty if none is known."""
     given = mapping(run.config.get("data"))
     if run.framework == "verl":

@@ -14,7 +14,7 @@ from grpo.values.reference_errors import UnknownError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from grpo.values.config import Effective
+    from grpo.values.config import RunConfig
     from postrender.types import Json
 
 # As overrides, these decide the length of a sequence; each engine computes it from several numbers in its own way.
@@ -122,7 +122,7 @@ def no_experts(model: Model) -> str | None:
     return None if model.experts() else f"{model.name} has no experts"
 
 
-def allows_longer(run: Effective, more: Json = None) -> bool:
+def allows_longer(run: RunConfig, more: Json = None) -> bool:
     """Say whether a variable lets vLLM accept sequences longer than the model's; `more` are additional variables."""
     runtime = _map(_map(run.value("job.runtimeEnv")).get("env_vars"))
     switches = (run.variable(_ALLOWS_LONGER), *(_map(each).get(_ALLOWS_LONGER) for each in (runtime, more)))

@@ -8,7 +8,7 @@ from grpo.values.frameworks.model import Model
 from grpo.values.reference_errors import UnknownError
 
 if TYPE_CHECKING:
-    from grpo.values.config import Effective
+    from grpo.values.config import RunConfig
 
 # The cluster's size follows from these.
 NODES: Final = "=job.nodes =ray.workers.replicas"
@@ -28,65 +28,65 @@ VLLM: Final = "policy.generation.vllm_cfg"
 CONTROLLER: Final = "async_rl"
 
 
-def model_of(run: Effective) -> Model:
+def model_of(run: RunConfig) -> Model:
     """Return the model that is trained."""
     return Model(run.at("policy.model_name"), run.at("policy.hf_config_overrides"))
 
 
-def is_vllm(run: Effective) -> bool:
+def is_vllm(run: RunConfig) -> bool:
     """Say whether vLLM generates, and not another backend."""
     return bool(run.at(f"{GENERATION}.backend") == "vllm")
 
 
-def is_megatron(run: Effective) -> bool:
+def is_megatron(run: RunConfig) -> bool:
     """Say whether Megatron trains, and not DTensor."""
     return run.on(f"{MEGATRON}.enabled")
 
 
-def is_v2(run: Effective) -> bool:
+def is_v2(run: RunConfig) -> bool:
     """Say whether the second version of the DTensor worker trains."""
     return not is_megatron(run) and run.on(f"{DTENSOR}._v2")
 
 
-def is_controlled(run: Effective) -> bool:
+def is_controlled(run: RunConfig) -> bool:
     """Say whether the Single Controller trains: the chart starts its script where this section is set."""
     return run.since("v0.8.0") and run.on(CONTROLLER)
 
 
-def validates(run: Effective) -> bool:
+def validates(run: RunConfig) -> bool:
     """Say whether a run validates at all."""
     at_end = run.since("v0.6.0") and run.on("grpo.val_at_end")
     return run.number("grpo.val_period") > 0 or run.on("grpo.val_at_start") or at_end
 
 
-def rows(run: Effective) -> int:
+def rows(run: RunConfig) -> int:
     """Return how many answers per step trains on."""
     return run.integer(PROMPTS) * run.integer(GENERATIONS)
 
 
-def tensor_parallel(run: Effective) -> int:
+def tensor_parallel(run: RunConfig) -> int:
     """Return the tensor parallel size of training."""
     path = f"{MEGATRON}.tensor_model_parallel_size" if is_megatron(run) else f"{DTENSOR}.tensor_parallel_size"
     return _positive(run.integer(path))
 
 
-def needs_equal_micro_batches(run: Effective) -> bool:
+def needs_equal_micro_batches(run: RunConfig) -> bool:
     """Say whether training and log probabilities must have the same micro batch size, as from TP 4 on."""
     is_off = run.variable("NRL_IGNORE_TP_ACCURACY_CHECK") or run.on("loss_fn.force_on_policy_ratio")
     return run.since("v0.6.0") and tensor_parallel(run) >= 4 and not is_off and run.has(LOGPROB_BATCH)
 
 
-def context_parallel(run: Effective) -> int:
+def context_parallel(run: RunConfig) -> int:
     """Return the context parallel size of training."""
     return _positive(run.integer(f"{MEGATRON if is_megatron(run) else DTENSOR}.context_parallel_size"))
 
 
-def pipeline_parallel(run: Effective) -> int:
+def pipeline_parallel(run: RunConfig) -> int:
     """Return the pipeline parallel size of training; DTensor has none."""
     return _positive(run.integer(f"{MEGATRON}.pipeline_model_parallel_size")) if is_megatron(run) else 1
 
 
-def reward_model_nodes(run: Effective) -> tuple[int, int]:
+def reward_model_nodes(run: RunConfig) -> tuple[int, int]:
     """Return the nodes of a separate reward model, and the GPUs of each; zeros if there is none."""
     if not _has_reward_model(run):
         return 0, 0
@@ -94,21 +94,21 @@ def reward_model_nodes(run: Effective) -> tuple[int, int]:
     return run.integer(f"{place}.num_nodes"), run.integer(f"{place}.gpus_per_node")
 
 
-def _has_reward_model(run: Effective) -> bool:
+def _has_reward_model(run: RunConfig) -> bool:
     """Say whether there is one: v0.4.0 has a switch for it, later versions look for its name in the data."""
     if not run.since("v0.5.0"):
         return run.on("env.reward_model.enabled")
     return "reward_model" in environments(run)
 
 
-def environments(run: Effective) -> dict[str, str]:
+def environments(run: RunConfig) -> dict[str, str]:
     """Return the environments that NeMo RL starts, each with the key that names it; a list of data sets names none."""
     sections = ("data.default", "data.train", "data.validation") if run.since("v0.6.0") else ("data",)
     named = {f"{path}.env_name": run.at(f"{path}.env_name") for path in sections}
     return {name: key for key, name in reversed(named.items()) if isinstance(name, str)}
 
 
-def data_sections(run: Effective) -> list[tuple[str, dict[str, object]]]:
+def data_sections(run: RunConfig) -> list[tuple[str, dict[str, object]]]:
     """Return path and settings of every data set, with their defaults; before v0.6.0 there is one flat section."""
     data = run.at("data")
     if not isinstance(data, dict):
@@ -126,7 +126,7 @@ def data_sections(run: Effective) -> list[tuple[str, dict[str, object]]]:
     return found
 
 
-def worlds(run: Effective) -> tuple[int, int]:
+def worlds(run: RunConfig) -> tuple[int, int]:
     """Return how many GPUs train and how many generate; raise UnknownError if the cluster cannot be split."""
     if not run.trains or has_teachers(run):
         raise UnknownError("the nodes of the training")
@@ -143,12 +143,12 @@ def worlds(run: Effective) -> tuple[int, int]:
     return _positive((policy_nodes - generating) * gpus), generating * _positive(wanted)
 
 
-def has_teachers(run: Effective) -> bool:
+def has_teachers(run: RunConfig) -> bool:
     """Say whether teachers of a distillation use separate nodes; their number is not computed here."""
     return run.since("v0.7.0") and run.on("on_policy_distillation.non_colocated_teachers.enabled")
 
 
-def data_parallel(run: Effective) -> int:
+def data_parallel(run: RunConfig) -> int:
     """Return the data parallel size of training; raise UnknownError where the GPUs cannot be divided."""
     world = worlds(run)[0]
     parts = tensor_parallel(run) * context_parallel(run) * pipeline_parallel(run)
@@ -157,13 +157,13 @@ def data_parallel(run: Effective) -> int:
     return world // parts
 
 
-def split(run: Effective) -> str:
+def split(run: RunConfig) -> str:
     """Describe how the data parallel size is computed, for a message."""
     world = worlds(run)[0]
     return f"{world} training GPUs / ({_sizes(run)}) = data parallel size {data_parallel(run)}"
 
 
-def _sizes(run: Effective) -> str:
+def _sizes(run: RunConfig) -> str:
     """Name the sizes that divide the training GPUs, for a message."""
     return f"TP {tensor_parallel(run)} × CP {context_parallel(run)} × PP {pipeline_parallel(run)}"
 

@@ -12,7 +12,7 @@ from grpo.values.frameworks.model import Model
 from grpo.values.reference_errors import UnknownError
 
 if TYPE_CHECKING:
-    from grpo.values.config import Effective
+    from grpo.values.config import RunConfig
 
 NODES: Final = "=job.nodes =ray.workers.replicas"
 ACTOR: Final = "actor_rollout_ref.actor"
@@ -33,19 +33,19 @@ KL_COEFFICIENTS: Final = (
 )
 
 
-def gpus(run: Effective) -> int:
+def gpus(run: RunConfig) -> int:
     """Return all GPUs of the run."""
     if run.nodes < 1 or run.gpus < 1:
         raise UnknownError("GPUs")
     return run.nodes * run.gpus
 
 
-def sequences(run: Effective) -> int:
+def sequences(run: RunConfig) -> int:
     """Return the answers that a step samples."""
     return run.integer(BATCH) * run.integer(SAMPLES)
 
 
-def data_parallel(run: Effective) -> int:
+def data_parallel(run: RunConfig) -> int:
     """Return the data parallel size of the actor; raise UnknownError where the GPUs cannot be divided."""
     parts = sequence_parallel(run)
     if parts < 1 or gpus(run) % parts:
@@ -53,7 +53,7 @@ def data_parallel(run: Effective) -> int:
     return gpus(run) // parts
 
 
-def sequence_parallel(run: Effective) -> int:
+def sequence_parallel(run: RunConfig) -> int:
     """Return the Ulysses sequence parallel size: the actor's replaces the engine's own where it is above 1."""
     size = run.integer(SEQUENCE)
     if size > 1 or not has_engine_workers(run):
@@ -61,17 +61,17 @@ def sequence_parallel(run: Effective) -> int:
     return run.integer(f"{ACTOR}.fsdp_config.ulysses_sequence_parallel_size")
 
 
-def has_engine_workers(run: Effective) -> bool:
+def has_engine_workers(run: RunConfig) -> bool:
     """Say whether the newer workers run: always from 0.8.0, on demand in 0.7.1."""
     return run.since("0.8.0") or (run.since("0.7.1") and run.at("trainer.use_legacy_worker_impl") == "disable")
 
 
-def has_new_trainer(run: Effective) -> bool:
+def has_new_trainer(run: RunConfig) -> bool:
     """Say whether the trainer of 0.9 runs, which pads batches that cannot be divided."""
     return run.since("0.9.1") and run.on("trainer.use_v1")
 
 
-def validates(run: Effective) -> bool:
+def validates(run: RunConfig) -> bool:
     """Say whether there is a validation: before the training, or during it."""
     try:
         return run.at("trainer.val_before_train", True) is not False or run.integer("trainer.test_freq") > 0
@@ -79,30 +79,30 @@ def validates(run: Effective) -> bool:
         return True
 
 
-def uses_reference(run: Effective) -> bool:
+def uses_reference(run: RunConfig) -> bool:
     """Say whether a reference policy is loaded, for one of the two KL terms."""
     return run.on("algorithm.use_kl_in_reward") or run.on(f"{ACTOR}.use_kl_loss")
 
 
-def has_critic(run: Effective) -> bool:
+def has_critic(run: RunConfig) -> bool:
     """Say whether a critic is trained too."""
     switch = run.at("critic.enable")
     return run.at("algorithm.adv_estimator") == "gae" if switch is None else bool(switch)
 
 
-def recomputes_log_probs(run: Effective) -> bool:
+def recomputes_log_probs(run: RunConfig) -> bool:
     """Say whether the actor computes the log probabilities of its answers again; else it uses the rollout's."""
     return not run.on("algorithm.rollout_correction.bypass_mode")
 
 
-def is_on_policy(run: Effective) -> bool:
+def is_on_policy(run: RunConfig) -> bool:
     """Say whether the ratio of probabilities is always 1: each step has one update, of answers of the same weights."""
     once = run.integer(BATCH) == run.integer(MINI) and run.at(f"{ACTOR}.ppo_epochs", 1) == 1
     # Answers sampled with older weights have another ratio than 1.
     return once and recomputes_log_probs(run) and run.at("trainer.v1.trainer_mode", "sync") == "sync"
 
 
-def model_of(run: Effective) -> Model:
+def model_of(run: RunConfig) -> Model:
     """Return the model as verl reads it: another folder may have its config, and overrides may be one level deeper."""
     overrides = run.at(f"{MODEL}.override_config")
     if isinstance(overrides, dict) and "model_config" in overrides:

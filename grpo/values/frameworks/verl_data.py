@@ -11,7 +11,7 @@ from grpo.values.reference_errors import UnknownError
 from postrender.values.merge import value_at
 
 if TYPE_CHECKING:
-    from grpo.values.config import Effective
+    from grpo.values.config import RunConfig
 
 STEPS: Final = "trainer.total_training_steps"
 EPOCHS: Final = "trainer.total_epochs"
@@ -21,13 +21,13 @@ _PREPARED: Final = re.compile(r"\$\{oc\.env:GRPO_DATASETS\}/([^/$]+)/train\.parq
 _ROWS: Final = {"openai/gsm8k": 7473}
 
 
-def files(run: Effective, key: str) -> list[str]:
+def files(run: RunConfig, key: str) -> list[str]:
     """Return file names as they are written: only the running job knows the folder in front of them."""
     given = value_at(run.config, ("data", key))
     return [file for file in (given if isinstance(given, list) else [given]) if isinstance(file, str)]
 
 
-def prepared(run: Effective) -> list[dict[str, Any]]:
+def prepared(run: RunConfig) -> list[dict[str, Any]]:
     """Return the entries of job.prepareData that the run trains on; none if it trains on other files too."""
     trained = files(run, "train_files")
     names = [found[1] for file in trained if (found := _PREPARED.fullmatch(file))]
@@ -36,7 +36,7 @@ def prepared(run: Effective) -> list[dict[str, Any]]:
     return known if len(known) == len(trained) and all(known) else []
 
 
-def rows(run: Effective) -> int:
+def rows(run: RunConfig) -> int:
     """Return the rows that the run trains on; raise UnknownError if they are not known."""
     each = [_ROWS.get(str(entry.get("repository"))) for entry in prepared(run)]
     if not each or None in each:
@@ -45,30 +45,30 @@ def rows(run: Effective) -> int:
     return min(found, most) if most else found
 
 
-def most_rows(run: Effective) -> int:
+def most_rows(run: RunConfig) -> int:
     """Return the number of rows that the run takes of its data at most; 0 if it takes all."""
     # verl takes all rows with a number below 1 (utils/dataset/rl_dataset.py).
     most = run.at(TRAIN_SAMPLES)
     return most if isinstance(most, int) and not isinstance(most, bool) and most > 0 else 0
 
 
-def batch(run: Effective) -> int:
+def batch(run: RunConfig) -> int:
     """Return the prompts that the run takes of its data for a step."""
     return run.integer("data.gen_batch_size") if run.at("data.gen_batch_size") else run.integer(BATCH)
 
 
-def takes_prompts_singly(run: Effective) -> bool:
+def takes_prompts_singly(run: RunConfig) -> bool:
     """Say whether the trainer of 0.9 reads prompt by prompt (trainer/ppo/v1/trainer_base.py:733 at 0.9.1)."""
     refills = run.on("algorithm.filter_groups.enable") or run.on("trainer.v1.sampler.sync_refill_failed_groups")
     return has_new_trainer(run) and (refills or run.at("trainer.v1.trainer_mode") != "sync")
 
 
-def steps_of_data(run: Effective, count: int) -> int:
+def steps_of_data(run: RunConfig, count: int) -> int:
     """Return the steps that the epochs over a number of rows give; the last rows, which fill no batch, are left out."""
     size = batch(run)
     return run.integer(EPOCHS) * (count // size) if size > 0 else 0
 
 
-def steps_of_run(run: Effective) -> int:
+def steps_of_run(run: RunConfig) -> int:
     """Return the steps of the run; raise UnknownError if the data, which give them, are not known."""
     return run.integer(STEPS) if run.at(STEPS) is not None else steps_of_data(run, rows(run))

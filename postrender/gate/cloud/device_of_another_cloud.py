@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from postrender.finding import ERROR, Finding
+from postrender.gate.manifests import Manifests
 from postrender.manifests.pods import GPU, gpus, machines, names, requested
-from postrender.rules.manifests import Manifests
-from postrender.rules.rule import OBJECTS, Rule
+from postrender.problem import OBJECTS, Problem
 from postrender.values import profiles
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ def check(manifests: Manifests) -> Iterator[Finding]:
     """Compare what containers with GPUs request with what the machines that the pod selects offer."""
     wiring = manifests.wiring
     for item, pod in manifests.pods():
-        own = {GPU, *(wiring.resources if wiring and not wiring.others(pod.spec) else ())}
+        own = {GPU, *(wiring.resources if wiring and not wiring.foreign_labels(pod.spec) else ())}
         asked = [(path, name) for path, name in _requested(pod) if "/" in name and name not in own]
         chosen = machines(pod.spec) if asked else []
         offered = {name for machine in chosen for name in machine.resources}
@@ -39,7 +39,7 @@ def _requested(pod: Pod) -> Iterator[tuple[Path, str]]:
             yield (*pod.path, "spec", "containers", position, "resources", part, name), name
 
 
-RULE = Rule(
+RULE = Problem(
     "network/device-of-another-cloud",
     target=OBJECTS,
     severity=ERROR,
@@ -47,6 +47,5 @@ RULE = Rule(
     why="no node offers both, and the pod stays pending",
     fix="take the resource of the machine's profile (values/accelerators), or select another machine",
     source="https://kubernetes.io/docs/concepts/extend-kubernetes/compute-storage-net/device-plugins/",
-    fact="clouds/T1",
     check=check,
 )

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from postrender.finding import ERROR, Finding
+from postrender.gate.manifests import Manifests
 from postrender.manifests.pods import mapping, sequence
-from postrender.rules.manifests import Manifests
-from postrender.rules.rule import OBJECTS, Rule
+from postrender.problem import OBJECTS, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from postrender.gate.manifests import Item
     from postrender.manifests.pods import Path
-    from postrender.rules.manifests import Item
 
 _GKE: Final = "GKE"
 # How the names of the drivers end that a cloud's managed Kubernetes has.
@@ -44,7 +44,7 @@ def _drivers(manifests: Manifests) -> Iterator[tuple[Item, Path, str]]:
             yield item, ("spec", "csi", "driver"), str(driver)
 
 
-RULE = Rule(
+RULE = Problem(
     "storage/driver-of-another-cloud",
     target=OBJECTS,
     severity=ERROR,
@@ -52,6 +52,5 @@ RULE = Rule(
     why="no node has the driver, and the pod waits for its volume in ContainerCreating",
     fix="mount a claim of the cluster (storage.data.existingClaim in our charts), or correct platform.kind",
     source="https://kubernetes.io/docs/concepts/storage/volumes/#csi",
-    fact="clouds/T1",
     check=check,
 )

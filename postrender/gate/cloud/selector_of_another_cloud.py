@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 from postrender.finding import ERROR, Finding
 from postrender.gate.another_accelerator import others_of
+from postrender.gate.manifests import Manifests
 from postrender.manifests import clouds
 from postrender.manifests.pods import mapping, sequence
-from postrender.rules.manifests import Manifests
-from postrender.rules.rule import OBJECTS, Rule
+from postrender.problem import OBJECTS, Problem
 from postrender.values import profiles
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def _names_another_gpu(value: str, profile: str) -> bool:
     return bool(words & profiles.names()) and not words & {*_WORDS.findall(profile.lower())}
 
 
-RULE = Rule(
+RULE = Problem(
     "nodes/selector-of-another-cloud",
     target=OBJECTS,
     severity=ERROR,
@@ -107,6 +107,5 @@ RULE = Rule(
     why="no node has this label beside those of the machine, and the pod stays pending",
     fix="remove it: the post-renderer writes the selector of the machine; or give the profile of the other cloud",
     source="https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/",
-    fact="clouds/T1",
     check=check,
 )

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from postrender.finding import WARNING, Finding
+from postrender.gate.manifests import Manifests
 from postrender.manifests.pods import gpus, mapping, sequence
-from postrender.rules.manifests import Manifests
-from postrender.rules.rule import OBJECTS, Rule
+from postrender.problem import OBJECTS, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,7 +45,7 @@ def _unread(pod: Pod) -> Iterator[tuple[tuple[str | int, ...], str]]:
             yield (position, "command"), what
 
 
-RULE = Rule(
+RULE = Problem(
     "nccl/script-not-read",
     target=OBJECTS,
     severity=WARNING,
@@ -53,6 +53,5 @@ RULE = Rule(
     why="only bash reads BASH_ENV: without the script NCCL has its net, but not the settings that the plugin needs",
     fix='start it with bash: command: [bash, -c], args: ["exec torchrun …"]; no other change is needed',
     source="https://docs.cloud.google.com/ai-hypercomputer/docs/nccl/test-vms",
-    fact="gke/R22",
     check=check,
 )

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from postrender.finding import ERROR, Finding
+from postrender.gate.manifests import Manifests
 from postrender.manifests.pods import mapping, sequence
-from postrender.rules.manifests import Manifests
-from postrender.rules.rule import OBJECTS, Rule
+from postrender.problem import OBJECTS, Problem
 from postrender.values import profiles
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def _base(file: str) -> str:
     return file.rpartition("/")[2]
 
 
-RULE = Rule(
+RULE = Problem(
     "nccl/tuner-of-another-machine",
     target=OBJECTS,
     severity=ERROR,
@@ -70,6 +70,5 @@ RULE = Rule(
     why="silent: NCCL selects algorithms with this table; with another family's table, collectives are slow",
     fix="remove the variable and let the post-renderer write it, or give the values of the machine",
     source="https://docs.cloud.google.com/ai-hypercomputer/docs/create/gke-ai-hypercompute-custom",
-    fact="gke/R6",
     check=check,
 )

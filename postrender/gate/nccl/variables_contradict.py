@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from postrender.finding import ERROR, Finding
+from postrender.gate.manifests import Manifests
 from postrender.manifests.pods import mapping, sequence
-from postrender.rules.manifests import Manifests
-from postrender.rules.rule import OBJECTS, Rule
+from postrender.problem import OBJECTS, Problem
 from postrender.values import profiles
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def _of_other_machines() -> set[str]:
     }
 
 
-RULE = Rule(
+RULE = Problem(
     "nccl/variables-contradict",
     target=OBJECTS,
     severity=ERROR,
@@ -117,6 +117,5 @@ RULE = Rule(
     why="NCCL ends at its start with: Failed to initialize any NET plugin",
     fix="remove the one of another cloud: the post-renderer writes the variables that the machine needs",
     source="NVIDIA/nccl/src/plugin/net.cc at 5067397c",
-    fact="clouds/T1",
     check=check,
 )

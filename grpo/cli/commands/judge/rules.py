@@ -12,7 +12,7 @@ from grpo.cli import options, output, rulebook
 from grpo.cli.command import Command, examples
 from grpo.rules import index
 from postrender.errors import EXIT_CLEAN
-from postrender.rules.rule import CHART, LOG, OBJECTS, STREAM, VALUES, Rule
+from postrender.problem import CHART, LOG, OBJECTS, STREAM, VALUES, Problem
 
 # The names of targets in JSON.
 _JUDGES = {VALUES: "values", OBJECTS: "objects", CHART: "charts", LOG: "logs", STREAM: "streams"}
@@ -41,13 +41,13 @@ def rules(words: Sequence[str], form: str) -> int:
     return EXIT_CLEAN
 
 
-def _fields(rule: Rule) -> dict[str, str]:
+def _fields(rule: Problem) -> dict[str, str]:
     names = ("id", "severity", "title", "why", "fix", "source")
     fields = {name: getattr(rule, name) for name in names} | {"judges": _JUDGES[rule.target]}
     return fields | {name: getattr(rule, name) for name in ("framework", "since", "before")}
 
 
-def _text(listed: Sequence[Rule]) -> str:
+def _text(listed: Sequence[Problem]) -> str:
     width = max(len(each.id) for each in listed)
     lines = (
         f"{each.id:<{width}}  {each.severity:<7}  {each.title}" + (f"  ({each.versions})" if each.versions else "")

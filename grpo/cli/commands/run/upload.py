@@ -15,7 +15,7 @@ from grpo.cli.uploading.volume import Volume
 from grpo.cli.watching.printing import tell
 from grpo.deadline import Deadline
 from grpo.helm import kubectl
-from grpo.values.config import Effective
+from grpo.values.config import RunConfig
 from grpo.values.set_arguments import Argument
 from postrender.counting import counted
 from postrender.errors import EXIT_CLEAN, ClusterError
@@ -63,7 +63,7 @@ def upload(
     if not words:
         raise wrong("no file is given", fix=f"{click.get_current_context().command_path} FILE … -f VALUES …")
     values = options.stack(files, accelerator, arguments).values
-    volume, run = Volume.of(values), Effective(merge.over_defaults(values))
+    volume, run = Volume.of(values), RunConfig(merge.over_defaults(values))
     folder = _folder(to, volume, run)
     data_file.refuse(words)
     where = namespace or kubectl.namespace()
@@ -96,7 +96,7 @@ def _sent(pods: list[sending.Pod], file: data_file.DataFile, target: str, *, rep
             tell(f"the pod {silent.name} has no Python that begins, so {pods[0].name} is asked")
 
 
-def _folder(to: str, volume: Volume, run: Effective) -> str:
+def _folder(to: str, volume: Volume, run: RunConfig) -> str:
     """Return the folder on the volume; raise UsageError unless it is below datasets/ and nobody else's."""
     inside = to.removeprefix(f"{volume.datasets}/").rstrip("/")
     if to.rstrip("/") == volume.datasets:
@@ -112,7 +112,7 @@ def _folder(to: str, volume: Volume, run: Effective) -> str:
     return posixpath.join("datasets", *parts)
 
 
-def _keys(run: Effective) -> str:
+def _keys(run: RunConfig) -> str:
     """Return the keys that name a file of data, as the framework of a run spells them."""
     if run.framework == "verl":
         return "job.config.data.train_files, or val_files"

@@ -20,7 +20,7 @@ from grpo.values.set_arguments import Argument
 from postrender.counting import counted
 from postrender.errors import EXIT_CLEAN, EXIT_FINDINGS
 from postrender.finding import ERROR
-from postrender.rules.rule import LOG
+from postrender.problem import LOG
 
 _DOMAIN = "run/"
 

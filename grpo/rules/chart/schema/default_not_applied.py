@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from grpo.rules.chart.schema.jsonschemas import entry, resolver
 from grpo.rules.chart.wording import some
 from postrender.finding import INFO, Finding
-from postrender.rules.rule import CHART, Rule
+from postrender.problem import CHART, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,7 +52,7 @@ def _differs(default: Json, value: Node | None) -> bool:
     return value is None or (value.value is not None and value.plain() != default)
 
 
-RULE = Rule(
+RULE = Problem(
     "chart/default-not-applied",
     target=CHART,
     severity=INFO,
@@ -60,6 +60,5 @@ RULE = Rule(
     why="Helm never applies a default of a schema: whoever reads it there expects what does not happen",
     fix="write the value into values.yaml, or correct the schema",
     source="https://json-schema.org/understanding-json-schema/reference/annotations",
-    fact="helm/schema-default",
     check=check,
 )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from grpo.rules.chart.schema.jsonschemas import DRAFT_7, LATEST, draft, entry, subschemas
 from grpo.rules.chart.wording import some
 from postrender.finding import INFO, WARNING, Finding
-from postrender.rules.rule import CHART, Rule
+from postrender.problem import CHART, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,7 +65,7 @@ def _formats(chart: Chart) -> Iterator[Finding]:
 
 
 RULES = (
-    Rule(
+    Problem(
         "chart/keyword-ignored",
         target=CHART,
         severity=WARNING,
@@ -73,10 +73,9 @@ RULES = (
         why="Helm ignores a keyword of another draft, so it accepts values that the keyword should refuse",
         fix="set $schema to draft 2020-12, or use the keywords of the draft in $schema",
         source="https://json-schema.org/specification-links",
-        fact="helm/schema-draft",
         check=_keywords,
     ),
-    Rule(
+    Problem(
         "chart/format-not-judged",
         target=CHART,
         severity=INFO,
@@ -84,7 +83,6 @@ RULES = (
         why="Helm checks format up to draft 7; in later drafts, and without $schema, it is only an annotation",
         fix="write a pattern, or set $schema to draft 7",
         source="https://json-schema.org/understanding-json-schema/reference/type#format",
-        fact="helm/schema-draft",
         check=_formats,
     ),
 )

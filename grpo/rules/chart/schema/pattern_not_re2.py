@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from grpo.rules.chart.schema.jsonschemas import entry, named, subschemas
 from postrender.finding import ERROR, Finding
-from postrender.rules.rule import CHART, Rule
+from postrender.problem import CHART, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -99,7 +99,7 @@ def _escape(text: str, known: frozenset[str]) -> str:
     return f"the reference {text} to a group" if letter.isdigit() or letter == "k" else f"the escape {text}"
 
 
-RULE = Rule(
+RULE = Problem(
     "chart/pattern-not-re2",
     target=CHART,
     severity=ERROR,
@@ -107,6 +107,5 @@ RULE = Rule(
     why="Helm parses patterns with RE2; one invalid pattern makes the schema invalid, and every install fails",
     fix="write the pattern without it; use not with a second pattern for what must not match",
     source="https://github.com/google/re2/wiki/Syntax",
-    fact="helm/schema-pattern",
     check=check,
 )

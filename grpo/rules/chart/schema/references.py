@@ -8,7 +8,7 @@ from urllib.parse import urldefrag, urljoin
 from grpo.rules.chart.schema.jsonschemas import DRAFT_7, draft, entry, subschemas
 from grpo.rules.chart.wording import some
 from postrender.finding import ERROR, WARNING, Finding
-from postrender.rules.rule import CHART, Rule
+from postrender.problem import CHART, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -87,7 +87,7 @@ def _beside(chart: Chart) -> Iterator[Finding]:
 
 
 RULES = (
-    Rule(
+    Problem(
         "chart/reference-not-found",
         target=CHART,
         severity=ERROR,
@@ -95,10 +95,9 @@ RULES = (
         why="Helm reads no other schema file of the chart: it refuses to render, or accepts every value",
         fix="put it below $defs of values.schema.json, and refer to #/$defs/NAME",
         source="https://helm.sh/docs/topics/charts/#schema-files",
-        fact="helm/schema-reference",
         check=_not_found,
     ),
-    Rule(
+    Problem(
         "chart/reference-fetched",
         target=CHART,
         severity=WARNING,
@@ -106,10 +105,9 @@ RULES = (
         why="each render downloads it: without the network, or after a change there, every install fails",
         fix="put it below $defs of values.schema.json; for $schema use a draft of json-schema.org",
         source="https://helm.sh/docs/topics/charts/#schema-files",
-        fact="helm/schema-reference",
         check=_fetched,
     ),
-    Rule(
+    Problem(
         "chart/beside-reference",
         target=CHART,
         severity=WARNING,
@@ -117,7 +115,6 @@ RULES = (
         why="up to draft 7, Helm ignores all keywords beside a $ref",
         fix="put the $ref into allOf, or set $schema to draft 2020-12",
         source="https://json-schema.org/understanding-json-schema/structuring#dollarref",
-        fact="helm/schema-reference",
         check=_beside,
     ),
 )

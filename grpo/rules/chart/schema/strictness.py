@@ -8,7 +8,7 @@ from grpo.manifests import chart_files
 from grpo.rules.chart.schema.jsonschemas import entry, is_closed, resolver
 from grpo.rules.chart.wording import some
 from postrender.finding import WARNING, Finding
-from postrender.rules.rule import CHART, Rule
+from postrender.problem import CHART, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -79,7 +79,7 @@ def _below(path: tuple[str, ...], node: Node, properties: Node | None) -> list[t
 
 
 RULES = (
-    Rule(
+    Problem(
         "chart/no-schema",
         target=CHART,
         severity=WARNING,
@@ -87,10 +87,9 @@ RULES = (
         why="silent: without a schema Helm ignores a misspelt key or a wrong type, and the default is used",
         fix="write values.schema.json; grpo dead-values shows what no template reads",
         source="https://helm.sh/docs/topics/charts/#schema-files",
-        fact="helm/loose-schema",
         check=_no_schema,
     ),
-    Rule(
+    Problem(
         "chart/loose-schema",
         target=CHART,
         severity=WARNING,
@@ -98,7 +97,6 @@ RULES = (
         why="silent: Helm ignores a misspelt key there, and the default is used",
         fix="write additionalProperties: false beside properties, or a schema for all other keys",
         source="https://json-schema.org/understanding-json-schema/reference/object#additionalproperties",
-        fact="helm/loose-schema",
         check=_loose,
     ),
 )

@@ -8,7 +8,7 @@ from grpo.rules.objects.cluster.target import SOURCE, Target, each_target
 from grpo.values.job_cluster import described
 from postrender.finding import WARNING
 from postrender.manifests.pods import mapping, sequence
-from postrender.rules.rule import OBJECTS, Rule
+from postrender.problem import OBJECTS, Problem
 
 if TYPE_CHECKING:
     from grpo.rules.objects.ray.rayspec import Found, Group
@@ -44,7 +44,7 @@ def _of_group(group: Group, target: Target) -> Found:
         yield place, f"{group.title} lacks what the values set: {', '.join(missing)}"
 
 
-RULE = Rule(
+RULE = Problem(
     "cluster/environment-differs",
     target=OBJECTS,
     severity=WARNING,
@@ -52,6 +52,5 @@ RULE = Rule(
     why="without HF_TOKEN a gated model is refused (401), without HF_HOME every pod downloads the weights again",
     fix="write the variable in the pod, or let grpo-post-render add those of the wiring",
     source=SOURCE,
-    fact="helm/values-and-manifest",
     check=each_target(_differ),
 )

@@ -8,7 +8,7 @@ from grpo.rules.objects.cluster.target import Target, each_target
 from grpo.values.job_cluster import VARIABLE, flat
 from postrender import json_text
 from postrender.finding import ERROR
-from postrender.rules.rule import OBJECTS, Rule
+from postrender.problem import OBJECTS, Problem
 
 if TYPE_CHECKING:
     from grpo.rules.objects.ray.rayspec import Found
@@ -31,7 +31,7 @@ def _differ(target: Target) -> Found:
         yield (*path, "value"), f"{label} ({key}): the cluster has {has}{wants}"
 
 
-RULE = Rule(
+RULE = Problem(
     "cluster/facts-differ",
     target=OBJECTS,
     severity=ERROR,
@@ -39,6 +39,5 @@ RULE = Rule(
     why="the entrypoint of the job compares them at the start, and exits with 1",
     fix="give the raycluster and the grpo-job release the same values files, and upgrade the outdated one",
     source="jobs/launcher/cluster_facts.py at 0.1.0",
-    fact="helm/values-and-manifest",
     check=each_target(_differ, ours=True),
 )

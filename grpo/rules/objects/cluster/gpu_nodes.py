@@ -8,7 +8,7 @@ from grpo.rules.objects.cluster.target import Target, each_target
 from grpo.rules.objects.ray.rayspec import number
 from postrender.finding import ERROR
 from postrender.manifests.pods import GPU, gpus
-from postrender.rules.rule import OBJECTS, Rule
+from postrender.problem import OBJECTS, Problem
 
 if TYPE_CHECKING:
     from grpo.rules.objects.ray.rayspec import Found, Group
@@ -42,7 +42,7 @@ def _too_few(target: Target) -> Found:
     yield place, f"{what}: pods with {size} GPUs (accelerator.gpusPerNode){smaller}"
 
 
-RULE = Rule(
+RULE = Problem(
     "cluster/too-few-gpu-nodes",
     target=OBJECTS,
     severity=ERROR,
@@ -50,6 +50,5 @@ RULE = Rule(
     why="the job waits until job.workersTimeoutSeconds has passed, and fails; the GPU nodes cost money meanwhile",
     fix="set job.nodes or ray.workers.replicas to the nodes of the cluster, and give the profile of its machine",
     source="jobs/launcher/workers.py at 0.1.0",
-    fact="helm/values-and-manifest",
     check=each_target(_too_few),
 )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from grpo.rules.objects.cluster.target import Target, each_target
 from grpo.rules.objects.ray.rayspec import version
 from postrender.finding import ERROR
-from postrender.rules.rule import OBJECTS, Rule
+from postrender.problem import OBJECTS, Problem
 
 if TYPE_CHECKING:
     from grpo.rules.objects.ray.rayspec import Found
@@ -23,7 +23,7 @@ def _none(target: Target) -> Found:
         yield (*head.path, "rayStartParams", "num-cpus"), what
 
 
-RULE = Rule(
+RULE = Problem(
     "cluster/head-without-cpu",
     target=OBJECTS,
     severity=ERROR,
@@ -31,6 +31,5 @@ RULE = Rule(
     why="silent: the job waits forever for a CPU on the head",
     fix='write num-cpus: "1" in the rayStartParams of the head',
     source="nemo_rl/utils/venvs.py at v0.6.0",
-    fact="nemo-rl/C12",
     check=each_target(_none),
 )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from grpo.rules.objects.cluster.target import SOURCE, Target, each_target
 from postrender.finding import ERROR, WARNING
-from postrender.rules.rule import OBJECTS, Rule
+from postrender.problem import OBJECTS, Problem
 
 if TYPE_CHECKING:
     from grpo.rules.objects.ray.rayspec import Found
@@ -29,7 +29,7 @@ def _ray_version(target: Target) -> Found:
 
 
 RULES = (
-    Rule(
+    Problem(
         "cluster/image-differs",
         target=OBJECTS,
         severity=ERROR,
@@ -37,10 +37,9 @@ RULES = (
         why="the job runs the framework of the cluster's image: without it, or with another version, it fails",
         fix="run that image in the cluster, or set images.training and job.version to what the cluster's image has",
         source=SOURCE,
-        fact="helm/values-and-manifest",
         check=each_target(_image),
     ),
-    Rule(
+    Problem(
         "cluster/ray-version-differs",
         target=OBJECTS,
         severity=WARNING,
@@ -48,7 +47,6 @@ RULES = (
         why="KubeRay chooses by rayVersion how it submits jobs and what it accepts; the image may not know that",
         fix="set spec.rayVersion to images.training.rayVersion, or correct that value",
         source="kuberay/ray-operator/apis/ray/v1/raycluster_types.go at v1.6.2",
-        fact="helm/values-and-manifest",
         check=each_target(_ray_version),
     ),
 )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from grpo.rules.objects.cluster.target import Target, each_target, mounts
 from postrender.finding import WARNING
-from postrender.rules.rule import OBJECTS, Rule
+from postrender.problem import OBJECTS, Problem
 
 if TYPE_CHECKING:
     from grpo.rules.objects.ray.rayspec import Found
@@ -24,7 +24,7 @@ def _missing(target: Target) -> Found:
                 yield group.ray_path, what
 
 
-RULE = Rule(
+RULE = Problem(
     "cluster/machine-folders-missing",
     target=OBJECTS,
     severity=WARNING,
@@ -32,6 +32,5 @@ RULE = Rule(
     why="without the plugin's folder NCCL uses TCP, or does not start with NCCL_NET: gIB",
     fix="let the post-renderer wire the RayCluster, or mount the folder as hostPath with type: Directory",
     source="https://docs.cloud.google.com/ai-hypercomputer/docs/create/gke-ai-hypercompute-custom",
-    fact="gke/R6",
     check=each_target(_missing),
 )

@@ -9,7 +9,7 @@ from grpo.rules.objects.cluster.target import Target, each_target, mounts
 from grpo.values.job_cluster import LOCAL
 from postrender.finding import ERROR
 from postrender.manifests.pods import mapping
-from postrender.rules.rule import OBJECTS, Rule
+from postrender.problem import OBJECTS, Problem
 
 if TYPE_CHECKING:
     from grpo.rules.objects.ray.rayspec import Found, Group
@@ -42,7 +42,7 @@ def _of_group(group: Group, path: str, claim: str, key: str) -> Found:
         yield place, f"{what} ({key})"
 
 
-RULE = Rule(
+RULE = Problem(
     "cluster/mounts-differ",
     target=OBJECTS,
     severity=ERROR,
@@ -50,6 +50,5 @@ RULE = Rule(
     why="the job exits at the start (a folder does not exist), or writes where no other pod reads",
     fix="mount the claim in the head and in all worker groups, or write its name and path under storage",
     source="jobs/launcher/launch.py at 0.1.0",
-    fact="helm/values-and-manifest",
     check=each_target(_differ),
 )

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from grpo.rules.objects.cluster.target import clusters, expected_cluster, name_of
 from postrender.finding import INFO, WARNING, Finding
-from postrender.rules.manifests import Manifests
-from postrender.rules.rule import OBJECTS, Rule
+from postrender.gate.manifests import Manifests
+from postrender.problem import OBJECTS, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -30,7 +30,7 @@ def _missing(*, named: bool) -> Callable[[Manifests], Iterator[Finding]]:
 
 
 RULES = (
-    Rule(
+    Problem(
         "cluster/missing",
         target=OBJECTS,
         severity=WARNING,
@@ -38,10 +38,9 @@ RULES = (
         why="nothing was compared; without that cluster the operator never starts the job, and only an event says so",
         fix="write the name of your RayCluster under stack.names.cluster, or give the file of that cluster",
         source=_SOURCE,
-        fact="kuberay/clusterSelector",
         check=_missing(named=True),
     ),
-    Rule(
+    Problem(
         "cluster/not-compared",
         target=OBJECTS,
         severity=INFO,
@@ -49,7 +48,6 @@ RULES = (
         why="the rules of this domain compare a RayCluster with its job, and no given one is the job's",
         fix="to run the job on a cluster of yours, write its name under stack.names.cluster",
         source=_SOURCE,
-        fact="kuberay/clusterSelector",
         check=_missing(named=False),
     ),
 )

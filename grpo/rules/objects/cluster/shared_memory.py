@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from grpo.rules.objects.cluster.target import Target, each_target, mounts
 from postrender.finding import WARNING
 from postrender.manifests.pods import mapping
-from postrender.rules.rule import OBJECTS, Rule
+from postrender.problem import OBJECTS, Problem
 from postrender.values.quantity import quantity
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def _small(target: Target) -> Found:
             yield (*group.ray_path, *mounted), what
 
 
-RULE = Rule(
+RULE = Problem(
     "cluster/small-shared-memory",
     target=OBJECTS,
     severity=WARNING,
@@ -38,6 +38,5 @@ RULE = Rule(
     why="NCCL, vLLM and Ray's object store share it: when it is full they fail with: no space left on device",
     fix="mount an emptyDir with medium: Memory and this sizeLimit at /dev/shm, or lower accelerator.sharedMemory",
     source="kuberay/ray-operator/controllers/ray/common/pod.go at v1.6.2",
-    fact="gke/R9",
     check=each_target(_small),
 )

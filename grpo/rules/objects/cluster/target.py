@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from grpo.rules.objects.ray.rayspec import Cluster, Group, items
 from grpo.values.job_cluster import VARIABLE, StackWiring
+from postrender.gate.manifests import Manifests
 from postrender.manifests.pods import gpus, mapping, sequence
-from postrender.rules.manifests import Manifests
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from grpo.rules.objects.ray.rayspec import Check, Found
     from grpo.values import job_cluster as cluster
     from postrender.finding import Finding
-    from postrender.rules.manifests import Item
+    from postrender.gate.manifests import Item
 
 SOURCE: Final = "charts/common/templates/_pod.tpl at 0.1.0"
 

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Final
 
 from postrender.finding import ERROR, INFO, Finding, Place
 from postrender.manifests.schemas import kind_of
-from postrender.rules.rule import OBJECTS, Rule
+from postrender.problem import OBJECTS, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from postrender.rules.manifests import Item, Manifests
+    from postrender.gate.manifests import Item, Manifests
 
 # Files for kustomize, which are not sent to a cluster.
 _NO_OBJECTS: Final = ("kustomize.config.k8s.io/", "config.kubernetes.io/")
@@ -89,7 +89,7 @@ def _unjudged(manifests: Manifests) -> Iterator[Finding]:
 _SERVER = "https://kubernetes.io/docs/reference/using-api/api-concepts/#field-validation"
 
 RULES = (
-    Rule(
+    Problem(
         "kubernetes/unknown-field",
         target=OBJECTS,
         severity=ERROR,
@@ -97,10 +97,9 @@ RULES = (
         why="helm install drops the field silently, and kubectl apply refuses the object",
         fix="correct its spelling or its place, or update an old CRD, which Helm never does",
         source=_SERVER,
-        fact="kuberay/pitfall-11 schemas/field-that-no-kind-has",
         check=_fields,
     ),
-    Rule(
+    Problem(
         "kubernetes/value-refused",
         target=OBJECTS,
         severity=ERROR,
@@ -108,10 +107,9 @@ RULES = (
         why="the API server refuses the object, after others of the same release are installed",
         fix="write the expected value",
         source="kubernetes/api/openapi-spec/swagger.json at v1.37.0",
-        fact="schemas/value-that-no-field-takes",
         check=_values,
     ),
-    Rule(
+    Problem(
         "kubernetes/no-such-kind",
         target=OBJECTS,
         severity=ERROR,
@@ -119,10 +117,9 @@ RULES = (
         why="the install fails: no matches for kind",
         fix="write an apiVersion that the cluster serves; set the cluster's version with --kube-version",
         source="https://kubernetes.io/docs/reference/using-api/deprecation-guide/",
-        fact="schemas/kind-of-another-version",
         check=_absent,
     ),
-    Rule(
+    Problem(
         "kubernetes/not-judged",
         target=OBJECTS,
         severity=INFO,
@@ -130,7 +127,6 @@ RULES = (
         why="silent: a misspelt field is dropped, and this check cannot find it",
         fix="give its CRD: --crds FILE, or --crds cluster for the CRDs of kubectl's cluster",
         source="https://kubernetes.io/docs/concepts/extend-kubernetes/api-extension/custom-resources/",
-        fact="schemas/kind-without-a-schema",
         check=_unjudged,
     ),
 )

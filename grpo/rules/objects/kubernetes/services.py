@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from grpo.rules.objects.pods.podspec import objects
 from postrender.finding import ERROR, Finding
+from postrender.gate.manifests import Manifests
 from postrender.manifests.pods import sequence
-from postrender.rules.manifests import Manifests
-from postrender.rules.rule import OBJECTS, Rule
+from postrender.problem import OBJECTS, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,7 +60,7 @@ def _of_each(ports: list[dict[str, Any]], kind: str) -> Iterator[tuple[int, str,
 
 
 RULES = (
-    Rule(
+    Problem(
         "kubernetes/service-ports",
         target=OBJECTS,
         severity=ERROR,
@@ -68,7 +68,6 @@ RULES = (
         why="the API server refuses the object, after others of the same release are installed",
         fix="write ports, each with its own name and number; nodePort needs type NodePort or LoadBalancer",
         source="kubernetes/pkg/apis/core/validation/validation.go at v1.36.3",
-        fact="schemas/parts-that-do-not-agree",
         check=_ports,
     ),
 )

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from grpo.rules.objects.kueue.queue import QUEUE
-from grpo.rules.objects.pods.podspec import Judged, each_pod, objects
+from grpo.rules.objects.pods.podspec import PodView, each_pod, objects
 from grpo.rules.objects.ray.rayspec import annotations_of, labels_of
 from postrender.finding import ERROR, WARNING, Finding
+from postrender.gate.manifests import Manifests
 from postrender.manifests.pods import mapping, sequence
-from postrender.rules.manifests import Manifests
-from postrender.rules.rule import OBJECTS, Rule
+from postrender.problem import OBJECTS, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,13 +25,13 @@ _QUEUES: Final = ("RayCluster", "RayJob", "Job", "JobSet", "LeaderWorkerSet", "S
 _WORKLOADS: Final = ("RayCluster", "RayJob", "JobSet", "Job")
 
 
-def _named(pod: Judged) -> bool:
+def _named(pod: PodView) -> bool:
     of_pod = mapping(mapping(pod.pod.template.get("metadata")).get("labels"))
     # The objects that a service or a job creates inherit its label.
     return QUEUE in labels_of(pod.item) or QUEUE in of_pod
 
 
-def _waits(pod: Judged) -> Found:
+def _waits(pod: PodView) -> Found:
     exact = [each for each in map(mapping, sequence(pod.spec.get("tolerations"))) if each.get("key") == _QUEUED]
     gpus = pod.pod.gpu_container()[1]
     if gpus and exact and pod.item.object.get("kind") in _QUEUES and not _named(pod):
@@ -40,7 +40,7 @@ def _waits(pod: Judged) -> Found:
         yield pod.path("tolerations", number), what
 
 
-def _refused(pod: Judged) -> Found:
+def _refused(pod: PodView) -> Found:
     if not any(name.startswith(_PROVISION) for name in annotations_of(pod.item)):
         return
     flavors = [spec for _, spec in objects(pod.manifests, "ResourceFlavor")]
@@ -68,7 +68,7 @@ def _misplaced(manifests: Manifests) -> Iterator[Finding]:
 
 
 RULES = (
-    Rule(
+    Problem(
         "kueue/nodes-without-queue",
         target=OBJECTS,
         severity=ERROR,
@@ -76,10 +76,9 @@ RULES = (
         why="nothing requests the nodes: the pool stays empty and the pods pending",
         fix="put the label kueue.x-k8s.io/queue-name on the object",
         source="https://cloud.google.com/kubernetes-engine/docs/how-to/provisioningrequest",
-        fact="gke/R16",
         check=each_pod(_waits),
     ),
-    Rule(
+    Problem(
         "kueue/queued-nodes-not-tolerated",
         target=OBJECTS,
         severity=ERROR,
@@ -87,10 +86,9 @@ RULES = (
         why="GKE taints such nodes with cloud.google.com/gke-queued: they are created, paid for, and stay empty",
         fix="tolerate cloud.google.com/gke-queued=true:NoSchedule",
         source="https://cloud.google.com/kubernetes-engine/docs/how-to/provisioningrequest",
-        fact="gke/R16",
         check=each_pod(_refused),
     ),
-    Rule(
+    Problem(
         "kueue/queue-without-users",
         target=OBJECTS,
         severity=WARNING,
@@ -98,10 +96,9 @@ RULES = (
         why="the pods bypass every quota, and a pool of queued provisioning stays empty",
         fix="put the label kueue.x-k8s.io/queue-name on the object",
         source="https://kueue.sigs.k8s.io/docs/tasks/run/rayclusters/",
-        fact="gke/R16",
         check=_unused,
     ),
-    Rule(
+    Problem(
         "kueue/topology-of-object",
         target=OBJECTS,
         severity=ERROR,
@@ -109,7 +106,6 @@ RULES = (
         why="Kueue reads it from the pod templates: the pods run in any rack, and NCCL communicates across racks",
         fix="move it to the annotations of each pod template",
         source="https://kueue.sigs.k8s.io/docs/concepts/topology_aware_scheduling/",
-        fact="gke/R16",
         check=_misplaced,
     ),
 )

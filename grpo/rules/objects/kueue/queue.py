@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Final
 from grpo.rules.objects.ray.rayspec import Cluster, Group, Job, each_cluster, each_group, each_job, labels_of
 from postrender.finding import ERROR, WARNING
 from postrender.manifests.pods import mapping
-from postrender.rules.rule import OBJECTS, Rule
+from postrender.problem import OBJECTS, Problem
 
 if TYPE_CHECKING:
     from grpo.rules.objects.ray.rayspec import Found
-    from postrender.rules.manifests import Item
+    from postrender.gate.manifests import Item
 
 QUEUE: Final = "kueue.x-k8s.io/queue-name"
 _ELASTIC: Final = "kueue.x-k8s.io/elastic-job"
@@ -82,7 +82,7 @@ def _misplaced(group: Group) -> Found:
 
 
 RULES = (
-    Rule(
+    Problem(
         "kueue/job-brings-no-cluster",
         target=OBJECTS,
         severity=ERROR,
@@ -90,10 +90,9 @@ RULES = (
         why=_REFUSED,
         fix="define the cluster in rayClusterSpec, or put the queue's label on the RayCluster instead",
         source=_RAYJOB,
-        fact="kuberay/kueue gke/R16",
         check=each_job(_cluster),
     ),
-    Rule(
+    Problem(
         "kueue/cluster-outlives-job",
         target=OBJECTS,
         severity=ERROR,
@@ -101,10 +100,9 @@ RULES = (
         why=_REFUSED,
         fix="set shutdownAfterJobFinishes: true; deletionRules cannot be used with a queue",
         source=_RAYJOB,
-        fact="kuberay/kueue gke/R16",
         check=each_job(_kept),
     ),
-    Rule(
+    Problem(
         "kueue/autoscaler-on",
         target=OBJECTS,
         severity=ERROR,
@@ -112,10 +110,9 @@ RULES = (
         why=_REFUSED,
         fix="set enableInTreeAutoscaling: false",
         source=_RAYCLUSTER,
-        fact="kuberay/kueue gke/R16",
         check=each_cluster(_scales),
     ),
-    Rule(
+    Problem(
         "kueue/group-called-head",
         target=OBJECTS,
         severity=ERROR,
@@ -123,10 +120,9 @@ RULES = (
         why=_REFUSED,
         fix="give the worker group another name",
         source=_RAYCLUSTER,
-        fact="kuberay/kueue gke/R16",
         check=each_group(_head),
     ),
-    Rule(
+    Problem(
         "kueue/too-many-groups",
         target=OBJECTS,
         severity=ERROR,
@@ -134,10 +130,9 @@ RULES = (
         why=_REFUSED,
         fix="put workers of the same kind into one group; the submitter of K8sJobMode counts as one",
         source=_RAYCLUSTER,
-        fact="kuberay/kueue gke/R16",
         check=each_cluster(_many),
     ),
-    Rule(
+    Problem(
         "kueue/groups-for-new-version",
         target=OBJECTS,
         severity=WARNING,
@@ -145,10 +140,9 @@ RULES = (
         why="the webhook of Kueue 0.17 refuses more than 8 kinds of pods, that of 0.18 more than 10",
         fix="put workers of the same kind into one group, or make sure that the cluster runs Kueue 0.19",
         source="kueue/site/content/en/docs/tasks/run/rayjobs.md at v0.17.0",
-        fact="kuberay/kueue gke/R16",
         check=each_cluster(_many_before),
     ),
-    Rule(
+    Problem(
         "kueue/queue-of-pods",
         target=OBJECTS,
         severity=WARNING,
@@ -156,7 +150,6 @@ RULES = (
         why="Kueue reads only the labels of the RayJob or RayCluster, so the pods bypass every quota",
         fix="move it to metadata.labels of the object",
         source="https://kueue.sigs.k8s.io/docs/tasks/run/rayclusters/",
-        fact="kuberay/kueue gke/R16",
         check=each_group(_misplaced),
     ),
 )

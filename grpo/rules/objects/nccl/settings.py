@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from grpo.rules.objects.pods.podspec import Container, Judged, each_pod
+from grpo.rules.objects.pods.podspec import Container, PodView, each_pod
 from postrender.finding import ERROR, WARNING
 from postrender.manifests.pods import mapping
-from postrender.rules.rule import OBJECTS, Rule
+from postrender.problem import OBJECTS, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,28 +61,28 @@ def _checked(container: Container) -> bool:
     return bool(ends or _TESTED.search(script) or "||" in found[0] or "&&" in found[0])
 
 
-def _judged(pod: Judged) -> Iterator[Container]:
+def _judged(pod: PodView) -> Iterator[Container]:
     """Yield the main container of pods that use RDMA, if all its variables are in the manifest."""
     main = pod.main() if pod.uses_rdma and pod.attached else None
     if main and not main.spec.get("envFrom"):
         yield main
 
 
-def _plugin(pod: Judged) -> Found:
+def _plugin(pod: PodView) -> Found:
     for container in _judged(pod):
         if container.value("NCCL_NET") is None and not _checked(container):
             reason = "sources the plugin's script without a test" if _reads(container) else "never reads its script"
             yield container.path, f"container {container.name} has no NCCL_NET, and {reason}"
 
 
-def _unnamed(pod: Judged) -> Found:
+def _unnamed(pod: PodView) -> Found:
     for container in _judged(pod):
         missing = [name for name in _INTERFACES if container.value(name) is None]
         if missing:
             yield container.path, f"container {container.name} has no {' and no '.join(missing)}"
 
 
-def _misnamed(pod: Judged) -> Found:
+def _misnamed(pod: PodView) -> Found:
     for container in _judged(pod):
         for path, name, entry in container.env():
             value = entry.get("value")
@@ -90,7 +90,7 @@ def _misnamed(pod: Judged) -> Found:
                 yield path, f"{name} of container {container.name} is {value}"
 
 
-def _owners(pod: Judged) -> Found:
+def _owners(pod: PodView) -> Found:
     main = pod.main()
     if main and _reads(main):
         for path, name, _ in main.env():
@@ -98,7 +98,7 @@ def _owners(pod: Judged) -> Found:
                 yield path, f"container {main.name} has {name}, which the plugin's script sets as well"
 
 
-def _elsewhere(pod: Judged) -> Found:
+def _elsewhere(pod: PodView) -> Found:
     known, main = pod.machines(), pod.main()
     if main and known:
         # A plugin has another name in older versions.
@@ -110,7 +110,7 @@ def _elsewhere(pod: Judged) -> Found:
                 yield path, f"NCCL_NET is {net}, and {machines} has no such network"
 
 
-def _old(pod: Judged) -> Found:
+def _old(pod: PodView) -> Found:
     main = pod.main()
     limits = mapping(mapping(mapping(main.spec.get("resources")) if main else {}).get("limits"))
     asked = next((name for name in (_EFA, _EFA_CLASS) if name in {*limits, *pod.device_classes}), None)
@@ -120,7 +120,7 @@ def _old(pod: Judged) -> Found:
 
 
 RULES = (
-    Rule(
+    Problem(
         "nccl/obsolete-efa-variable",
         target=OBJECTS,
         severity=WARNING,
@@ -128,10 +128,9 @@ RULES = (
         why="RDMAV_FORK_SAFE breaks newer kernels, NCCL_PROTO=simple is slow, and those of FI_EFA_ do nothing",
         fix="remove it, unless the image has aws-ofi-nccl before 1.7; FI_EFA_USE_HUGE_PAGE=0 helps if a fork fails",
         source="https://github.com/aws-samples/awsome-distributed-training/blob/main/1.architectures/efa-cheatsheet.md",
-        fact="kuberay/efa",
         check=each_pod(_old),
     ),
-    Rule(
+    Problem(
         "nccl/plugin-not-set",
         target=OBJECTS,
         severity=ERROR,
@@ -139,10 +138,9 @@ RULES = (
         why="silent: without the plugin NCCL uses TCP, about 4 GB/s instead of 340 with RDMA",
         fix="set NCCL_NET: gIB, or let the start fail without the plugin's script: source FILE || exit 1",
         source=_PAGE,
-        fact="gke/R22",
         check=each_pod(_plugin),
     ),
-    Rule(
+    Problem(
         "nccl/plugin-without-network",
         target=OBJECTS,
         severity=ERROR,
@@ -150,10 +148,9 @@ RULES = (
         why="NCCL fails with: invalid usage, or with the network not found",
         fix="remove NCCL_NET, so that NCCL chooses a network of the machine",
         source=_PAGE,
-        fact="gke/R6",
         check=each_pod(_elsewhere),
     ),
-    Rule(
+    Problem(
         "nccl/another-socket-interface",
         target=OBJECTS,
         severity=ERROR,
@@ -161,10 +158,9 @@ RULES = (
         why="an RDMA interface has no route to the bootstrap sockets of other nodes: the job hangs when it starts",
         fix="set NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME to eth0",
         source=_PAGE,
-        fact="gke/R22",
         check=each_pod(_misnamed),
     ),
-    Rule(
+    Problem(
         "nccl/socket-interface-not-set",
         target=OBJECTS,
         severity=WARNING,
@@ -172,10 +168,9 @@ RULES = (
         why="NCCL, Gloo and Ray each choose one of ten interfaces, and an RDMA interface has no route to other nodes",
         fix="set NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME to eth0",
         source=_PAGE,
-        fact="gke/R22",
         check=each_pod(_unnamed),
     ),
-    Rule(
+    Problem(
         "nccl/two-owners",
         target=OBJECTS,
         severity=WARNING,
@@ -183,7 +178,6 @@ RULES = (
         why="the order decides which value wins, and an update of the plugin changes only one of them",
         fix="remove the variables: the script has the values of its version",
         source=_PAGE,
-        fact="gke/R6",
         check=each_pod(_owners),
     ),
 )

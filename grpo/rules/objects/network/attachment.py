@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from grpo.rules.objects.pods.podspec import Judged, each_pod, objects
+from grpo.rules.objects.pods.podspec import PodView, each_pod, objects
 from postrender.finding import ERROR, Finding
+from postrender.gate.manifests import Manifests, joined
 from postrender.manifests.pods import mapping, names, sequence
-from postrender.rules.manifests import Manifests, joined
-from postrender.rules.rule import OBJECTS, Rule
+from postrender.problem import OBJECTS, Problem
 from postrender.values.profiles import INTERFACES
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def _names(values: Json) -> list[str]:
     return [str(mapping(each).get("name")) for each in sequence(values)]
 
 
-def _half(pod: Judged) -> Found:
+def _half(pod: PodView) -> Found:
     claimed = _names(pod.spec.get("resourceClaims"))
     used: set[str] = set()
     for container in pod.containers():
@@ -46,13 +46,13 @@ def _half(pod: Judged) -> Found:
             yield pod.path("resourceClaims", number), f"no container uses the claim {name} of the pod"
 
 
-def _attached(pod: Judged) -> bool:
+def _attached(pod: PodView) -> bool:
     # A pod with only the pod network needs no GPU network.
     text = str(pod.annotations.get(INTERFACES, ""))
     return text.count("interfaceName") > 1 or "rdma" in text
 
 
-def _both(pod: Judged) -> Found:
+def _both(pod: PodView) -> Found:
     if _attached(pod) and _CLAIMED in mapping(pod.spec.get("nodeSelector")):
         yield pod.annotation(INTERFACES), f"{INTERFACES} is set, and the pod selects nodes whose interfaces are claimed"
 
@@ -72,7 +72,7 @@ def _mixed(manifests: Manifests) -> Iterator[Finding]:
             yield item.finding(("spec",), f"{found[0]} is claimed, and {networks[0].title} attaches interfaces by name")
 
 
-def _unfit(pod: Judged) -> Found:
+def _unfit(pod: PodView) -> Found:
     known = pod.machines() if _attached(pod) else []
     reasons = sorted({_reason(machine) for machine in known})
     if known and all(reasons):
@@ -91,7 +91,7 @@ def _reason(machine: Machine) -> str:
     return "" if "multiNetwork" in machine.refuses else "has no GPU networks"
 
 
-def _none(pod: Judged) -> Found:
+def _none(pod: PodView) -> Found:
     claims = pod.spec.get("resourceClaims") or pod.spec.get("hostNetwork") is True
     # With values, another rule compares the list.
     if pod.uses_rdma and not pod.wired and not claims and INTERFACES not in pod.annotations:
@@ -101,7 +101,7 @@ def _none(pod: Judged) -> Found:
 
 
 RULES = (
-    Rule(
+    Problem(
         "network/no-rdma-interfaces",
         target=OBJECTS,
         severity=ERROR,
@@ -109,10 +109,9 @@ RULES = (
         why="the pod gets only eth0, and NCCL uses TCP: about 4 GB/s instead of 340 with RDMA",
         fix="let the post-renderer write the annotations: grpo-post-render --values FILE",
         source="https://docs.cloud.google.com/ai-hypercomputer/docs/create/gke-ai-hypercompute-custom",
-        fact="gke/R2 gke/R4",
         check=each_pod(_none),
     ),
-    Rule(
+    Problem(
         "network/half-a-claim",
         target=OBJECTS,
         severity=ERROR,
@@ -120,10 +119,9 @@ RULES = (
         why="without the pod's half the pod is refused; without the container's half it starts and has no device",
         fix="name the claim in resourceClaims of the pod and in resources.claims of the container",
         source=_DRANET,
-        fact="gke/R5",
         check=each_pod(_half),
     ),
-    Rule(
+    Problem(
         "network/two-ways-to-attach",
         target=OBJECTS,
         severity=ERROR,
@@ -131,10 +129,9 @@ RULES = (
         why="a GKE cluster supports one way or the other: with both, devices are assigned twice, or not at all",
         fix="keep one of the two: network.mode is multiNetwork or dranet",
         source=_DRANET,
-        fact="gke/R5",
         check=joined(each_pod(_both), _mixed),
     ),
-    Rule(
+    Problem(
         "network/no-such-networks",
         target=OBJECTS,
         severity=ERROR,
@@ -142,7 +139,6 @@ RULES = (
         why="the networks do not exist on such a node, and the pod is refused or stays pending",
         fix="remove the annotation, and take the network of the machine's profile (values/accelerators)",
         source="https://docs.cloud.google.com/compute/docs/accelerator-optimized-machines",
-        fact="gke/R2",
         check=each_pod(_unfit),
     ),
 )

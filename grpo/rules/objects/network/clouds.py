@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from grpo.rules.objects.pods.podspec import Container, Judged, each_container, each_pod
+from grpo.rules.objects.pods.podspec import Container, PodView, each_container, each_pod
 from postrender.finding import ERROR, WARNING
+from postrender.gate.manifests import joined
 from postrender.manifests.pods import GPU, mapping, names, selected
-from postrender.rules.manifests import joined
-from postrender.rules.rule import OBJECTS, Rule
+from postrender.problem import OBJECTS, Problem
 from postrender.values.quantity import quantity
 
 if TYPE_CHECKING:
@@ -18,13 +18,13 @@ _COREWEAVE: Final = "node.coreweave.cloud/type"
 _SHARED: Final = "rdma/ib"
 
 
-def _count(pod: Judged, container: Container) -> Found:
+def _count(pod: PodView, container: Container) -> Found:
     amount = container.requested.get(_SHARED)
     if selected(pod.spec, _COREWEAVE) and amount is not None and quantity(amount) != 1:
         yield container.path_of_resource(_SHARED), f"container {container.name} requests {amount} {_SHARED}"
 
 
-def _missing(pod: Judged, container: Container) -> Found:
+def _missing(pod: PodView, container: Container) -> Found:
     wiring = pod.manifests.wiring
     if not wiring or not pod.wired or not container.gpus or wiring.device_classes & pod.device_classes:
         return
@@ -35,7 +35,7 @@ def _missing(pod: Judged, container: Container) -> Found:
             yield (*container.path, "resources"), f"container {container.name} {has}, and the machine has {amount}"
 
 
-def _none(pod: Judged) -> Found:
+def _none(pod: PodView) -> Found:
     known, main = pod.machines(), pod.main()
     # Machines with interfaces have a rule of their own, and with values the rest of this one compares.
     if not main or pod.wired or not pod.spans_nodes or not all(each.modes and not each.rdma for each in known):
@@ -54,13 +54,13 @@ def _has_devices(container: Container) -> bool:
     return is_privileged or any("/" in name and name != GPU for name in container.requested)
 
 
-def _host_network(pod: Judged) -> Found:
+def _host_network(pod: PodView) -> Found:
     if pod.pod.ray and pod.spec.get("hostNetwork") is True:
         yield pod.path("hostNetwork"), "the pod of Ray has the network of its node"
 
 
 RULES = (
-    Rule(
+    Problem(
         "network/devices-missing",
         target=OBJECTS,
         severity=ERROR,
@@ -68,10 +68,9 @@ RULES = (
         why="the pod gets no RDMA, and NCCL fails at the first step, or is many times slower over TCP",
         fix="let the post-renderer write the request: grpo-post-render --values FILE; or set network.mode to none",
         source="https://kubernetes.io/docs/concepts/extend-kubernetes/compute-storage-net/device-plugins/",
-        fact="clouds/T1",
         check=joined(each_container(_missing), each_pod(_none)),
     ),
-    Rule(
+    Problem(
         "network/boolean-as-count",
         target=OBJECTS,
         severity=WARNING,
@@ -79,10 +78,9 @@ RULES = (
         why="rdma/ib says yes or no there: 1 gives all devices, and a larger number only keeps other pods off the node",
         fix="write rdma/ib: 1, which gives the pod all InfiniBand devices of its node",
         source="https://docs.coreweave.com/products/networking/hpc-interconnect/use-gpudirect-rdma",
-        fact="clouds/T1",
         check=each_container(_count),
     ),
-    Rule(
+    Problem(
         "network/ray-on-host-network",
         target=OBJECTS,
         severity=WARNING,
@@ -90,7 +88,6 @@ RULES = (
         why="Ray's ports are fixed: a second pod of Ray on the node, or a service of the node on one of them, stops it",
         fix="use a device plugin or claims for RDMA, or make sure that each node runs one pod of Ray",
         source="https://docs.ray.io/en/latest/ray-core/configure.html#ports-configurations",
-        fact="clouds/T12",
         check=each_pod(_host_network),
     ),
 )

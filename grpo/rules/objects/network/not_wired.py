@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from postrender.finding import WARNING, Finding
+from postrender.gate.manifests import Manifests
 from postrender.manifests import pods
 from postrender.manifests.pods import GPU, mapping
-from postrender.rules.manifests import Manifests
-from postrender.rules.rule import OBJECTS, Rule
+from postrender.problem import OBJECTS, Problem
 from postrender.wiring import apply
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from postrender.gate.manifests import Item
     from postrender.manifests.pods import Path, Pod
-    from postrender.rules.manifests import Item
     from postrender.wiring.plan import Wiring
 
 # Kinds whose pods work together as a rule, also with one GPU each.
@@ -40,7 +40,7 @@ def check(manifests: Manifests) -> Iterator[Finding]:
 def _unfit(item: Item, wiring: Wiring) -> Iterator[tuple[Path, str]]:
     for pod in item.pods:
         # The values do not describe another machine; nodes/another-accelerator judges who selects one.
-        if _communicates(item, pod) and (reason := wiring.unfit(pod)) and not wiring.others(pod.spec):
+        if _communicates(item, pod) and (reason := wiring.unfit(pod)) and not wiring.foreign_labels(pod.spec):
             yield pod.path, reason
 
 
@@ -58,7 +58,7 @@ def _strays(item: Item, manifests: Manifests) -> Iterator[tuple[Path, str]]:
                 yield path, apply.stray(str(item.object.get("kind")), path, count)
 
 
-RULE = Rule(
+RULE = Problem(
     "network/not-wired",
     target=OBJECTS,
     severity=WARNING,
@@ -66,6 +66,5 @@ RULE = Rule(
     why="without interfaces and NCCL settings its GPUs reach those of other pods over TCP, many times slower",
     fix="let one container take all GPUs of a node; if it is meant, annotate the object with grpo-charts/wiring: skip",
     source="https://docs.cloud.google.com/ai-hypercomputer/docs/create/gke-ai-hypercompute-custom",
-    fact="gke/R2",
     check=check,
 )

@@ -6,8 +6,8 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from postrender.finding import ERROR, Finding, Place
-from postrender.rules.manifests import Manifests
-from postrender.rules.rule import OBJECTS, Rule
+from postrender.gate.manifests import Manifests
+from postrender.problem import OBJECTS, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +25,7 @@ def check(manifests: Manifests) -> Iterator[Finding]:
             yield Finding(what, place=Place(document, line=line + 1, col=col + 1))
 
 
-RULE = Rule(
+RULE = Problem(
     "network/profile-of-a-region",
     target=OBJECTS,
     severity=ERROR,
@@ -33,6 +33,5 @@ RULE = Rule(
     why="profiles are zonal: the network cannot be created, and the GPU nodes are created without RDMA",
     fix="write the profile of the zone, such as us-central1-b-vpc-roce",
     source="https://docs.cloud.google.com/ai-hypercomputer/docs/create/gke-ai-hypercompute-custom",
-    fact="gke/R19",
     check=check,
 )

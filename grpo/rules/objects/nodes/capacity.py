@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from grpo.rules.objects.pods.podspec import Judged, each_pod
+from grpo.rules.objects.pods.podspec import PodView, each_pod
 from postrender.finding import ERROR
 from postrender.gate.another_accelerator import others_of
 from postrender.manifests.pods import GPU, mapping, names, selected
-from postrender.rules.rule import OBJECTS, Rule
+from postrender.problem import OBJECTS, Problem
 from postrender.values import profiles
 from postrender.values.profiles import ACCELERATOR
 from postrender.values.quantity import quantity
@@ -27,7 +27,7 @@ _ROOM: Final = {"nvidia-h100-80gb": (205, 1760)}
 _MACHINES: Final = "https://docs.cloud.google.com/compute/docs/accelerator-optimized-machines"
 
 
-def _room(pod: Judged) -> dict[str, tuple[int, int]]:
+def _room(pod: PodView) -> dict[str, tuple[int, int]]:
     """Return the cores and the GiB of the nodes that a pod selects, by their label; empty if unknown."""
     asked = selected(pod.spec, ACCELERATOR)
     found = {label: _ROOM[label] for label in asked if label in _ROOM}
@@ -40,7 +40,7 @@ def _room(pod: Judged) -> dict[str, tuple[int, int]]:
     return found if asked <= found.keys() else {}
 
 
-def _sold(pod: Judged) -> Found:
+def _sold(pod: PodView) -> Found:
     known = pod.machines()
     selector = mapping(pod.spec.get("nodeSelector"))
     for kind in _KINDS:
@@ -50,7 +50,7 @@ def _sold(pod: Judged) -> Found:
             yield pod.path("nodeSelector", name), f"the pod selects {names(known)} and {name}"
 
 
-def _arm(pod: Judged) -> Found:
+def _arm(pod: PodView) -> Found:
     known = pod.machines()
     if not known or any(machine.arch != "arm64" for machine in known):
         return
@@ -62,7 +62,7 @@ def _arm(pod: Judged) -> Found:
         yield pod.path("nodeSelector", _ARCH), f"the pod selects {names(known)} and {_ARCH} {arch}"
 
 
-def _requested(pod: Judged, name: str) -> tuple[float, Path]:
+def _requested(pod: PodView, name: str) -> tuple[float, Path]:
     """Return what all containers together request, and where most is; a single init container may request more."""
     running, before = 0.0, 0.0
     most: tuple[float, Path] = (0.0, pod.path("containers"))
@@ -78,7 +78,7 @@ def _requested(pod: Judged, name: str) -> tuple[float, Path]:
     return max(running, before), most[1]
 
 
-def _large(pod: Judged) -> Found:
+def _large(pod: PodView) -> Found:
     known, room = pod.machines(), _room(pod)
     if not (known or room) or others_of(pod.manifests, pod.pod):
         # The requests of the values' machine are no mistake of their own.
@@ -100,7 +100,7 @@ def _large(pod: Judged) -> Found:
 
 
 RULES = (
-    Rule(
+    Problem(
         "nodes/too-large",
         target=OBJECTS,
         severity=ERROR,
@@ -108,10 +108,9 @@ RULES = (
         why="the pod stays pending forever, and the autoscaler may create nodes for nothing",
         fix="request less: the cloud, DaemonSets and sidecars need a part of the machine",
         source=_MACHINES,
-        fact="gke/R15",
         check=each_pod(_large),
     ),
-    Rule(
+    Problem(
         "nodes/not-sold-so",
         target=OBJECTS,
         severity=ERROR,
@@ -119,10 +118,9 @@ RULES = (
         why="there is no Spot or flex-start capacity of A4X machines: the pods stay pending",
         fix="remove the selector, and name a reservation",
         source=_MACHINES,
-        fact="gke/R18",
         check=each_pod(_sold),
     ),
-    Rule(
+    Problem(
         "nodes/arm-not-tolerated",
         target=OBJECTS,
         severity=ERROR,
@@ -130,7 +128,6 @@ RULES = (
         why="GKE taints such nodes with kubernetes.io/arch=arm64, and the pods stay pending",
         fix="tolerate kubernetes.io/arch=arm64:NoSchedule, and use an image for arm64",
         source="https://docs.cloud.google.com/ai-hypercomputer/docs/create/gke-ai-hypercompute-custom-a4x",
-        fact="gke/R24",
         check=each_pod(_arm),
     ),
 )

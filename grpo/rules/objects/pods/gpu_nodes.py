@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from grpo.rules.objects.pods.podspec import Container, Judged, each_container, each_pod
+from grpo.rules.objects.pods.podspec import Container, PodView, each_container, each_pod
 from postrender.finding import ERROR, WARNING
 from postrender.manifests.pods import GPU, mapping
-from postrender.rules.rule import OBJECTS, Rule
+from postrender.problem import OBJECTS, Problem
 from postrender.values.profiles import ACCELERATOR
 from postrender.values.quantity import quantity
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _SOURCE: Final = "kubernetes/plugin/pkg/admission/extendedresourcetoleration/admission.go at 143ac994"
 
 
-def _requests_none(pod: Judged, container: Container) -> Found:
+def _requests_none(pod: PodView, container: Container) -> Found:
     for part in ("limits", "requests"):
         for name, amount in _resources(container, part).items():
             if "/" in name and amount is not None and quantity(amount) == 0:
@@ -27,14 +27,14 @@ def _requests_none(pod: Judged, container: Container) -> Found:
                 yield path, f"container {container.name} has {name}: 0 in {part}"
 
 
-def _on_gpu_nodes(pod: Judged) -> Found:
+def _on_gpu_nodes(pod: PodView) -> Found:
     """Check only pods of Ray: many DaemonSets are for all nodes."""
     chosen = pod.spec.get("nodeSelector") or mapping(pod.spec.get("affinity")).get("nodeAffinity")
     if pod.pod.ray and not pod.pod.gpu_container()[1] and not chosen and pod.tolerates(GPU):
         yield pod.path("tolerations"), "the pod has no GPUs, tolerates nodes with GPUs, and selects no others"
 
 
-def _kept_away(pod: Judged) -> Found:
+def _kept_away(pod: PodView) -> Found:
     """Check pods of Ray that ask for no GPU: Kubernetes adds the toleration to those that do."""
     names = {name for each in pod.containers() for part in ("limits", "requests") for name in _resources(each, part)}
     asks = any("/gpu" in name for name in names) or pod.spec.get("resourceClaims")
@@ -49,7 +49,7 @@ def _resources(container: Container, part: str) -> Mapping[str, object]:
 
 
 RULES = (
-    Rule(
+    Problem(
         "pods/zero-gpus",
         target=OBJECTS,
         severity=ERROR,
@@ -57,10 +57,9 @@ RULES = (
         why="the name alone adds the toleration of GPU nodes to the pod, where it may leave no room for a worker",
         fix="remove the line from limits and requests",
         source=_SOURCE,
-        fact="gke/R29",
         check=each_container(_requests_none),
     ),
-    Rule(
+    Problem(
         "pods/cpu-pod-on-gpu-nodes",
         target=OBJECTS,
         severity=ERROR,
@@ -68,10 +67,9 @@ RULES = (
         why="a training worker needs the whole node: with this pod on it, the worker stays pending",
         fix="remove the toleration, or add an affinity that avoids nodes with the label of your cloud's GPUs",
         source=_SOURCE,
-        fact="gke/R29",
         check=each_pod(_on_gpu_nodes),
     ),
-    Rule(
+    Problem(
         "pods/gpu-taint-not-tolerated",
         target=OBJECTS,
         severity=WARNING,
@@ -79,7 +77,6 @@ RULES = (
         why="GKE taints the nodes with nvidia.com/gpu, and adds the toleration only to pods that ask for a GPU",
         fix="remove the selector; or tolerate nvidia.com/gpu with operator Exists, and take a worker's room there",
         source="https://docs.cloud.google.com/kubernetes-engine/docs/how-to/gpus",
-        fact="gke/R29",
         check=each_pod(_kept_away),
     ),
 )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from grpo.rules.objects.pods.podspec import Container, Judged, each_container
+from grpo.rules.objects.pods.podspec import Container, PodView, each_container
 from postrender.finding import INFO, WARNING
 from postrender.manifests.pods import mapping
-from postrender.rules.rule import OBJECTS, Rule
+from postrender.problem import OBJECTS, Problem
 
 if TYPE_CHECKING:
     from grpo.rules.objects.pods.podspec import Found
@@ -37,16 +37,16 @@ def _unpinned(container: Container) -> Found:
         yield (*container.path, "image"), f"the image of container {container.name} has {reason}"
 
 
-def _training(pod: Judged, container: Container) -> Found:
+def _training(pod: PodView, container: Container) -> Found:
     yield from _unpinned(container)
 
 
-def _others(pod: Judged, container: Container) -> Found:
+def _others(pod: PodView, container: Container) -> Found:
     if not pod.trains:
         yield from _unpinned(container)
 
 
-def _by_tag(pod: Judged, container: Container) -> Found:
+def _by_tag(pod: PodView, container: Container) -> Found:
     """Find a privileged container whose image may change under its tag.
 
     A moving tag is a matter of the other rules; so is a training pod, which must not be privileged at all.
@@ -63,7 +63,7 @@ def _by_tag(pod: Judged, container: Container) -> Found:
 
 
 RULES = (
-    Rule(
+    Problem(
         "pods/moving-tag",
         target=OBJECTS,
         severity=WARNING,
@@ -71,10 +71,9 @@ RULES = (
         why="a node that pulls later gets another image: versions of Ray differ, and a resumed run uses other code",
         fix="write the tag of a release, or a digest",
         source=_SOURCE,
-        fact="gke/R12",
         check=each_container(_training, trains=True),
     ),
-    Rule(
+    Problem(
         "pods/image-not-pinned",
         target=OBJECTS,
         severity=WARNING,
@@ -82,10 +81,9 @@ RULES = (
         why="the image that runs tomorrow may not be the one tested today, and nobody notices the change",
         fix="write the tag of a release, or a digest",
         source=_SOURCE,
-        fact="gke/R12",
         check=each_container(_others),
     ),
-    Rule(
+    Problem(
         "pods/privileged-image-by-tag",
         target=OBJECTS,
         severity=INFO,
@@ -93,7 +91,6 @@ RULES = (
         why="whoever may push to the registry moves the tag, and is root on each node that pulls it",
         fix="write its digest behind the tag, IMAGE:TAG@sha256:…; docker buildx imagetools inspect IMAGE:TAG prints it",
         source=_SOURCE,
-        fact="gke/R12",
         check=each_container(_by_tag),
     ),
 )

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from postrender.finding import Finding
+    from postrender.gate.manifests import Item, Manifests
     from postrender.manifests.pods import Path, Pod
-    from postrender.rules.manifests import Item, Manifests
     from postrender.values.profiles import Machine
 
     Found = Iterator[tuple[Path, str]]
@@ -93,7 +93,7 @@ class Container:
         return (*self.path, "resources", requested(self.spec)[name], name)
 
 
-class Judged:
+class PodView:
     """One pod template with its object.
 
     `wired` says that other rules compare it with the values, `trains` that it has GPUs or is one of a Ray cluster.
@@ -198,17 +198,17 @@ def _nvlink_claims(manifests: Manifests) -> set[str]:
     return {str(each["name"]) for each in templates if "name" in each}
 
 
-def judged(manifests: Manifests) -> list[Judged]:
+def judged(manifests: Manifests) -> list[PodView]:
     """Return all pods, one for each template."""
     wired = {id(pod) for _, pod, _ in manifests.whole_pods()}
-    return [Judged(manifests, item, pod, wired=id(pod) in wired) for item, pod in manifests.pods()]
+    return [PodView(manifests, item, pod, wired=id(pod) in wired) for item, pod in manifests.pods()]
 
 
-def _training(manifests: Manifests) -> list[Judged]:
+def _training(manifests: Manifests) -> list[PodView]:
     return [pod for pod in manifests.once(judged) if pod.trains]
 
 
-def each_pod(check: Callable[[Judged], Found], *, trains: bool = False) -> Check:
+def each_pod(check: Callable[[PodView], Found], *, trains: bool = False) -> Check:
     """Turn a function over one pod into a check of all pods; `trains` skips pods without GPUs that are not Ray's."""
 
     def run(manifests: Manifests) -> Iterator[Finding]:
@@ -219,7 +219,7 @@ def each_pod(check: Callable[[Judged], Found], *, trains: bool = False) -> Check
     return run
 
 
-def each_container(check: Callable[[Judged, Container], Found], *, trains: bool = False) -> Check:
+def each_container(check: Callable[[PodView, Container], Found], *, trains: bool = False) -> Check:
     """Turn a function over one container into a check of all containers."""
     return each_pod(lambda pod: (found for each in pod.containers() for found in check(pod, each)), trains=trains)
 

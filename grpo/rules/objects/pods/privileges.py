@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from grpo.rules.objects.pods.podspec import Container, Judged, each_container, each_pod
+from grpo.rules.objects.pods.podspec import Container, PodView, each_container, each_pod
 from postrender.finding import ERROR
 from postrender.manifests.pods import mapping, sequence
-from postrender.rules.rule import OBJECTS, Rule
+from postrender.problem import OBJECTS, Problem
 
 if TYPE_CHECKING:
     from grpo.rules.objects.pods.podspec import Found
@@ -16,7 +16,7 @@ _SHARED: Final = {"hostNetwork": "network", "hostPID": "processes"}
 _EVERYTHING: Final = ("SYS_ADMIN", "ALL")
 
 
-def _privileged(pod: Judged, container: Container) -> Found:
+def _privileged(pod: PodView, container: Container) -> Found:
     context = mapping(container.spec.get("securityContext"))
     if context.get("privileged") is True:
         yield (*container.path, "securityContext", "privileged"), f"container {container.name} is privileged"
@@ -26,14 +26,14 @@ def _privileged(pod: Judged, container: Container) -> Found:
             yield path, f"container {container.name} has the capability {each}"
 
 
-def _shared(pod: Judged) -> Found:
+def _shared(pod: PodView) -> Found:
     for key, what in _SHARED.items():
         if pod.spec.get(key) is True:
             yield pod.path(key), f"the pod has the {what} of its node ({key})"
 
 
 RULES = (
-    Rule(
+    Problem(
         "pods/privileged",
         target=OBJECTS,
         severity=ERROR,
@@ -41,10 +41,9 @@ RULES = (
         why="NCCL and GPUDirect RDMA need at most IPC_LOCK; GKE Autopilot refuses the pod",
         fix="remove it, and add only the capability IPC_LOCK",
         source="https://cloud.google.com/kubernetes-engine/docs/concepts/autopilot-security",
-        fact="gke/R10",
         check=each_container(_privileged, trains=True),
     ),
-    Rule(
+    Problem(
         "pods/host-namespaces",
         target=OBJECTS,
         severity=ERROR,
@@ -52,7 +51,6 @@ RULES = (
         why="GKE cannot attach GPU networks to a pod in the node's network; GKE Autopilot refuses the pod",
         fix="remove it: RDMA interfaces are attached to the pod",
         source="https://cloud.google.com/kubernetes-engine/docs/concepts/autopilot-security",
-        fact="gke/R10",
         check=each_pod(_shared, trains=True),
     ),
 )

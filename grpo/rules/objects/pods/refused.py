@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from grpo.rules.objects.pods.podspec import Container, Judged, each_container, each_pod, objects
+from grpo.rules.objects.pods.podspec import Container, PodView, each_container, each_pod, objects
 from postrender.finding import ERROR, Finding
+from postrender.gate.manifests import Manifests
 from postrender.manifests.pods import mapping, sequence
-from postrender.rules.manifests import Manifests
-from postrender.rules.rule import OBJECTS, Rule
+from postrender.problem import OBJECTS, Problem
 from postrender.values.quantity import quantity
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def _is_device(name: str) -> bool:
     return "/" in name and "kubernetes.io/" not in name
 
 
-def _unknown(pod: Judged, container: Container) -> Found:
+def _unknown(pod: PodView, container: Container) -> Found:
     for part, given in zip(("limits", "requests"), _resources(container), strict=True):
         for name in given:
             if "/" not in name and name not in _OF_KUBERNETES and not name.startswith(_PAGES):
@@ -46,7 +46,7 @@ def _unknown(pod: Judged, container: Container) -> Found:
                 yield path, f"container {container.name} has {name} in {part}, which is not a resource of Kubernetes"
 
 
-def _parted(pod: Judged, container: Container) -> Found:
+def _parted(pod: PodView, container: Container) -> Found:
     for part, given in zip(("limits", "requests"), _resources(container), strict=True):
         for name, amount in given.items():
             found = quantity(amount) if _is_device(name) else None
@@ -60,7 +60,7 @@ def _amount(value: Json) -> float | None:
     return 0.0 if value is None else quantity(value)
 
 
-def _unlike(pod: Judged, container: Container) -> Found:
+def _unlike(pod: PodView, container: Container) -> Found:
     limits, requests = _resources(container)
     for name, amount in requests.items():
         path = (*container.path, "resources", "requests", name)
@@ -76,7 +76,7 @@ def _unlike(pod: Judged, container: Container) -> Found:
             yield path, f"container {container.name} requests {name}: {asked}, and its limit is {limit}"
 
 
-def _pages(pod: Judged, container: Container) -> Found:
+def _pages(pod: PodView, container: Container) -> Found:
     named = {name for part in _resources(container) for name in part}
     pages = sorted(name for name in named if name.startswith(_PAGES))
     if pages and not named & {"cpu", "memory"}:
@@ -84,14 +84,14 @@ def _pages(pod: Judged, container: Container) -> Found:
         yield path, f"container {container.name} has {pages[0]}, and neither cpu nor memory"
 
 
-def _blank(pod: Judged, container: Container) -> Found:
+def _blank(pod: PodView, container: Container) -> Found:
     image = container.spec.get("image")
     # In a template, some platforms replace a single blank with an image.
     if isinstance(image, str) and image != image.strip() and (image.strip() or pod.item.object.get("kind") == "Pod"):
         yield (*container.path, "image"), f"the image of container {container.name} has blanks around it"
 
 
-def _sources(pod: Judged) -> Found:
+def _sources(pod: PodView) -> Found:
     for path, name, volume in pod.volumes():
         kinds = [key for key, value in volume.items() if key != "name" and value is not None]
         if len(kinds) > 1:
@@ -128,7 +128,7 @@ def _selected(manifests: Manifests) -> Iterator[Finding]:
 
 
 RULES = (
-    Rule(
+    Problem(
         "pods/no-such-resource",
         target=OBJECTS,
         severity=ERROR,
@@ -136,10 +136,9 @@ RULES = (
         why=_REFUSED,
         fix="write cpu, memory, ephemeral-storage, or the device's whole name: nvidia.com/gpu",
         source=_VALIDATION,
-        fact="schemas/parts-that-do-not-agree",
         check=each_container(_unknown),
     ),
-    Rule(
+    Problem(
         "pods/part-of-a-device",
         target=OBJECTS,
         severity=ERROR,
@@ -147,10 +146,9 @@ RULES = (
         why=_REFUSED,
         fix="write a whole number; time-sharing and MIG divide GPUs on the node, not in the request",
         source=_VALIDATION,
-        fact="schemas/parts-that-do-not-agree",
         check=each_container(_parted),
     ),
-    Rule(
+    Problem(
         "pods/requests-above-limits",
         target=OBJECTS,
         severity=ERROR,
@@ -158,10 +156,9 @@ RULES = (
         why=_REFUSED,
         fix="write the same devices and huge pages in limits and requests, or only in limits",
         source=_VALIDATION,
-        fact="schemas/parts-that-do-not-agree",
         check=each_container(_unlike),
     ),
-    Rule(
+    Problem(
         "pods/pages-alone",
         target=OBJECTS,
         severity=ERROR,
@@ -169,10 +166,9 @@ RULES = (
         why=_REFUSED,
         fix="add memory or cpu to the huge pages",
         source=_VALIDATION,
-        fact="schemas/parts-that-do-not-agree",
         check=each_container(_pages),
     ),
-    Rule(
+    Problem(
         "pods/blanks-around-image",
         target=OBJECTS,
         severity=ERROR,
@@ -180,10 +176,9 @@ RULES = (
         why="the API server refuses the pod; for a workload or a Ray cluster, when its pods are created",
         fix="write it without them",
         source=_VALIDATION,
-        fact="schemas/parts-that-do-not-agree",
         check=each_container(_blank),
     ),
-    Rule(
+    Problem(
         "pods/two-sources",
         target=OBJECTS,
         severity=ERROR,
@@ -191,10 +186,9 @@ RULES = (
         why=_REFUSED,
         fix="keep one of them",
         source=_VALIDATION,
-        fact="schemas/parts-that-do-not-agree",
         check=each_pod(_sources),
     ),
-    Rule(
+    Problem(
         "pods/selector-differs",
         target=OBJECTS,
         severity=ERROR,
@@ -202,7 +196,6 @@ RULES = (
         why="the API server refuses the object, after others of the same release are installed",
         fix="write the same labels in spec.selector.matchLabels and spec.template.metadata.labels",
         source="kubernetes/pkg/apis/apps/validation/validation.go at v1.36.3",
-        fact="schemas/parts-that-do-not-agree",
         check=_selected,
     ),
 )

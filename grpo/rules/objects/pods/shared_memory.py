@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from grpo.rules.objects.pods.podspec import Container, Judged, each_container, each_pod
+from grpo.rules.objects.pods.podspec import Container, PodView, each_container, each_pod
 from postrender.finding import ERROR, WARNING
 from postrender.manifests.pods import mapping
-from postrender.rules.rule import OBJECTS, Rule
+from postrender.problem import OBJECTS, Problem
 
 if TYPE_CHECKING:
     from grpo.rules.objects.pods.podspec import Found
@@ -17,7 +17,7 @@ _SEVERAL: Final = 2
 _EMPTY_DIR: Final = "https://kubernetes.io/docs/concepts/storage/volumes/#emptydir"
 
 
-def _missing(pod: Judged, container: Container) -> Found:
+def _missing(pod: PodView, container: Container) -> Found:
     # KubeRay mounts one in Ray's container; a pod in the node's IPC namespace needs none.
     if container.gpus < _SEVERAL or pod.pod.ray or pod.spec.get("hostIPC") is True:
         return
@@ -26,7 +26,7 @@ def _missing(pod: Judged, container: Container) -> Found:
         yield container.path, what
 
 
-def _unlimited(pod: Judged) -> Found:
+def _unlimited(pod: PodView) -> Found:
     for path, name, volume in pod.volumes():
         directory = mapping(volume.get("emptyDir"))
         if directory.get("medium") == "Memory" and directory.get("sizeLimit") is None:
@@ -34,7 +34,7 @@ def _unlimited(pod: Judged) -> Found:
 
 
 RULES = (
-    Rule(
+    Problem(
         "pods/shared-memory-missing",
         target=OBJECTS,
         severity=ERROR,
@@ -42,10 +42,9 @@ RULES = (
         why="NCCL needs more than the default 64 MiB, and fails with: no space left on device",
         fix="mount an emptyDir with medium: Memory and a sizeLimit at /dev/shm",
         source=_EMPTY_DIR,
-        fact="gke/R9",
         check=each_container(_missing, trains=True),
     ),
-    Rule(
+    Problem(
         "pods/memory-volume-without-limit",
         target=OBJECTS,
         severity=WARNING,
@@ -53,7 +52,6 @@ RULES = (
         why="it may use all memory of the pod, and then the training container is killed",
         fix="write a sizeLimit, or remove medium: Memory",
         source=_EMPTY_DIR,
-        fact="gke/R9",
         check=each_pod(_unlimited, trains=True),
     ),
 )

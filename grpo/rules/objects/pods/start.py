@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from grpo.rules.objects.pods.podspec import Container, Judged, each_container, objects
+from grpo.rules.objects.pods.podspec import Container, PodView, each_container, objects
 from postrender.finding import ERROR, WARNING, Finding
+from postrender.gate.manifests import Manifests, joined
 from postrender.manifests.pods import mapping
-from postrender.rules.manifests import Manifests, joined
-from postrender.rules.rule import OBJECTS, Rule
+from postrender.problem import OBJECTS, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,7 +65,7 @@ def fetched(script: str) -> str:
     return ""
 
 
-def _started(pod: Judged, container: Container) -> Found:
+def _started(pod: PodView, container: Container) -> Found:
     for path, script in container.scripts():
         reason = fetched(script)
         if reason:
@@ -81,7 +81,7 @@ def _submitted(manifests: Manifests) -> Iterator[Finding]:
             yield item.finding(("spec", *below, "entrypoint"), f"the job starts with {reason}")
 
 
-def _lost(pod: Judged, container: Container) -> Found:
+def _lost(pod: PodView, container: Container) -> Found:
     if not container.init:
         return
     shared = [folder for folder in container.mounts() if folder]
@@ -93,7 +93,7 @@ def _lost(pod: Judged, container: Container) -> Found:
 
 
 RULES = (
-    Rule(
+    Problem(
         "pods/installs-at-start",
         target=OBJECTS,
         severity=ERROR,
@@ -101,10 +101,9 @@ RULES = (
         why="every node and every resumed run may get another version, and without egress no pod starts",
         fix="build it into the image, or pin a version or a revision",
         source="https://kubernetes.io/docs/concepts/containers/images/",
-        fact="gke/R12",
         check=joined(each_container(_started, trains=True), _submitted),
     ),
-    Rule(
+    Problem(
         "pods/install-in-init-container",
         target=OBJECTS,
         severity=WARNING,
@@ -112,7 +111,6 @@ RULES = (
         why="each container has its own file system: the packages are gone when the training starts",
         fix="install with --target into a volume that both containers mount, or build the packages into the image",
         source="https://kubernetes.io/docs/concepts/workloads/pods/init-containers/",
-        fact="gke/R12",
         check=each_container(_lost, trains=True),
     ),
 )

@@ -16,16 +16,16 @@ from grpo.rules.objects.ray.rayspec import (
     each_of,
 )
 from postrender.finding import ERROR, INFO, WARNING
+from postrender.gate.manifests import joined
 from postrender.manifests.pods import mapping, sequence
-from postrender.rules.manifests import joined
-from postrender.rules.rule import OBJECTS, Rule
+from postrender.problem import OBJECTS, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from grpo.rules.objects.ray.rayspec import Found
+    from postrender.gate.manifests import Item
     from postrender.manifests.pods import Path
-    from postrender.rules.manifests import Item
 
 _TYPES: Final = "kuberay/ray-operator/apis/ray/v1 at v1.6.2"
 # The fields of the operator's version, grouped by their object; a test compares them with its CRDs.
@@ -201,7 +201,7 @@ _DROPPED: Final = f"silent: KubeRay {OPERATOR} drops the field, so the setting h
 _REFUSED: Final = "the API server refuses the object, after others of the same release are installed"
 
 RULES = (
-    Rule(
+    Problem(
         "ray/unknown-field",
         target=OBJECTS,
         severity=ERROR,
@@ -209,14 +209,13 @@ RULES = (
         why=_DROPPED,
         fix="correct the spelling, or remove the field",
         source=_TYPES,
-        fact="kuberay/CRD kuberay/C9 kuberay/C14 kuberay/C21 kuberay/C23 kuberay/C24 kuberay/RayCronJob",
         check=joined(
             each_cluster(lambda cluster: _unknown(_parts(cluster))),
             each_job(lambda job: _unknown(_job_parts(job))),
             _EACH_OTHER(lambda item: _unknown(_other_parts(item))),
         ),
     ),
-    Rule(
+    Problem(
         "ray/newer-field",
         target=OBJECTS,
         severity=WARNING,
@@ -224,13 +223,12 @@ RULES = (
         why=f"{_DROPPED}; 1.7 may need a feature gate for it",
         fix="install KubeRay 1.7 or newer with the feature gate of the field, or remove the field",
         source="kuberay/ray-operator/apis/ray/v1 at v1.7.0",
-        fact="kuberay/CRD kuberay/RayCronJob",
         check=joined(
             each_cluster(lambda cluster: _newer(_parts(cluster))),
             _EACH_OTHER(lambda item: _newer(_other_parts(item))),
         ),
     ),
-    Rule(
+    Problem(
         "ray/unknown-value",
         target=OBJECTS,
         severity=ERROR,
@@ -238,10 +236,9 @@ RULES = (
         why=_REFUSED,
         fix="write one of the values that exist",
         source=_TYPES,
-        fact="kuberay/CRD kuberay/C25 kuberay/RayService",
         check=joined(each_cluster(_cluster_values), each_job(_job_values), each_of("RayService")(_service_values)),
     ),
-    Rule(
+    Problem(
         "ray/field-missing",
         target=OBJECTS,
         severity=ERROR,
@@ -249,14 +246,13 @@ RULES = (
         why=_REFUSED,
         fix="write the field, with its value",
         source=_TYPES,
-        fact="kuberay/CRD kuberay/RayCronJob",
         check=joined(
             each_cluster(lambda cluster: _missing(_parts(cluster))),
             each_job(lambda job: _missing(_job_parts(job))),
             _EACH_OTHER(lambda item: _missing(_other_parts(item))),
         ),
     ),
-    Rule(
+    Problem(
         "ray/number-for-text",
         target=OBJECTS,
         severity=ERROR,
@@ -264,10 +260,9 @@ RULES = (
         why=_REFUSED,
         fix='write the value in quotes, for instance "0" or "true"',
         source=_TYPES,
-        fact="kuberay/CRD",
         check=each_group(_params),
     ),
-    Rule(
+    Problem(
         "ray/upgrade-strategy-owned",
         target=OBJECTS,
         severity=ERROR,
@@ -275,10 +270,9 @@ RULES = (
         why="the operator refuses the cluster that it creates, and the job waits for it until its deadline",
         fix="remove upgradeStrategy: the operator never changes such a cluster in place",
         source=VALIDATION,
-        fact="kuberay/C25",
         check=each_cluster(_owned),
     ),
-    Rule(
+    Problem(
         "ray/feature-gate",
         target=OBJECTS,
         severity=INFO,
@@ -286,7 +280,6 @@ RULES = (
         why="silent: without the feature gate the operator ignores the object: no job is created, no upgrade happens",
         fix="start the operator with the feature gate (featureGates in the values of its chart)",
         source="kuberay/ray-operator/pkg/features/features.go at v1.6.2",
-        fact="kuberay/RayCronJob kuberay/RayService",
         check=_EACH_OTHER(_gated),
     ),
 )

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Final
 from grpo.rules.objects.ray.rayspec import EVENT_ONLY, VALIDATION, each_group, each_of
 from postrender.finding import ERROR
 from postrender.manifests.pods import mapping
-from postrender.rules.rule import OBJECTS, Rule
+from postrender.problem import OBJECTS, Problem
 
 if TYPE_CHECKING:
     from grpo.rules.objects.ray.rayspec import Found, Group
-    from postrender.rules.manifests import Item
+    from postrender.gate.manifests import Item
 
 # Each job of a RayCronJob has its name with six more characters.
 _LONGEST: Final = {"RayCluster": 53, "RayJob": 47, "RayService": 47, "RayCronJob": 41}
@@ -44,7 +44,7 @@ def _group(group: Group) -> Found:
 
 
 RULES = (
-    Rule(
+    Problem(
         "ray/group-not-a-name",
         target=OBJECTS,
         severity=ERROR,
@@ -52,10 +52,9 @@ RULES = (
         why="KubeRay accepts the cluster, and the API server refuses each worker pod: none ever appears",
         fix="write letters, digits and dashes",
         source="ray-operator/controllers/ray/utils/util.go:201 at v1.6.2",
-        fact="kuberay/W1",
         check=each_group(_group),
     ),
-    Rule(
+    Problem(
         "ray/name-too-long",
         target=OBJECTS,
         severity=ERROR,
@@ -63,10 +62,9 @@ RULES = (
         why=EVENT_ONLY,
         fix="write at most 53 characters for a RayCluster, 47 for a RayJob or RayService, 41 for a RayCronJob",
         source=VALIDATION,
-        fact="kuberay/W1 kuberay/RayCronJob",
         check=_EACH(_long),
     ),
-    Rule(
+    Problem(
         "ray/name-not-a-label",
         target=OBJECTS,
         severity=ERROR,
@@ -74,7 +72,6 @@ RULES = (
         why=EVENT_ONLY,
         fix="write lower-case letters, digits and dashes, a letter first and no dash last",
         source=VALIDATION,
-        fact="kuberay/W1 kuberay/RayCronJob",
         check=_EACH(_odd),
     ),
 )

@@ -8,15 +8,15 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
+from postrender.gate.manifests import Item
 from postrender.manifests.pods import mapping, sequence
-from postrender.rules.manifests import Item
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
     from postrender.finding import Finding
+    from postrender.gate.manifests import Manifests
     from postrender.manifests.pods import Path
-    from postrender.rules.manifests import Manifests
     from postrender.types import Json
 
     Found = Iterator[tuple[Path, str]]

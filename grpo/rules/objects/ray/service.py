@@ -18,12 +18,12 @@ from grpo.rules.objects.ray.rayspec import (
 from postrender.errors import InputError
 from postrender.finding import ERROR, WARNING
 from postrender.manifests.pods import mapping, sequence
-from postrender.rules.rule import OBJECTS, Rule
+from postrender.problem import OBJECTS, Problem
 from postrender.yaml import reader
 
 if TYPE_CHECKING:
     from grpo.rules.objects.ray.rayspec import Found
-    from postrender.rules.manifests import Item
+    from postrender.gate.manifests import Item
     from postrender.types import Json
 
 _EACH: Final = each_of("RayService")
@@ -144,7 +144,7 @@ def _twice(applications: list[dict[str, Any]]) -> str:
 
 
 RULES = (
-    Rule(
+    Problem(
         "ray/service-number",
         target=OBJECTS,
         severity=ERROR,
@@ -152,10 +152,9 @@ RULES = (
         why=EVENT_ONLY,
         fix="write a number in the range, or remove the field",
         source=VALIDATION,
-        fact="kuberay/RayService",
         check=_EACH(_numbers),
     ),
-    Rule(
+    Problem(
         "ray/incremental-upgrade",
         target=OBJECTS,
         severity=ERROR,
@@ -163,10 +162,9 @@ RULES = (
         why=EVENT_ONLY,
         fix="set enableInTreeAutoscaling: true and write clusterUpgradeOptions, or use type: NewCluster",
         source=VALIDATION,
-        fact="kuberay/RayService",
         check=_EACH(_lacks),
     ),
-    Rule(
+    Problem(
         "ray/upgrade-options-unused",
         target=OBJECTS,
         severity=WARNING,
@@ -174,10 +172,9 @@ RULES = (
         why="the operator reads them only for an incremental upgrade, and switches to the new cluster at once",
         fix="write type: NewClusterWithIncrementalUpgrade, or remove clusterUpgradeOptions",
         source=VALIDATION,
-        fact="kuberay/RayService",
         check=_EACH(_unused),
     ),
-    Rule(
+    Problem(
         "ray/initializing-timeout",
         target=OBJECTS,
         severity=ERROR,
@@ -185,10 +182,9 @@ RULES = (
         why=EVENT_ONLY,
         fix="write a time such as 30m or 1h30m, or a number of seconds",
         source=VALIDATION,
-        fact="kuberay/RayService",
         check=_EACH(_timeout),
     ),
-    Rule(
+    Problem(
         "ray/head-service-named",
         target=OBJECTS,
         severity=ERROR,
@@ -196,10 +192,9 @@ RULES = (
         why=EVENT_ONLY,
         fix="remove headService.metadata.name: each new cluster of the service needs another name",
         source=VALIDATION,
-        fact="kuberay/RayService",
         check=each_cluster(_named),
     ),
-    Rule(
+    Problem(
         "ray/serve-port-missing",
         target=OBJECTS,
         severity=ERROR,
@@ -207,10 +202,9 @@ RULES = (
         why="the operator creates no Service for it, so the applications run and cannot be reached",
         fix="add port 8000 with the name serve, or declare no ports: the operator then uses its defaults",
         source="kuberay/ray-operator/controllers/ray/common/service.go at v1.6.2",
-        fact="kuberay/RayService",
         check=each_cluster(_port),
     ),
-    Rule(
+    Problem(
         "ray/serve-config",
         target=OBJECTS,
         severity=ERROR,
@@ -218,7 +212,6 @@ RULES = (
         why="Ray refuses them at each attempt, after the cluster with its GPUs has started",
         fix="write applications: a list, each entry with its own name, import_path and route_prefix",
         source="https://docs.ray.io/en/latest/serve/api/doc/ray.serve.schema.ServeDeploySchema.html",
-        fact="kuberay/RayService",
         check=_EACH(_applications),
     ),
 )

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from grpo.rules.objects.pods.podspec import Container, Judged, each_container, judged
+from grpo.rules.objects.pods.podspec import Container, PodView, each_container, judged
 from postrender import secrets
 from postrender.finding import ERROR, Finding, Place
+from postrender.gate.manifests import Manifests
 from postrender.manifests.pods import mapping
-from postrender.rules.manifests import Manifests
-from postrender.rules.rule import OBJECTS, Rule
+from postrender.problem import OBJECTS, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,7 +42,7 @@ def _printed(names: list[str], script: str) -> str:
     return f"with set -x the shell prints {', '.join(used)}" if used else ""
 
 
-def _printing(pod: Judged, container: Container) -> Found:
+def _printing(pod: PodView, container: Container) -> Found:
     names = _secrets(container)
     for path, script in container.scripts() if names else ():
         reason = _printed(names, script)
@@ -60,7 +60,7 @@ def _literal(manifests: Manifests) -> Iterator[Finding]:
 
 
 RULES = (
-    Rule(
+    Problem(
         "secrets/printed-by-shell",
         target=OBJECTS,
         severity=ERROR,
@@ -68,10 +68,9 @@ RULES = (
         why="everybody who may read the pod's log can then read the secrets",
         fix="remove set -x and commands that list the environment",
         source="https://kubernetes.io/docs/concepts/security/secrets-good-practices/",
-        fact="gke/R11",
         check=each_container(_printing),
     ),
-    Rule(
+    Problem(
         "secrets/literal-variable",
         target=OBJECTS,
         severity=ERROR,
@@ -79,7 +78,6 @@ RULES = (
         why="Helm stores manifests in the release, helm get manifest prints them, and reviews and logs keep them",
         fix="put it into a Kubernetes Secret, and write valueFrom with a secretKeyRef",
         source="https://kubernetes.io/docs/concepts/security/secrets-good-practices/",
-        fact="gke/R11",
         check=_literal,
     ),
 )

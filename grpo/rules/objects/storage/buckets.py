@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from grpo.rules.objects.pods.podspec import Judged, each_pod, name_of, objects
+from grpo.rules.objects.pods.podspec import PodView, each_pod, name_of, objects
 from postrender.finding import ERROR, WARNING, Finding
+from postrender.gate.manifests import Manifests, joined
 from postrender.manifests.pods import mapping, sequence
-from postrender.rules.manifests import Manifests, joined
-from postrender.rules.rule import OBJECTS, Rule
+from postrender.problem import OBJECTS, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,7 +62,7 @@ def _by_claim(manifests: Manifests) -> dict[str, tuple[dict[str, Any], str]]:
     return found
 
 
-def _buckets(pod: Judged) -> Iterator[_Bucket]:
+def _buckets(pod: PodView) -> Iterator[_Bucket]:
     claims = pod.manifests.once(_by_claim)
     for path, name, volume in pod.volumes():
         csi = mapping(volume.get("csi"))
@@ -73,25 +73,25 @@ def _buckets(pod: Judged) -> Iterator[_Bucket]:
             yield _Bucket(path, name, *claims[claim])
 
 
-def _no_sidecar(pod: Judged) -> Found:
+def _no_sidecar(pod: PodView) -> Found:
     if str(pod.annotations.get(_ANNOTATION)).lower() != "true":
         for bucket in _buckets(pod):
             yield bucket.path, f"volume {bucket.name} is a bucket, and the pod has no annotation {_ANNOTATION}: true"
 
 
-def _no_bucket(pod: Judged) -> Found:
+def _no_bucket(pod: PodView) -> Found:
     claims = any("persistentVolumeClaim" in each or "ephemeral" in each for _, _, each in pod.volumes())
     if str(pod.annotations.get(_ANNOTATION)).lower() == "true" and not claims and not any(_buckets(pod)):
         yield pod.annotation(_ANNOTATION), f"{_ANNOTATION} is true, and no volume of the pod can be a bucket"
 
 
-def _no_account(pod: Judged) -> Found:
+def _no_account(pod: PodView) -> Found:
     buckets = list(_buckets(pod))
     if buckets and pod.spec.get("serviceAccountName") in (None, "", "default"):
         yield buckets[0].path, f"volume {buckets[0].name} is a bucket, and the pod has no service account of its own"
 
 
-def _no_room(pod: Judged) -> Found:
+def _no_room(pod: PodView) -> Found:
     for bucket in _buckets(pod):
         if _UNLIMITED_CACHE.search(bucket.options) and "gke-gcsfuse/ephemeral-storage-limit" not in pod.annotations:
             caches = any(name == "gke-gcsfuse-cache" for _, name, _ in pod.volumes())
@@ -118,7 +118,7 @@ def _volumes(manifests: Manifests) -> Iterator[Finding]:
             yield item.finding(("spec", "mountOptions"), reason)
 
 
-def _inline(pod: Judged) -> Found:
+def _inline(pod: PodView) -> Found:
     for path, _, volume in pod.volumes():
         csi = mapping(volume.get("csi"))
         bucket = _Bucket(path, "", csi, "")
@@ -128,7 +128,7 @@ def _inline(pod: Judged) -> Found:
 
 
 RULES = (
-    Rule(
+    Problem(
         "storage/bucket-without-sidecar",
         target=OBJECTS,
         severity=ERROR,
@@ -136,10 +136,9 @@ RULES = (
         why="silent: no sidecar is added, and the pod hangs at the mount",
         fix='annotate the pod with gke-gcsfuse/volumes: "true"',
         source=_PAGE,
-        fact="gke/R14",
         check=each_pod(_no_sidecar),
     ),
-    Rule(
+    Problem(
         "storage/sidecar-without-bucket",
         target=OBJECTS,
         severity=WARNING,
@@ -147,10 +146,9 @@ RULES = (
         why="the pod writes the bucket's files to its own disk, and they are lost with the pod",
         fix="add the volume with its mount, or remove the annotation",
         source=_PAGE,
-        fact="gke/R14",
         check=each_pod(_no_bucket),
     ),
-    Rule(
+    Problem(
         "storage/bucket-without-account",
         target=OBJECTS,
         severity=WARNING,
@@ -158,10 +156,9 @@ RULES = (
         why="usually another service account has the role on the bucket: the mount is refused",
         fix="set serviceAccountName to the account that has the role on the bucket",
         source="https://cloud.google.com/kubernetes-engine/docs/how-to/cloud-storage-fuse-csi-driver-setup",
-        fact="gke/R14",
         check=each_pod(_no_account),
     ),
-    Rule(
+    Problem(
         "storage/bucket-cache-without-room",
         target=OBJECTS,
         severity=WARNING,
@@ -169,10 +166,9 @@ RULES = (
         why="the sidecar is killed or the pod is evicted: transport endpoint is not connected",
         fix="annotate the pod with the sidecar's limits, mount gke-gcsfuse-cache, or limit the cache",
         source=_PAGE,
-        fact="gke/R14",
         check=each_pod(_no_room),
     ),
-    Rule(
+    Problem(
         "storage/bucket-cache-contradicts",
         target=OBJECTS,
         severity=WARNING,
@@ -180,7 +176,6 @@ RULES = (
         why="every access requests the metadata again, so the prefetch costs time and memory for nothing",
         fix="set metadata-cache:ttl-secs to -1, or remove the prefetch and the size",
         source="https://cloud.google.com/kubernetes-engine/docs/how-to/cloud-storage-fuse-csi-driver-perf",
-        fact="gke/R14",
         check=joined(each_pod(_inline), _volumes),
     ),
 )

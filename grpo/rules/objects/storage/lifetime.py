@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from grpo.rules.objects.pods.podspec import Judged, judged, name_of, objects
+from grpo.rules.objects.pods.podspec import PodView, judged, name_of, objects
 from postrender.finding import ERROR, WARNING, Finding
+from postrender.gate.manifests import Item, Manifests
 from postrender.manifests.pods import mapping, selected, sequence
-from postrender.rules.manifests import Item, Manifests
-from postrender.rules.rule import OBJECTS, Rule
+from postrender.problem import OBJECTS, Problem
 from postrender.values.profiles import ACCELERATOR
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def _is_disk(claim: dict[str, Any], types: dict[str, str]) -> str:
     return f"the class {named}" if named in _DISKS or types.get(str(named), "").startswith("pd-") else ""
 
 
-def _claims(pod: Judged) -> Iterator[tuple[Item, Path, str, dict[str, Any]]]:
+def _claims(pod: PodView) -> Iterator[tuple[Item, Path, str, dict[str, Any]]]:
     """Yield each claim of a pod: the object and the path to edit, the words for it, and its spec."""
     made = {name_of(item): (item, spec) for item, spec in objects(pod.manifests, "PersistentVolumeClaim")}
     for path, name, volume in pod.volumes():
@@ -119,7 +119,7 @@ def _disks(manifests: Manifests) -> Iterator[Finding]:
 
 
 RULES = (
-    Rule(
+    Problem(
         "storage/disk-for-several-nodes",
         target=OBJECTS,
         severity=ERROR,
@@ -127,10 +127,9 @@ RULES = (
         why="the driver of the disks refuses a file system that several nodes write: the claim is Pending forever",
         fix="use a bucket, Managed Lustre, or a class of Filestore",
         source="https://github.com/kubernetes-sigs/gcp-compute-persistent-disk-csi-driver/issues/544",
-        fact="gke/R17",
         check=_shared_disks,
     ),
-    Rule(
+    Problem(
         "storage/disk-that-never-attaches",
         target=OBJECTS,
         severity=ERROR,
@@ -138,10 +137,9 @@ RULES = (
         why="A3 Ultra, A4 and A4X machines support only Hyperdisk: the pod waits for its volume forever",
         fix="use a class of Hyperdisk",
         source="https://docs.cloud.google.com/compute/docs/accelerator-optimized-machines",
-        fact="gke/R17",
         check=_disks,
     ),
-    Rule(
+    Problem(
         "storage/deleted-with-claim",
         target=OBJECTS,
         severity=ERROR,
@@ -149,10 +147,9 @@ RULES = (
         why="helm uninstall, or deleting the namespace, deletes the claim and all checkpoints",
         fix="write Retain, and delete unneeded volumes by hand",
         source="https://kubernetes.io/docs/concepts/storage/persistent-volumes/#reclaiming",
-        fact="gke/R14",
         check=_deleted,
     ),
-    Rule(
+    Problem(
         "storage/volume-for-anybody",
         target=OBJECTS,
         severity=WARNING,
@@ -160,7 +157,6 @@ RULES = (
         why="the first claim of its class gets the volume, even another team's, and your claim stays pending",
         fix="write claimRef with namespace and name, or volumeName into the claim",
         source="https://kubernetes.io/docs/concepts/storage/persistent-volumes/#reserving-a-persistentvolume",
-        fact="gke/R14",
         check=_anybody,
     ),
 )

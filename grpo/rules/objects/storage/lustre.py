@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from grpo.rules.objects.pods.podspec import name_of, objects
 from postrender.finding import ERROR, Finding
+from postrender.gate.manifests import Manifests
 from postrender.manifests.pods import mapping
-from postrender.rules.manifests import Manifests
-from postrender.rules.rule import OBJECTS, Rule
+from postrender.problem import OBJECTS, Problem
 from postrender.values.quantity import quantity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from postrender.rules.manifests import Item
+    from postrender.gate.manifests import Item
 
 DRIVER: Final = "lustre.csi.storage.gke.io"
 _TOKENS: Final = 3
@@ -95,7 +95,7 @@ def _size(manifests: Manifests) -> Iterator[Finding]:
 
 
 RULES = (
-    Rule(
+    Problem(
         "storage/lustre-handle",
         target=OBJECTS,
         severity=ERROR,
@@ -103,10 +103,9 @@ RULES = (
         why="the driver refuses the mount: it expects three parts, and a file system name of up to 8 characters",
         fix="write volumeHandle: PROJECT/LOCATION/INSTANCE, and filesystem as the instance has it",
         source=_CONTROLLER,
-        fact="gke/R20",
         check=_handle,
     ),
-    Rule(
+    Problem(
         "storage/lustre-parameters",
         target=OBJECTS,
         severity=ERROR,
@@ -114,10 +113,9 @@ RULES = (
         why="the class is accepted, and the claim stays pending with an event",
         fix="write perUnitStorageThroughput as 125, 250, 500 or 1000, and remove unknown parameters",
         source=_CONTROLLER,
-        fact="gke/R20",
         check=_parameters,
     ),
-    Rule(
+    Problem(
         "storage/lustre-network",
         target=OBJECTS,
         severity=ERROR,
@@ -125,10 +123,9 @@ RULES = (
         why="silent: the driver uses the VPC called default, and the nodes cannot reach the instance",
         fix="write the network's name, or projects/PROJECT/global/networks/NAME",
         source=_CONTROLLER,
-        fact="gke/R20",
         check=_network,
     ),
-    Rule(
+    Problem(
         "storage/lustre-size",
         target=OBJECTS,
         severity=ERROR,
@@ -136,7 +133,6 @@ RULES = (
         why="Managed Lustre has a minimum size and a step for each throughput, and refuses the instance",
         fix="write a multiple of 9000Gi (1000 MB/s per TiB), 18000Gi (500), 36000Gi (250) or 72000Gi (125)",
         source="https://docs.cloud.google.com/managed-lustre/docs/increase-capacity",
-        fact="gke/R20",
         check=_size,
     ),
 )

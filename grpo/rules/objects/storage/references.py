@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from grpo.manifests.needs import references
-from grpo.rules.objects.pods.podspec import Judged, each_pod, name_of, objects
+from grpo.rules.objects.pods.podspec import PodView, each_pod, name_of, objects
 from postrender.finding import ERROR, WARNING, Finding
+from postrender.gate.manifests import Manifests
 from postrender.manifests.pods import mapping, sequence
-from postrender.rules.manifests import Manifests
-from postrender.rules.rule import OBJECTS, Rule
+from postrender.problem import OBJECTS, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from grpo.rules.objects.pods.podspec import Found
+    from postrender.gate.manifests import Item
     from postrender.manifests.pods import Path
-    from postrender.rules.manifests import Item
     from postrender.types import Json
 
 # Volumes for a sidecar that is added when the pod is created.
@@ -30,7 +30,7 @@ _FEW: Final = 20
 _OF_CLUSTER: Final = ("kube-root-ca.crt",)
 
 
-def _mounted(pod: Judged) -> Iterator[tuple[Path, str]]:
+def _mounted(pod: PodView) -> Iterator[tuple[Path, str]]:
     for key in _LISTS:
         for number, container in enumerate(map(mapping, sequence(pod.spec.get(key)))):
             for kind in _MOUNTS:
@@ -38,21 +38,21 @@ def _mounted(pod: Judged) -> Iterator[tuple[Path, str]]:
                     yield pod.path(key, number, kind, place), str(each.get("name", ""))
 
 
-def _claimed(pod: Judged) -> set[str]:
+def _claimed(pod: PodView) -> set[str]:
     """Return the volumes that a StatefulSet creates for each pod."""
     spec = mapping(pod.item.object.get("spec"))
     templates = map(mapping, sequence(spec.get("volumeClaimTemplates")))
     return {str(mapping(each.get("metadata")).get("name")) for each in templates}
 
 
-def _no_volume(pod: Judged) -> Found:
+def _no_volume(pod: PodView) -> Found:
     known = {name for _, name, _ in pod.volumes()} | _claimed(pod)
     for path, name in _mounted(pod):
         if name not in known:
             yield path, f"{name} is mounted, and the pod has no volume of this name"
 
 
-def _no_mount(pod: Judged) -> Found:
+def _no_mount(pod: PodView) -> Found:
     used = {name for _, name in _mounted(pod)}
     for path, name, _ in pod.volumes():
         if name and name not in used and not name.startswith(_INJECTED):
@@ -107,7 +107,7 @@ def _strings(value: list[Json]) -> Iterator[str]:
 
 
 RULES = (
-    Rule(
+    Problem(
         "storage/mount-without-volume",
         target=OBJECTS,
         severity=ERROR,
@@ -115,10 +115,9 @@ RULES = (
         why="Kubernetes refuses the pod; for a custom resource such as a RayCluster, only its operator notices",
         fix="add the volume, or correct the name of the mount",
         source="https://kubernetes.io/docs/concepts/storage/volumes/",
-        fact="gke/R13",
         check=each_pod(_no_volume),
     ),
-    Rule(
+    Problem(
         "storage/volume-not-mounted",
         target=OBJECTS,
         severity=WARNING,
@@ -126,10 +125,9 @@ RULES = (
         why="the container does not see the volume: data is written elsewhere and lost, or a folder stays in use",
         fix="mount it, or remove the volume",
         source="https://kubernetes.io/docs/concepts/storage/volumes/",
-        fact="gke/R13",
         check=each_pod(_no_mount),
     ),
-    Rule(
+    Problem(
         "storage/reference-absent",
         target=OBJECTS,
         severity=WARNING,
@@ -137,7 +135,6 @@ RULES = (
         why="the names differ: the pod stays in ContainerCreating",
         fix="write the same name in both places",
         source="https://kubernetes.io/docs/concepts/configuration/configmap/",
-        fact="gke/R13",
         check=_absent,
     ),
 )

@@ -6,8 +6,8 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from postrender.finding import WARNING, Finding, Place
-from postrender.rules.manifests import Manifests
-from postrender.rules.rule import OBJECTS, Rule
+from postrender.gate.manifests import Manifests
+from postrender.problem import OBJECTS, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,7 +64,7 @@ def _indent(line: str) -> int:
     return len(line) - len(line.lstrip(" "))
 
 
-RULE = Rule(
+RULE = Problem(
     "stream/ends-with-block-scalar",
     target=OBJECTS,
     severity=WARNING,
@@ -72,6 +72,5 @@ RULE = Rule(
     why="Helm 4.2.0 to 4.2.3 drop its last line break, which the reader of the text may need",
     fix="write another key after it, or |- if the line break does not matter",
     source="https://github.com/helm/helm/issues/31948",
-    fact="helm/block-scalar-at-the-end",
     check=check,
 )

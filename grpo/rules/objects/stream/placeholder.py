@@ -6,8 +6,8 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from postrender.finding import ERROR, Finding
-from postrender.rules.manifests import Manifests
-from postrender.rules.rule import OBJECTS, Rule
+from postrender.gate.manifests import Manifests
+from postrender.problem import OBJECTS, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -69,7 +69,7 @@ def _texts(value: Json, path: Path = ()) -> Iterator[tuple[Path, str]]:
             yield from _texts(each, (*path, number))
 
 
-RULE = Rule(
+RULE = Problem(
     "stream/placeholder",
     target=OBJECTS,
     severity=ERROR,
@@ -77,6 +77,5 @@ RULE = Rule(
     why="Kubernetes uses the placeholder as a name, and the pod waits for an object that does not exist",
     fix="write the value; kubectl and Helm do not expand shell variables",
     source="https://kubernetes.io/docs/concepts/overview/working-with-objects/names/",
-    fact="gke/R23",
     check=check,
 )

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from grpo.rules.objects.pods.podspec import Judged
+from grpo.rules.objects.pods.podspec import PodView
 from postrender.finding import ERROR, Finding
+from postrender.gate.manifests import Manifests
 from postrender.manifests.pods import mapping, sequence
-from postrender.rules.manifests import Manifests
-from postrender.rules.rule import OBJECTS, Rule
+from postrender.problem import OBJECTS, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from postrender.gate.manifests import Item
     from postrender.manifests.pods import Path
-    from postrender.rules.manifests import Item
     from postrender.types import Json
 
     Found = tuple[Path, Any]
@@ -39,7 +39,7 @@ def _retyped(manifests: Manifests, item: Item) -> Iterator[Found]:
         if pod.path:
             yield from _metadata(pod.template, pod.path)
         yield from _entries(pod.spec.get("nodeSelector"), *pod.path, "spec", "nodeSelector")
-        for container in Judged(manifests, item, pod, wired=False).containers():
+        for container in PodView(manifests, item, pod, wired=False).containers():
             for number, each in enumerate(map(mapping, sequence(container.spec.get("env")))):
                 if type(each.get("value")) in _WORDS:
                     yield (*container.path, "env", number, "value"), each["value"]
@@ -68,7 +68,7 @@ def _name(value: Json, path: Path) -> str:
     return str(value.get("name"))
 
 
-RULE = Rule(
+RULE = Problem(
     "stream/value-retyped",
     target=OBJECTS,
     severity=ERROR,
@@ -76,6 +76,5 @@ RULE = Rule(
     why="on, yes, 1e3 and 08 without quotes are not strings: the API server refuses the object",
     fix="put the value in quotes; in a template use the function quote",
     source="https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/object-meta/",
-    fact="helm/retyped",
     check=check,
 )

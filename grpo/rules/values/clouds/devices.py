@@ -12,22 +12,20 @@ from postrender.values import profiles
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from grpo.values.config import Effective
+    from grpo.values.config import RunConfig
 
 TOPIC: Final = Topic("clouds", framework="", source="")
 _RESOURCES: Final = "accelerator.resources"
 
 
-@TOPIC.rule(
-    "devices-of-the-machine",
-    "clouds/T13",
-    f"={_RESOURCES}",
-    title="a worker asks for the network devices that its machine has, and for no more",
-    why="more than a node has keeps the pods Pending; without any, NCCL does not find the network that NCCL_NET names",
-    fix="remove your line: the profile of the machine has the number",
-    source="values/accelerators at 0.1.0",
-)
-def _devices(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem(f"={_RESOURCES}", source="values/accelerators at 0.1.0")
+def devices_of_the_machine(run: RunConfig) -> Iterator[Finding]:
+    """a worker asks for the network devices that its machine has, and for no more
+
+    Why: more than a node has keeps the pods Pending; without any, NCCL does not find the network that NCCL_NET
+    names
+    Fix: remove your line: the profile of the machine has the number
+    """
     known = profiles.devices(str(run.value("accelerator.machineType") or ""))
     if not known or run.value("network.mode") != "devices" or run.value("stack.names.cluster"):
         return

@@ -13,7 +13,7 @@ from postrender.values import profiles
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from grpo.values.config import Effective
+    from grpo.values.config import RunConfig
 
 TOPIC: Final = Topic("clouds", framework="", source="")
 _IMAGE: Final = "images.training.repository"
@@ -32,17 +32,18 @@ _SECTIONS: Final = {
 }
 
 
-@TOPIC.rule(
-    "image-without-efa",
-    "clouds/T13",
+@TOPIC.problem(
     f"={_IMAGE}",
-    title="on EFA, an image whose GPUs talk over NCCL holds the plugin aws-ofi-nccl",
-    why="NCCL_NET is Libfabric: NCCL finds no such transport and fails at the first step, on one node, too",
-    fix="name an image with aws-ofi-nccl 1.15 or newer (examples/eks-image); on one node network.mode: none works, too",
     source="NVIDIA/nccl src/init.cc at v2.28.9-1; NVIDIA-NeMo/RL docker/Dockerfile at v0.7.0",
     severity=WARNING,
 )
-def _efa(run: Effective) -> str | None:
+def image_without_efa(run: RunConfig) -> str | None:
+    """on EFA, an image whose GPUs talk over NCCL holds the plugin aws-ofi-nccl
+
+    Why: NCCL_NET is Libfabric: NCCL finds no such transport and fails at the first step, on one node, too
+    Fix: name an image with aws-ofi-nccl 1.15 or newer (examples/eks-image); on one node network.mode: none works,
+    too
+    """
     devices = {
         *mapping(run.value("accelerator.resources")),
         *(str(mapping(each).get("deviceClass")) for each in mapping(run.value("accelerator.claims")).values()),
@@ -56,17 +57,17 @@ def _efa(run: Effective) -> str | None:
     return f"{_IMAGE} is {image}, which is not known to hold aws-ofi-nccl"
 
 
-@TOPIC.rule(
-    "image-without-gib",
-    "clouds/T15",
+@TOPIC.problem(
     f"={_IMAGE}",
-    title="where the node has no gIB, the image holds it",
-    why="the init container check-node finds no set_nccl_env.sh, and no worker starts",
-    fix="build an image with Google's gIB and the user space of DOCA-OFED, and name it here",
     source="GoogleCloudPlatform/container-engine-accelerators gpudirect-rdma/nccl-test-a4x-max.yaml at 013b7ea9",
     severity=WARNING,
 )
-def _gib(run: Effective) -> str | None:
+def image_without_gib(run: RunConfig) -> str | None:
+    """where the node has no gIB, the image holds it
+
+    Why: the init container check-node finds no set_nccl_env.sh, and no worker starts
+    Fix: build an image with Google's gIB and the user space of DOCA-OFED, and name it here
+    """
     script, image = str(run.value("accelerator.nccl.environmentScript") or ""), str(run.value(_IMAGE))
     folders = [str(mapping(each).get("mountPath")) for each in mapping(run.value("accelerator.hostPaths")).values()]
     is_there = not script or any(script.startswith(f"{folder}/") for folder in folders)
@@ -76,17 +77,13 @@ def _gib(run: Effective) -> str | None:
     return f"{_IMAGE} is {image}, which is not known to hold {script.removesuffix('/scripts/set_nccl_env.sh')}"
 
 
-@TOPIC.rule(
-    "memory-api-disabled",
-    "clouds/T10",
-    "=ray.env",
-    title="NCCL's cuMem API is on where generation has GPUs of its own",
-    why="NCCL 2.26 cannot send the weights to the generation without it; newer NeMo RL overrides the variable",
-    fix="remove NCCL_CUMEM_ENABLE=0; clouds recommend it for bandwidth tests only",
-    source="NVIDIA-NeMo/RL nemo_rl/models/policy/workers at v0.7.0",
-    severity=WARNING,
-)
-def _memory(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem("=ray.env", source="NVIDIA-NeMo/RL nemo_rl/models/policy/workers at v0.7.0", severity=WARNING)
+def memory_api_disabled(run: RunConfig) -> Iterator[Finding]:
+    """NCCL's cuMem API is on where generation has GPUs of its own
+
+    Why: NCCL 2.26 cannot send the weights to the generation without it; newer NeMo RL overrides the variable
+    Fix: remove NCCL_CUMEM_ENABLE=0; clouds recommend it for bandwidth tests only
+    """
     if run.framework != "nemo-rl" or run.value("job.task") != "train" or run.on(COLOCATED):
         return
     key, value = _variable(run, _MEMORY)
@@ -94,17 +91,14 @@ def _memory(run: Effective) -> Iterator[Finding]:
         yield Finding(f"{key} is 0, and generation is not colocated", keys=[f"={key}"])
 
 
-@TOPIC.rule(
-    "nvlink-without-channel",
-    "clouds/T14",
-    f"={_DOMAIN}",
-    title="pods of a rack have a channel for NVLink between nodes, or NCCL does not use it",
-    why="NCCL finds that the GPUs of the nodes are linked, cannot map their memory without a channel, and ends",
-    fix="set accelerator.nccl.env.NCCL_MNNVL_ENABLE to '0'; with NVIDIA's DRA driver set accelerator.nvlinkDomainNodes",
-    source="NVIDIA/nccl src/mnnvl.cc at 192610c9",
-    severity=WARNING,
-)
-def _channel(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem(f"={_DOMAIN}", source="NVIDIA/nccl src/mnnvl.cc at 192610c9", severity=WARNING)
+def nvlink_without_channel(run: RunConfig) -> Iterator[Finding]:
+    """pods of a rack have a channel for NVLink between nodes, or NCCL does not use it
+
+    Why: NCCL finds that the GPUs of the nodes are linked, cannot map their memory without a channel, and ends
+    Fix: set accelerator.nccl.env.NCCL_MNNVL_ENABLE to '0'; with NVIDIA's DRA driver set
+    accelerator.nvlinkDomainNodes
+    """
     is_rack = run.value("accelerator.name") in _RACKS and run.nodes > 1
     if not is_rack or run.value("job.task") != "train" or run.value(_DOMAIN):
         return
@@ -114,17 +108,13 @@ def _channel(run: Effective) -> Iterator[Finding]:
         yield Finding(message, keys=[f"={_DOMAIN}" if value is None else f"={key}"])
 
 
-@TOPIC.rule(
-    "nvlink-off",
-    "clouds/T14",
-    f"={_DOMAIN}",
-    title="NCCL uses the NVLink between nodes for which the pods of a rack have a channel",
-    why="weights and gradients go over the network instead, which is several times slower",
-    fix="remove NCCL_MNNVL_ENABLE (null where a profile has it), or set accelerator.nvlinkDomainNodes to null",
-    source="NVIDIA/nccl src/mnnvl.cc at 192610c9",
-    severity=WARNING,
-)
-def _off(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem(f"={_DOMAIN}", source="NVIDIA/nccl src/mnnvl.cc at 192610c9", severity=WARNING)
+def nvlink_off(run: RunConfig) -> Iterator[Finding]:
+    """NCCL uses the NVLink between nodes for which the pods of a rack have a channel
+
+    Why: weights and gradients go over the network instead, which is several times slower
+    Fix: remove NCCL_MNNVL_ENABLE (null where a profile has it), or set accelerator.nvlinkDomainNodes to null
+    """
     most = run.value(_DOMAIN)
     key, value = _variable(run, _NVLINK)
     if most and run.nodes > 1 and run.value("job.task") == "train" and value == "0":
@@ -133,16 +123,13 @@ def _off(run: Effective) -> Iterator[Finding]:
         yield Finding(f"{_DOMAIN} is {most}, and {_NVLINK} is 0", keys=[line])
 
 
-@TOPIC.rule(
-    "nvlink-ends-at-node",
-    "clouds/T14",
-    f"={_DOMAIN}",
-    title="only machines of a rack have NVLink between nodes",
-    why="the pods ask for a channel of a ComputeDomain, which gives them nothing, and wait where the cluster has none",
-    fix=f"remove {_DOMAIN}",
-    source="charts/common/templates/_nvlink.tpl at 0.1.0",
-)
-def _ends(run: Effective) -> str | None:
+@TOPIC.problem(f"={_DOMAIN}", fix=f"remove {_DOMAIN}", source="charts/common/templates/_nvlink.tpl at 0.1.0")
+def nvlink_ends_at_node(run: RunConfig) -> str | None:
+    """only machines of a rack have NVLink between nodes
+
+    Why: the pods ask for a channel of a ComputeDomain, which gives them nothing, and wait where the cluster has
+    none
+    """
     most = run.value(_DOMAIN)
     ends = run.accelerator in profiles.names() - {*_RACKS}
     return f"{_DOMAIN} is {most}, and NVLink of {run.accelerator} ends at the node" if most and ends else None
@@ -152,7 +139,7 @@ def _is_public(image: str) -> bool:
     return any(f"/{image}".endswith(f"/{name}") for name in _PUBLIC)
 
 
-def _variable(run: Effective, name: str) -> tuple[str, object]:
+def _variable(run: RunConfig, name: str) -> tuple[str, object]:
     """Return the place that decides about a variable of the workers, and its value there, {} if a Secret has it."""
     for section in _SECTIONS[run.framework]:
         entry = mapping(mapping(run.value(section)).get(name))

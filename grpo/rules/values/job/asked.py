@@ -17,7 +17,7 @@ from postrender.values.merge import value_at
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from grpo.values.config import Effective
+    from grpo.values.config import RunConfig
     from postrender.types import Json
 
 TOPIC: Final = Topic("job", framework="", source="")
@@ -38,16 +38,13 @@ _UNASKED: Final = frozenset(
 )
 
 
-@TOPIC.rule(
-    "marker-not-asked-for",
-    "nemo-rl/R2 nemo-rl/P6",
-    "=job.rewards",
-    title="the prompt asks for what the reward looks for",
-    why="silent: the model does not write it, so every response has the same score, 0, and the model learns nothing",
-    fix="ask for it in job.prompts (verl: job.prepareData.NAME.instruction), or change the kwargs of the reward",
-    source="jobs/rewards/reward_builtins.py at 0.1.0",
-)
-def _asked(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem("=job.rewards", source="jobs/rewards/reward_builtins.py at 0.1.0")
+def marker_not_asked_for(run: RunConfig) -> Iterator[Finding]:
+    """the prompt asks for what the reward looks for
+
+    Why: silent: the model does not write it, so every response has the same score, 0, and the model learns nothing
+    Fix: ask for it in job.prompts (verl: job.prepareData.NAME.instruction), or change the kwargs of the reward
+    """
     if not run.trains:
         return
     if run.framework == "verl" and _scores_itself(run):
@@ -64,17 +61,13 @@ def _asked(run: Effective) -> Iterator[Finding]:
             yield Finding(what, keys=[f"=job.rewards.{reward}"], fix=fix)
 
 
-@TOPIC.rule(
-    "tag-not-asked-for",
-    "nemo-rl/R2 nemo-rl/P6",
-    "=job.rewards",
-    title="the prompt asks for the tags that the user's own reward looks for",
-    why="silent: if the reward needs them, every response has the same score, and the model learns nothing",
-    fix="ask for them in the prompt, or look for the prompt's tags; if the reward needs no tag, ignore this",
-    source="jobs/rewards/rewards.py at 0.1.0",
-    severity=WARNING,
-)
-def _tags_asked(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem("=job.rewards", source="jobs/rewards/rewards.py at 0.1.0", severity=WARNING)
+def tag_not_asked_for(run: RunConfig) -> Iterator[Finding]:
+    """the prompt asks for the tags that the user's own reward looks for
+
+    Why: silent: if the reward needs them, every response has the same score, and the model learns nothing
+    Fix: ask for them in the prompt, or look for the prompt's tags; if the reward needs no tag, ignore this
+    """
     prompt = (_of_verl(run) if run.framework == "verl" else _of_nemo_rl(run)) if run.trains else None
     name_of_prompt, asked = (prompt[0], _tags(prompt[1])) if prompt else ("", set())
     for name, text, entry in own_code.files(run) if asked else ():
@@ -120,7 +113,7 @@ def _found(text: str) -> str:
     return " and ".join(each for each in known if each in text) or "none of them"
 
 
-def _of_nemo_rl(run: Effective) -> tuple[str, str] | None:
+def _of_nemo_rl(run: RunConfig) -> tuple[str, str] | None:
     """Return name and text of the prompts of the training data, None if one is not known."""
     names, texts = [], []
     for path, section in data_sections(run):
@@ -137,7 +130,7 @@ def _of_nemo_rl(run: Effective) -> tuple[str, str] | None:
     return (" and ".join(dict.fromkeys(names)), "\n".join(texts)) if texts else None
 
 
-def _text(run: Effective, file: str) -> str | None:
+def _text(run: RunConfig, file: str) -> str | None:
     """Return the text of a prompt file, or for a prompt of the image what it asks for."""
     own = _OWN.fullmatch(file)
     if own is None:
@@ -148,7 +141,7 @@ def _text(run: Effective, file: str) -> str | None:
     return text if isinstance(text, str) else None
 
 
-def _of_verl(run: Effective) -> tuple[str, str] | None:
+def _of_verl(run: RunConfig) -> tuple[str, str] | None:
     """Return name and text of the instruction of the training data, None if not all of it is prepared."""
     given = value_at(run.config, ("data", "train_files"))
     names, texts = [], []
@@ -162,7 +155,7 @@ def _of_verl(run: Effective) -> tuple[str, str] | None:
     return " and ".join(dict.fromkeys(names)), "\n".join(texts)
 
 
-def _prepared(run: Effective, file: str) -> tuple[str, str] | None:
+def _prepared(run: RunConfig, file: str) -> tuple[str, str] | None:
     """Return key and text of the instruction that the user gives for a file of task prepare-data, None for others."""
     found = _PREPARED.match(file)
     entry = mapping(run.value("job.prepareData")).get(found[1]) if found else None
@@ -171,7 +164,7 @@ def _prepared(run: Effective, file: str) -> tuple[str, str] | None:
     return f"job.prepareData.{found[1]}.instruction", str(entry.get("instruction") or "")
 
 
-def _scores_itself(run: Effective) -> bool:
+def _scores_itself(run: RunConfig) -> bool:
     """Return whether verl's own function scores the answers, and no reward of the user and no model."""
     if any(entry is not None for entry in mapping(run.value("job.rewards")).values()):
         return False
@@ -182,7 +175,7 @@ def _scores_itself(run: Effective) -> bool:
     return not own_manager and not any(map(run.on, others))
 
 
-def _for_verl(run: Effective) -> Iterator[Finding]:
+def _for_verl(run: RunConfig) -> Iterator[Finding]:
     """Report instructions that do not ask for the mark of GSM8K, by which verl scores all that prepare-data writes."""
     given = value_at(run.config, ("data", "train_files"))
     for file in given if isinstance(given, list) else [given]:

@@ -9,12 +9,12 @@ from grpo.rules.values.define import Topic
 from grpo.values import images
 from postrender import secrets
 from postrender.finding import WARNING, Finding
-from postrender.rules.rule import REFUSED
+from postrender.problem import Fails
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from grpo.values.config import Effective
+    from grpo.values.config import RunConfig
 
 TOPIC = Topic("job", framework="", source="charts/grpo-job/templates/")
 _FIXED = "remove the key: the chart sets it"
@@ -22,92 +22,69 @@ _FIXED = "remove the key: the chart sets it"
 _DOTS = 2
 
 
-@TOPIC.rule(
-    "more-nodes-than-cluster",
-    "nemo-rl/C11 verl/K1 gke/R27",
-    "=job.nodes =ray.workers.replicas",
-    title="the job uses no more nodes than the cluster has",
-    why=REFUSED,
-    fix="lower job.nodes, or raise ray.workers.replicas",
-    source="_run.tpl at 0.1.0",
-)
-def _nodes(run: Effective) -> str | None:
+@TOPIC.problem("=job.nodes =ray.workers.replicas", fails=Fails.AT_RENDER, source="_run.tpl at 0.1.0")
+def more_nodes_than_cluster(run: RunConfig) -> str | None:
+    """the job uses no more nodes than the cluster has
+
+    Fix: lower job.nodes, or raise ray.workers.replicas
+    """
     if not run.trains or run.wanted <= run.have:
         return None
     return f"job.nodes is {run.wanted}, and the cluster has {run.have} GPU nodes"
 
 
-@TOPIC.rule(
-    "no-gpu-node",
-    "gke/R27",
-    "=ray.workers.replicas",
-    title="the cluster has a GPU node",
-    why=REFUSED,
-    fix="set ray.workers.replicas to 1 or more, or ray.head.gpus.enabled to true",
-    source="_head.tpl at 0.1.0",
-)
-def _gpus(run: Effective) -> str | None:
+@TOPIC.problem("=ray.workers.replicas", fails=Fails.AT_RENDER, source="_head.tpl at 0.1.0")
+def no_gpu_node(run: RunConfig) -> str | None:
+    """the cluster has a GPU node
+
+    Fix: set ray.workers.replicas to 1 or more, or ray.head.gpus.enabled to true
+    """
     # The schema reports what is not a number.
     is_number = isinstance(run.value("ray.workers.replicas"), int)
     return "the cluster has no GPU node" if is_number and run.have < 1 else None
 
 
-@TOPIC.rule(
-    "nodes-paid-and-not-used",
-    "gke/R27",
-    "=job.nodes =ray.workers.replicas",
-    title="a cluster that is deleted with its job has no unused nodes",
-    why=REFUSED,
-    fix="lower ray.workers.replicas, or raise job.nodes",
-    source="_run.tpl at 0.1.0",
-)
-def _unused(run: Effective) -> str | None:
+@TOPIC.problem("=job.nodes =ray.workers.replicas", fails=Fails.AT_RENDER, source="_run.tpl at 0.1.0")
+def nodes_paid_and_not_used(run: RunConfig) -> str | None:
+    """a cluster that is deleted with its job has no unused nodes
+
+    Fix: lower ray.workers.replicas, or raise job.nodes
+    """
     unused = run.trains and run.value("job.cluster.mode") == "ephemeral" and 0 < run.nodes < run.have
     return f"job.nodes is {run.nodes}, and the job's own cluster has {run.have} GPU nodes" if unused else None
 
 
-@TOPIC.rule(
-    "cluster-not-used",
-    "gke/R27",
-    "=stack.names.cluster =job.cluster.mode",
-    title="a cluster that somebody else made is the one that the job uses",
-    why="silent: the job makes a cluster of its own and pays for its nodes; the named one is not asked",
-    fix="set job.cluster.mode to existing, or remove stack.names.cluster",
-    source="rayjob.yaml at 0.1.0",
-    severity=WARNING,
-)
-def _not_used(run: Effective) -> str | None:
+@TOPIC.problem("=stack.names.cluster =job.cluster.mode", source="rayjob.yaml at 0.1.0", severity=WARNING)
+def cluster_not_used(run: RunConfig) -> str | None:
+    """a cluster that somebody else made is the one that the job uses
+
+    Why: silent: the job makes a cluster of its own and pays for its nodes; the named one is not asked
+    Fix: set job.cluster.mode to existing, or remove stack.names.cluster
+    """
     name = run.value("stack.names.cluster")
     if not name or run.value("job.cluster.mode") != "ephemeral":
         return None
     return f"stack.names.cluster is {name}, and job.cluster.mode is ephemeral"
 
 
-@TOPIC.rule(
-    "image-of-another-version",
-    "nemo-rl/K3",
-    "=images.training.tag =job.version",
-    title="the image has the version of job.version",
-    why=REFUSED,
-    fix="set both to one version, as values/frameworks does",
-    source="_nemo_rl.tpl at 0.1.0",
-)
-def _image(run: Effective) -> str | None:
+@TOPIC.problem("=images.training.tag =job.version", fails=Fails.AT_RENDER, source="_nemo_rl.tpl at 0.1.0")
+def image_of_another_version(run: RunConfig) -> str | None:
+    """the image has the version of job.version
+
+    Fix: set both to one version, as values/frameworks does
+    """
     tag = _release(run)
     is_whole = tag.startswith("v") and tag.count(".") == _DOTS
     return f"images.training.tag is {tag}, and job.version {run.version}" if is_whole else None
 
 
-@TOPIC.rule(
-    "image-not-published",
-    "nemo-rl/K3",
-    "=images.training.tag",
-    title="the tag of NVIDIA's image has the form of its releases",
-    why="NVIDIA publishes no such image: the pods wait in ImagePullBackOff",
-    fix="write the tag of a release: v and three numbers, as in job.version",
-    source="_nemo_rl.tpl at 0.1.0",
-)
-def _tag(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem("=images.training.tag", source="_nemo_rl.tpl at 0.1.0")
+def image_not_published(run: RunConfig) -> Iterator[Finding]:
+    """the tag of NVIDIA's image has the form of its releases
+
+    Why: NVIDIA publishes no such image: the pods wait in ImagePullBackOff
+    Fix: write the tag of a release: v and three numbers, as in job.version
+    """
     tag = _release(run)
     # A registry of one's own may have such a tag.
     is_theirs = images.is_published(run.value("images.training.repository"))
@@ -115,7 +92,7 @@ def _tag(run: Effective) -> Iterator[Finding]:
         yield Finding(f"images.training.tag is {tag}", proposed={"=images.training.tag": run.version})
 
 
-def _release(run: Effective) -> str:
+def _release(run: RunConfig) -> str:
     """Return a tag of NeMo RL's image that names another release than job.version; an empty text for other tags."""
     tag, repository = str(run.value("images.training.tag")), str(run.value("images.training.repository"))
     is_release = all(part.isdecimal() for part in tag.removeprefix("v").split("."))
@@ -123,60 +100,54 @@ def _release(run: Effective) -> str:
     return tag if is_release and is_other else ""
 
 
-@TOPIC.rule(
-    "head-without-cpu",
-    "nemo-rl/C12",
-    "=ray.head.numCpus =job.version",
-    title="before v0.7.0 NeMo RL reserves a CPU on every node, the head included",
-    why="silent: the job waits forever for a CPU on the head",
-    fix="set ray.head.numCpus to 1, as values/frameworks does",
-    source="_nemo_rl.tpl at 0.1.0",
-)
-def _head(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem("=ray.head.numCpus =job.version", source="_nemo_rl.tpl at 0.1.0")
+def head_without_cpu(run: RunConfig) -> Iterator[Finding]:
+    """before v0.7.0 NeMo RL reserves a CPU on every node, the head included
+
+    Why: silent: the job waits forever for a CPU on the head
+    Fix: set ray.head.numCpus to 1, as values/frameworks does
+    """
     older = run.framework == "nemo-rl" and not run.since("v0.7.0")
     if older and run.value("ray.head.gpus.enabled") is not True and run.value("ray.head.numCpus") == 0:
         what = f"ray.head.numCpus is 0, and {run.version} waits for a CPU on the head"
         yield Finding(what, proposed={"=ray.head.numCpus": 1})
 
 
-@TOPIC.rule(
-    "profile-without-gpus",
-    "gke/R27",
+@TOPIC.problem(
     "=accelerator.gpusPerNode =accelerator.name",
-    title="a training runs on machines with GPUs",
-    why=REFUSED,
-    fix="choose another profile; this one is only for trying storage, secrets and Ray",
+    fails=Fails.AT_RENDER,
     source="charts/grpo-job/templates/_run.tpl at 0.1.0",
 )
-def _profile(run: Effective) -> str | None:
+def profile_without_gpus(run: RunConfig) -> str | None:
+    """a training runs on machines with GPUs
+
+    Fix: choose another profile; this one is only for trying storage, secrets and Ray
+    """
     none = run.value("job.task") in (None, "train", "evaluate") and run.value("accelerator.gpusPerNode") == 0
     return f"the machines of profile {run.accelerator} have no GPUs" if none else None
 
 
-@TOPIC.rule(
-    "image-for-arm64",
-    "gke/R24",
+@TOPIC.problem(
     "=images.training.arm64 =images.training.tag =accelerator.name",
-    title="the image exists for the machine's processors",
-    why=REFUSED,
-    fix="choose an image for arm64, and set images.training.arm64 to true",
+    fails=Fails.AT_RENDER,
     source="charts/common/templates/_worker.tpl at 0.1.0",
 )
-def _arm64(run: Effective) -> str | None:
+def image_for_arm64(run: RunConfig) -> str | None:
+    """the image exists for the machine's processors
+
+    Fix: choose an image for arm64, and set images.training.arm64 to true
+    """
     arm = run.value("accelerator.architecture") == "arm64" and run.value("images.training.arm64") is not True
     return f"images.training.arm64 is not true, and the nodes of {run.accelerator} are arm64" if arm else None
 
 
-@TOPIC.rule(
-    "secret-by-value",
-    "gke/R11",
-    "",
-    title="values name a Kubernetes Secret instead of containing the secret",
-    why="values end up in Git, in the release's Secret and in logs",
-    fix="put it into a Kubernetes Secret, and name that Secret and its key under ray.env",
-    source="charts/common/templates/_environment.tpl at 0.1.0",
-)
-def _secrets(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem("", source="charts/common/templates/_environment.tpl at 0.1.0")
+def secret_by_value(run: RunConfig) -> Iterator[Finding]:
+    """values name a Kubernetes Secret instead of containing the secret
+
+    Why: values end up in Git, in the release's Secret and in logs
+    Fix: put it into a Kubernetes Secret, and name that Secret and its key under ray.env
+    """
     for section in ("job.env", "ray.env", "ray.head.env", "ray.workers.env"):
         given = run.value(section)
         for name, entry in given.items() if isinstance(given, dict) else ():
@@ -196,16 +167,12 @@ def _texts(tree: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str]]
             yield f"{path}{key}", value
 
 
-@TOPIC.rule(
-    "derived-key-differs",
-    "gke/R27 verl/K3",
-    "",
-    title="a key that the chart derives has the derived value",
-    why=REFUSED,
-    fix="remove the key, and change the value from which it is derived",
-    source="_config.tpl at 0.1.0",
-)
-def _derived(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem("", fails=Fails.AT_RENDER, source="_config.tpl at 0.1.0")
+def derived_key_differs(run: RunConfig) -> Iterator[Finding]:
+    """a key that the chart derives has the derived value
+
+    Fix: remove the key, and change the value from which it is derived
+    """
     if not run.trains:
         return
     for path, given, value in _differing(run.given, run.derived):

@@ -16,7 +16,7 @@ from postrender.finding import INFO, WARNING, Finding
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from grpo.values.config import Effective
+    from grpo.values.config import RunConfig
 
 TOPIC: Final = Topic("job", framework="", source="charts/common/templates/")
 _VOLUME: Final = "huggingface.cache.volume"
@@ -28,17 +28,13 @@ _TRUST: Final = ("actor_rollout_ref.model.trust_remote_code", "data.trust_remote
 _PIN: Final = f"read its code, write its commit as job.fetch.models.NAME.revision, run task fetch, set {_OFFLINE}"
 
 
-@TOPIC.rule(
-    "each-node-downloads",
-    "nemo-rl/N1",
-    f"={_VOLUME} =huggingface.offline.enabled",
-    title="several nodes share a cache of the Hugging Face hub",
-    why="every node downloads the model after every start; the hub answers 429 to an address that asks too often",
-    fix="set huggingface.cache.volume to a shared volume, run task fetch once, then set huggingface.offline.enabled",
-    source="_environment.tpl at 0.1.0",
-    severity=WARNING,
-)
-def _downloads(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem(f"={_VOLUME} =huggingface.offline.enabled", source="_environment.tpl at 0.1.0", severity=WARNING)
+def each_node_downloads(run: RunConfig) -> Iterator[Finding]:
+    """several nodes share a cache of the Hugging Face hub
+
+    Why: every node downloads the model after every start; the hub answers 429 to an address that asks too often
+    Fix: set huggingface.cache.volume to a shared volume, run task fetch once, then set huggingface.offline.enabled
+    """
     model = run.at(MODEL[run.framework])
     if run.nodes < 2 or not run.trains or run.value("huggingface.offline.enabled"):
         return
@@ -51,16 +47,13 @@ def _downloads(run: Effective) -> Iterator[Finding]:
         yield Finding(f"{run.nodes} nodes download {model}, and {where}")
 
 
-@TOPIC.rule(
-    "model-not-named",
-    "nemo-rl/N1",
-    MODEL["nemo-rl"],
-    title="a run names its model",
-    why="the run ends when it loads the model: every pod has started, and the GPUs are paid for",
-    fix="write OWNER/NAME of a model on the hub, or a folder on a volume",
-    source="nemo_rl/models at v0.7.0",
-)
-def _unnamed(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem(MODEL["nemo-rl"], source="nemo_rl/models at v0.7.0")
+def model_not_named(run: RunConfig) -> Iterator[Finding]:
+    """a run names its model
+
+    Why: the run ends when it loads the model: every pod has started, and the GPUs are paid for
+    Fix: write OWNER/NAME of a model on the hub, or a folder on a volume
+    """
     # The chart refuses such a run of verl.
     key = MODEL["nemo-rl"]
     loads = run.framework == "nemo-rl" and run.trains
@@ -68,17 +61,14 @@ def _unnamed(run: Effective) -> Iterator[Finding]:
         yield Finding(f"{key} is empty", keys=[key])
 
 
-@TOPIC.rule(
-    "model-misspelt",
-    "nemo-rl/N1",
-    " ".join(MODEL.values()),
-    title="the model is none that differs from a known one by a letter or a separator",
-    why="if the hub has no such model, the run ends when it loads it: every pod has started, and the GPUs are paid for",
-    fix="correct the name; a model that is really called so is named under job.fetch.models",
-    source="_environment.tpl at 0.1.0",
-    severity=WARNING,
-)
-def _misspelt(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem(" ".join(MODEL.values()), source="_environment.tpl at 0.1.0", severity=WARNING)
+def model_misspelt(run: RunConfig) -> Iterator[Finding]:
+    """the model is none that differs from a known one by a letter or a separator
+
+    Why: if the hub has no such model, the run ends when it loads it: every pod has started, and the GPUs are paid
+    for
+    Fix: correct the name; a model that is really called so is named under job.fetch.models
+    """
     key = MODEL[run.framework]
     name = run.at(key)
     fetched = [model for model, entry in mapping(run.value("job.fetch.models")).items() if entry is not None]
@@ -90,12 +80,12 @@ def _misspelt(run: Effective) -> Iterator[Finding]:
         yield Finding(what, keys=[key], fix=f"did you mean {meant}?", proposed={key: meant})
 
 
-def _revision(run: Effective, repository: str, section: str = "models") -> str:
+def _revision(run: RunConfig, repository: str, section: str = "models") -> str:
     """Return the revision at which task fetch takes a repository."""
     return str(mapping(mapping(run.value(f"job.fetch.{section}")).get(repository)).get("revision") or "main")
 
 
-def _own_code(run: Effective) -> tuple[str, bool]:
+def _own_code(run: RunConfig) -> tuple[str, bool]:
     """Return the repository of the model, empty for a folder, and whether it may have code that moves.
 
     A config.json with code names it under auto_map. The catalogue has only models of which transformers has the class.
@@ -108,22 +98,17 @@ def _own_code(run: Effective) -> tuple[str, bool]:
     return name, may_have_code and not _COMMIT.fullmatch(_revision(run, name))
 
 
-def _trusting(run: Effective) -> list[str]:
+def _trusting(run: RunConfig) -> list[str]:
     """Return the switches of verl that are on."""
     return [key for key in _TRUST if run.at(key) is True] if run.framework == "verl" else []
 
 
-@TOPIC.rule(
-    "remote-code",
-    "nemo-rl/V11",
-    " ".join(_TRUST),
-    title="code of a model's repository runs only where the model needs it, at a commit",
-    why="silent: whatever Python files its owner puts there run in each pod, with its tokens, data and checkpoints",
-    fix=_PIN,
-    source="verl/workers/config/model.py:167 at 0.7.1",
-    severity=WARNING,
-)
-def _remote_code(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem(" ".join(_TRUST), fix=_PIN, source="verl/workers/config/model.py:167 at 0.7.1", severity=WARNING)
+def remote_code(run: RunConfig) -> Iterator[Finding]:
+    """code of a model's repository runs only where the model needs it, at a commit
+
+    Why: silent: whatever Python files its owner puts there run in each pod, with its tokens, data and checkpoints
+    """
     name, moves = _own_code(run)
     for key in _trusting(run) if name else ():
         known = models.load(name)
@@ -135,17 +120,18 @@ def _remote_code(run: Effective) -> Iterator[Finding]:
             yield Finding(what, keys=[key])
 
 
-@TOPIC.rule(
-    "model-not-pinned",
-    "nemo-rl/V11",
+@TOPIC.problem(
     " ".join(MODEL.values()),
-    title="a model that may have code of its own is taken at a commit",
-    why="no switch turns it off: its owner, or who has their account, runs code in each pod, with its tokens and data",
     fix=_PIN,
     source="nemo_rl/algorithms/utils.py:362 at v0.7.0; verl/experimental/reward_loop/reward_loop.py:120 at 0.7.1",
     severity=INFO,
 )
-def _not_pinned(run: Effective) -> Iterator[Finding]:
+def model_not_pinned(run: RunConfig) -> Iterator[Finding]:
+    """a model that may have code of its own is taken at a commit
+
+    Why: no switch turns it off: its owner, or who has their account, runs code in each pod, with its tokens and
+    data
+    """
     name, moves = _own_code(run)
     if moves and not _trusting(run):
         runs = "verl runs that of the tokenizer" if run.framework == "verl" else f"{run.framework} runs it"
@@ -153,17 +139,17 @@ def _not_pinned(run: Effective) -> Iterator[Finding]:
         yield Finding(what, keys=[MODEL[run.framework]])
 
 
-@TOPIC.rule(
-    "revision-not-used",
-    "nemo-rl/N1",
+@TOPIC.problem(
     f"=job.fetch.models =job.fetch.datasets ={_OFFLINE}",
-    title="a training loads the revision that task fetch took",
-    why="silent: the trainers load what main is at that moment, and download it again if it has moved",
     fix=f"set {_OFFLINE} to true once task fetch has run, or remove the revision",
     source="tests/jobs/test_fetch.py at 0.1.0",
     severity=WARNING,
 )
-def _not_used(run: Effective) -> Iterator[Finding]:
+def revision_not_used(run: RunConfig) -> Iterator[Finding]:
+    """a training loads the revision that task fetch took
+
+    Why: silent: the trainers load what main is at that moment, and download it again if it has moved
+    """
     if not run.trains or run.value(_OFFLINE):
         return
     # The copies of job.stage are of what was fetched.

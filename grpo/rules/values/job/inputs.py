@@ -16,7 +16,7 @@ from postrender.values.merge import value_at
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from grpo.values.config import Effective
+    from grpo.values.config import RunConfig
 
 TOPIC: Final = Topic("job", framework="", source="")
 _VARIABLE: Final = "${oc.env:GRPO_DATASETS}"
@@ -67,7 +67,7 @@ REPOSITORIES: Final = {
 KNOWN: Final = frozenset(REPOSITORIES.values())
 
 
-def files(run: Effective) -> Iterator[tuple[str, str]]:
+def files(run: RunConfig) -> Iterator[tuple[str, str]]:
     """Yield each text of the configuration that may name a file to read, with its path."""
     if not run.trains:
         return
@@ -85,7 +85,7 @@ def files(run: Effective) -> Iterator[tuple[str, str]]:
             yield from ((each, text) for each, text in found if each not in unread)
 
 
-def data_files(run: Effective) -> Iterator[tuple[str, str]]:
+def data_files(run: RunConfig) -> Iterator[tuple[str, str]]:
     """Yield each text of the configuration that names files of data, with its path."""
     for path, text in files(run):
         key = path.removeprefix("data.").split(".")
@@ -93,12 +93,12 @@ def data_files(run: Effective) -> Iterator[tuple[str, str]]:
             yield path, text
 
 
-def models(run: Effective) -> list[str]:
+def models(run: RunConfig) -> list[str]:
     """Return the keys of the models that the run loads."""
     return [*_MODELS.get(run.framework, ()), *(key for switch, key in _SWITCHED.items() if run.on(switch))]
 
 
-def _unmounted(run: Effective) -> Iterator[tuple[str, str]]:
+def _unmounted(run: RunConfig) -> Iterator[tuple[str, str]]:
     """Yield each absolute path to read that is below no mount of the stack and in no folder of every image."""
     if run.value("stack.names.cluster"):
         # A cluster that somebody else made may have other mounts.
@@ -109,7 +109,7 @@ def _unmounted(run: Effective) -> Iterator[tuple[str, str]]:
             yield path, file
 
 
-def _relative(run: Effective) -> Iterator[Finding]:
+def _relative(run: RunConfig) -> Iterator[Finding]:
     """Yield a finding for each file of data with a relative path: below the framework's own folder in the image."""
     # With verl this has a rule of its own.
     for path, file in data_files(run) if run.framework != "verl" else ():
@@ -120,12 +120,12 @@ def _relative(run: Effective) -> Iterator[Finding]:
             yield Finding(what, keys=[path], fix=fix)
 
 
-def uploaded(run: Effective, file: str) -> str:
+def uploaded(run: RunConfig, file: str) -> str:
     """Return where grpo upload puts a file."""
     return f"{_folder(run)}/{file.rpartition('/')[2]}"
 
 
-def _mounts(run: Effective) -> Iterator[str]:
+def _mounts(run: RunConfig) -> Iterator[str]:
     """Yield the folders at which the pods mount something."""
     sections = ("storage", "accelerator.hostPaths", "ray.head", "ray.workers")
     for section in sections:
@@ -134,25 +134,22 @@ def _mounts(run: Effective) -> Iterator[str]:
                 yield text
 
 
-def _mount_names(run: Effective) -> str:
+def _mount_names(run: RunConfig) -> str:
     storage = mapping(run.value("storage"))
     return ", ".join(str(mapping(each).get("mountPath")) for each in storage.values() if each) or "nothing"
 
 
-def is_official(run: Effective) -> bool:
+def is_official(run: RunConfig) -> bool:
     return images.is_published(run.value("images.training.repository"))
 
 
-@TOPIC.rule(
-    "path-not-mounted",
-    "gke/R27 verl/D1",
-    "=storage",
-    title="a file that the run reads lies on a mounted volume",
-    why="the run ends when it reads the file: every pod has started, and the GPUs are paid for",
-    fix="write a path below the mountPath of a volume, or mount the volume there under storage",
-    source="charts/grpo-job/templates/_needed.tpl at 0.1.0",
-)
-def _paths(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem("=storage", source="charts/grpo-job/templates/_needed.tpl at 0.1.0")
+def path_not_mounted(run: RunConfig) -> Iterator[Finding]:
+    """a file that the run reads lies on a mounted volume
+
+    Why: the run ends when it reads the file: every pod has started, and the GPUs are paid for
+    Fix: write a path below the mountPath of a volume, or mount the volume there under storage
+    """
     if not is_official(run):
         return
     yield from _relative(run)
@@ -160,16 +157,13 @@ def _paths(run: Effective) -> Iterator[Finding]:
         yield Finding(f"{path} is {file}, and storage mounts {_mount_names(run)}", keys=[path])
 
 
-@TOPIC.rule(
-    "mount-hides-image",
-    "gke/R27 verl/D1",
-    "=storage",
-    title="no volume hides a folder with which the image works",
-    why="the programs of the image are not found, and no container starts",
-    fix="choose a folder of its own, such as /data",
-    source="NVIDIA-NeMo/RL docker/Dockerfile at v0.7.0",
-)
-def _hidden(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem("=storage", source="NVIDIA-NeMo/RL docker/Dockerfile at v0.7.0")
+def mount_hides_image(run: RunConfig) -> Iterator[Finding]:
+    """no volume hides a folder with which the image works
+
+    Why: the programs of the image are not found, and no container starts
+    Fix: choose a folder of its own, such as /data
+    """
     for name, volume in mapping(run.value("storage")).items():
         folder = str(mapping(volume).get("mountPath") or "").rstrip("/")
         is_of_nemo_rl = run.framework == "nemo-rl" and is_official(run) and _OF_NEMO_RL.fullmatch(folder)
@@ -178,17 +172,13 @@ def _hidden(run: Effective) -> Iterator[Finding]:
             yield Finding(f"{path} is {folder}, and the image has files there", keys=[f"={path}"])
 
 
-@TOPIC.rule(
-    "path-only-in-image",
-    "gke/R27 verl/D1",
-    "=storage",
-    title="a file that is not on a mounted volume is in the image",
-    why="if the image does not have the file, the run ends when it reads it, and the GPUs are paid for",
-    fix="write a path below the mountPath of a volume; if your image has the file, ignore this",
-    source="charts/grpo-job/templates/_needed.tpl at 0.1.0",
-    severity=WARNING,
-)
-def _paths_of_image(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem("=storage", source="charts/grpo-job/templates/_needed.tpl at 0.1.0", severity=WARNING)
+def path_only_in_image(run: RunConfig) -> Iterator[Finding]:
+    """a file that is not on a mounted volume is in the image
+
+    Why: if the image does not have the file, the run ends when it reads it, and the GPUs are paid for
+    Fix: write a path below the mountPath of a volume; if your image has the file, ignore this
+    """
     if is_official(run):
         return
     yield from _relative(run)
@@ -197,32 +187,29 @@ def _paths_of_image(run: Effective) -> Iterator[Finding]:
         yield Finding(what, keys=[path])
 
 
-@TOPIC.rule(
-    "relative-model",
-    "nemo-rl/N1 verl/D1",
+@TOPIC.problem(
     " ".join(key for keys in (*_MODELS.values(), _SWITCHED.values()) for key in keys),
-    title="a model is a name of the hub, or an absolute path on a volume",
-    why="each process looks for it in its own pod, which has no such folder: the run ends when it loads the model",
-    fix="write OWNER/NAME of a model on the hub, or the absolute path of a folder on a volume",
     source="verl/utils/fs.py:207 at 0.7.1",
 )
-def _relative_model(run: Effective) -> Iterator[Finding]:
+def relative_model(run: RunConfig) -> Iterator[Finding]:
+    """a model is a name of the hub, or an absolute path on a volume
+
+    Why: each process looks for it in its own pod, which has no such folder: the run ends when it loads the model
+    Fix: write OWNER/NAME of a model on the hub, or the absolute path of a folder on a volume
+    """
     for path in models(run) if run.trains else ():
         name = value_at(run.given, tuple(path.split("."))) if run.given_has(path) else None
         if isinstance(name, str) and _RELATIVE.match(name):
             yield Finding(f"{path} is {name}, neither a name of the hub nor an absolute path", keys=[path])
 
 
-@TOPIC.rule(
-    "data-not-prepared",
-    "nemo-rl/W14 verl/D1",
-    "=job.prepareData",
-    title="a file below GRPO_DATASETS is one that task prepare-data writes",
-    why="nothing writes the file, and the driver does not wait for it: the job ends when every pod has started",
-    fix="add it under job.prepareData and run that task, or write the absolute path of your own file (grpo upload)",
-    source="jobs/tasks/prepare_data.py at 0.1.0",
-)
-def _prepared(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem("=job.prepareData", source="jobs/tasks/prepare_data.py at 0.1.0")
+def data_not_prepared(run: RunConfig) -> Iterator[Finding]:
+    """a file below GRPO_DATASETS is one that task prepare-data writes
+
+    Why: nothing writes the file, and the driver does not wait for it: the job ends when every pod has started
+    Fix: add it under job.prepareData and run that task, or write the absolute path of your own file (grpo upload)
+    """
     names = [name for name, entry in mapping(run.value("job.prepareData")).items() if entry is not None]
     ending = "parquet" if run.framework == "verl" else "jsonl"
     written = [f"{split}.{ending}" for split in _SPLITS]
@@ -240,22 +227,22 @@ def _prepared(run: Effective) -> Iterator[Finding]:
             yield Finding(what, keys=[path])
 
 
-def _folder(run: Effective) -> str:
+def _folder(run: RunConfig) -> str:
     """Return the folder that GRPO_DATASETS names."""
     volume = mapping(mapping(run.value("storage")).get(str(run.value("job.volume"))))
     return f"{volume.get('mountPath')}/datasets"
 
 
-@TOPIC.rule(
-    "offline-without-data",
-    "nemo-rl/N1",
+@TOPIC.problem(
     "=job.fetch.datasets =huggingface.offline.enabled",
-    title="without access to the hub, the data sets of the run are fetched",
-    why="the run ends when it loads its data set: every pod has started, and the GPUs are paid for",
-    fix="name the data set under job.fetch.datasets and run task fetch, or set huggingface.offline.enabled to false",
     source="nemo_rl/data/datasets/response_datasets/__init__.py:57 at v0.7.0",
 )
-def _offline(run: Effective) -> Iterator[Finding]:
+def offline_without_data(run: RunConfig) -> Iterator[Finding]:
+    """without access to the hub, the data sets of the run are fetched
+
+    Why: the run ends when it loads its data set: every pod has started, and the GPUs are paid for
+    Fix: name the data set under job.fetch.datasets and run task fetch, or set huggingface.offline.enabled to false
+    """
     trains = run.framework == "nemo-rl" and run.trains
     if not trains or run.value("huggingface.offline.enabled") is not True:
         return
@@ -266,7 +253,7 @@ def _offline(run: Effective) -> Iterator[Finding]:
             yield Finding(what, keys=[f"{path}.dataset_name", f"{path}.data_path", path])
 
 
-def repositories(run: Effective) -> Iterator[tuple[str, str]]:
+def repositories(run: RunConfig) -> Iterator[tuple[str, str]]:
     """Yield each section of NeMo RL's data that it loads from the hub by name, with the repository."""
     for path, section in data_sections(run) if run.framework == "nemo-rl" else ():
         if repository := _repository(section):

@@ -13,7 +13,7 @@ from postrender.values.merge import value_at
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from grpo.values.config import Effective
+    from grpo.values.config import RunConfig
     from postrender.types import Json
 
 TOPIC = Topic("job", framework="", source="charts/grpo-job/templates/")
@@ -22,17 +22,13 @@ _READS: Final = "v0.6.0"
 Keys = tuple[str, ...]
 
 
-@TOPIC.rule(
-    "override-without-effect",
-    "gke/R27",
-    "",
-    title="a section with _override_: true replaces something",
-    why="silent: the section is merged as without the marker, and keys that it was to remove stay",
-    fix="remove the marker, or move it to the section whose keys are to go",
-    source="_config.tpl at 0.1.0",
-    severity=WARNING,
-)
-def _markers(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem("", source="_config.tpl at 0.1.0", severity=WARNING)
+def override_without_effect(run: RunConfig) -> Iterator[Finding]:
+    """a section with _override_: true replaces something
+
+    Why: silent: the section is merged as without the marker, and keys that it was to remove stay
+    Fix: remove the marker, or move it to the section whose keys are to go
+    """
     reads = run.framework == "nemo-rl" and run.since(_READS)
     base = run.catalogue.base if reads else {}
     below, overlays = mapping(run.value("job.config")), mapping(run.value("job.configFor"))

@@ -15,7 +15,7 @@ from postrender.values import profiles
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from grpo.values.config import Effective
+    from grpo.values.config import RunConfig
 
 TOPIC: Final = Topic("job", framework="", source="")
 _KIND: Final = "platform.capacity.kind"
@@ -44,22 +44,18 @@ _SAVES: Final = {
 }
 
 
-def _retries(run: Effective) -> int:
+def _retries(run: RunConfig) -> int:
     value = run.value("job.retries")
     return value if isinstance(value, int) else 0
 
 
-@TOPIC.rule(
-    "retry-from-scratch",
-    "gke/R27 verl/V7",
-    "=job.retries",
-    title="a retry resumes from a checkpoint",
-    why="silent: each retry starts again at step 0, and the steps before are paid for and lost",
-    fix="write checkpoints and let the run resume (verl: resume_mode auto), or set job.retries to 0",
-    source="verl/trainer/ppo/ray_trainer.py:924 at 0.7.1",
-    severity=WARNING,
-)
-def _scratch(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem("=job.retries", source="verl/trainer/ppo/ray_trainer.py:924 at 0.7.1", severity=WARNING)
+def retry_from_scratch(run: RunConfig) -> Iterator[Finding]:
+    """a retry resumes from a checkpoint
+
+    Why: silent: each retry starts again at step 0, and the steps before are paid for and lost
+    Fix: write checkpoints and let the run resume (verl: resume_mode auto), or set job.retries to 0
+    """
     if not run.trains or _retries(run) < 1:
         return
     what = f"job.retries is {_retries(run)}, and"
@@ -73,17 +69,13 @@ def _scratch(run: Effective) -> Iterator[Finding]:
         yield Finding(what, keys=["checkpointing.enabled", "=job.retries"], fix=fix)
 
 
-@TOPIC.rule(
-    "deadline-before-checkpoint",
-    "gke/R27",
-    "=job.deadlineSeconds",
-    title="an attempt reaches its first checkpoint before its deadline",
-    why="the attempt is ended with nothing saved: all its steps are paid for and lost",
-    fix="raise job.deadlineSeconds, or save after fewer steps",
-    source="grpo/plan/cost.py at 0.1.0",
-    severity=WARNING,
-)
-def _ends_first(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem("=job.deadlineSeconds", source="grpo/plan/cost.py at 0.1.0", severity=WARNING)
+def deadline_before_checkpoint(run: RunConfig) -> Iterator[Finding]:
+    """an attempt reaches its first checkpoint before its deadline
+
+    Why: the attempt is ended with nothing saved: all its steps are paid for and lost
+    Fix: raise job.deadlineSeconds, or save after fewer steps
+    """
     deadline, time = run.value("job.deadlineSeconds"), cost.step_time(run)
     # NeMo RL can save before a time of its own.
     saves_before = run.at("checkpointing.checkpoint_must_save_by") is not None
@@ -98,16 +90,16 @@ def _ends_first(run: Effective) -> Iterator[Finding]:
         yield Finding(f"{what} {steps * time.seconds:.0f} s (job.stepTimes)", keys=["=job.deadlineSeconds", period])
 
 
-@TOPIC.rule(
-    "guard-below-step-time",
-    "gke/R27",
+@TOPIC.problem(
     "=job.guard.deadlines.stepSeconds =job.guard.deadlines.firstStepSeconds",
-    title="the guard gives a step more time than it takes",
-    why="the guard takes the first steps for a stall and stops a healthy trainer",
-    fix="raise the deadline to several times the time of a step, or remove the line",
     source="jobs/guard/heartbeat.py at 0.1.0",
 )
-def _guard_too_short(run: Effective) -> Iterator[Finding]:
+def guard_below_step_time(run: RunConfig) -> Iterator[Finding]:
+    """the guard gives a step more time than it takes
+
+    Why: the guard takes the first steps for a stall and stops a healthy trainer
+    Fix: raise the deadline to several times the time of a step, or remove the line
+    """
     time = cost.step_time(run)
     if time is None or not run.trains or run.value("job.guard.enabled") is False:
         return
@@ -120,48 +112,41 @@ def _guard_too_short(run: Effective) -> Iterator[Finding]:
             )
 
 
-@TOPIC.rule(
-    "guard-unknown-sign",
-    "gke/R27",
-    "=job.guard.stopOn",
-    title="job.guard.stopOn names signs that exist",
-    why="the launcher refuses the name when it starts, and the pods wait for nothing",
-    fix="write one of the names in the message",
-    source="jobs/runlog/signs.py at 0.1.0",
-)
-def _unknown_sign(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem("=job.guard.stopOn", source="jobs/runlog/signs.py at 0.1.0")
+def guard_unknown_sign(run: RunConfig) -> Iterator[Finding]:
+    """job.guard.stopOn names signs that exist
+
+    Why: the launcher refuses the name when it starts, and the pods wait for nothing
+    Fix: write one of the names in the message
+    """
     for name, entry in mapping(run.value("job.guard.stopOn")).items():
         if entry is not None and name not in SIGNS:
             known = ", ".join(sorted(SIGNS))
             yield Finding(f"there is no sign {name}; there are {known}", keys=[f"=job.guard.stopOn.{name}"])
 
 
-@TOPIC.rule(
-    "guard-stops-nothing",
-    "gke/R27",
-    "=job.guard.stopOn",
-    title="job.guard.stopOn belongs to a guard that is on",
-    why="silent: the run goes on with a sign at which it was to stop, and holds its GPUs",
-    fix="remove the line job.guard.enabled, or job.guard.stopOn",
-    source="charts/grpo-job/templates/_guard.tpl at 0.1.0",
-    severity=WARNING,
-)
-def _stops_nothing(run: Effective) -> str | None:
+@TOPIC.problem("=job.guard.stopOn", source="charts/grpo-job/templates/_guard.tpl at 0.1.0", severity=WARNING)
+def guard_stops_nothing(run: RunConfig) -> str | None:
+    """job.guard.stopOn belongs to a guard that is on
+
+    Why: silent: the run goes on with a sign at which it was to stop, and holds its GPUs
+    Fix: remove the line job.guard.enabled, or job.guard.stopOn
+    """
     is_off = run.value("job.guard.enabled") is False and mapping(run.value("job.guard.stopOn"))
     return "job.guard.enabled is false, so job.guard.stopOn stops nothing" if is_off else None
 
 
-@TOPIC.rule(
-    "machines-taken-away",
-    "gke/R27",
+@TOPIC.problem(
     f"={_KIND} ={_LABELS} ={_TAINTS} =job.retries",
-    title="a training on machines that can be taken away has retries",
-    why="the machines go away in the middle of the training, and nothing starts the run again",
-    fix="set job.retries, for instance to 10; each retry resumes from the last checkpoint",
     source="schemas/values/platform.yaml at 0.1.0",
     severity=WARNING,
 )
-def _taken(run: Effective) -> Iterator[Finding]:
+def machines_taken_away(run: RunConfig) -> Iterator[Finding]:
+    """a training on machines that can be taken away has retries
+
+    Why: the machines go away in the middle of the training, and nothing starts the run again
+    Fix: set job.retries, for instance to 10; each retry resumes from the last checkpoint
+    """
     if not run.trains or _retries(run):
         return
     kind = run.value(_KIND)
@@ -176,7 +161,7 @@ def _taken(run: Effective) -> Iterator[Finding]:
                 return
 
 
-def _asked(run: Effective, part: str) -> tuple[int, str]:
+def _asked(run: RunConfig, part: str) -> tuple[int, str]:
     """Return how many seconds the pods of a part may take to end, and the key that says so."""
     key = f"ray.{part}.podSpec.terminationGracePeriodSeconds"
     grace, stop = run.value(key), run.value(_STOP)
@@ -184,7 +169,7 @@ def _asked(run: Effective, part: str) -> tuple[int, str]:
     return (grace, key) if isinstance(grace, int) and grace > computed else (computed, _STOP)
 
 
-def _granted(run: Effective, part: str) -> tuple[int, str]:
+def _granted(run: RunConfig, part: str) -> tuple[int, str]:
     """Return how many seconds GKE gives the pods of a part, and when."""
     on_gpu_node = part == "workers" or run.value("ray.head.gpus.enabled") is True
     if run.value(_KIND) == "spot" and on_gpu_node:
@@ -194,17 +179,17 @@ def _granted(run: Effective, part: str) -> tuple[int, str]:
     return _UPGRADE, "when it upgrades a node"
 
 
-@TOPIC.rule(
-    "time-to-save-not-given",
-    "gke/R27",
+@TOPIC.problem(
     f"={_STOP}",
-    title="the platform gives the pods the time that they may take to save",
-    why="silent: the node goes earlier, and what the trainer saves at its end is cut off",
-    fix="count on no save at the end: save every few steps, and remove the line that raises the time",
     source="docs.cloud.google.com/kubernetes-engine/docs/concepts/spot-vms at 1.35.0",
     severity=WARNING,
 )
-def _not_given(run: Effective) -> Iterator[Finding]:
+def time_to_save_not_given(run: RunConfig) -> Iterator[Finding]:
+    """the platform gives the pods the time that they may take to save
+
+    Why: silent: the node goes earlier, and what the trainer saves at its end is cut off
+    Fix: count on no save at the end: save every few steps, and remove the line that raises the time
+    """
     if not str(run.value("platform.kind")).startswith("gke-"):
         return
     found: dict[str, str] = {}
@@ -216,16 +201,13 @@ def _not_given(run: Effective) -> Iterator[Finding]:
     yield from (Finding(what, keys=[f"={key}"]) for key, what in found.items())
 
 
-@TOPIC.rule(
-    "topology-of-one-host",
-    "gke/R16",
-    f"={_REQUIRED}",
-    title="workers that are required on one host fit there",
-    why="Kueue admits them only if one host has room for all: the workload waits forever",
-    fix="name a higher level of your Topology, or use ray.kueue.topology.preferred",
-    source="kueue/site/content/en/docs/concepts/topology_aware_scheduling.md at v0.17.0",
-)
-def _one_host(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem(f"={_REQUIRED}", source="kueue/site/content/en/docs/concepts/topology_aware_scheduling.md at v0.17.0")
+def topology_of_one_host(run: RunConfig) -> Iterator[Finding]:
+    """workers that are required on one host fit there
+
+    Why: Kueue admits them only if one host has room for all: the workload waits forever
+    Fix: name a higher level of your Topology, or use ray.kueue.topology.preferred
+    """
     level, workers = run.value(_REQUIRED), run.value("ray.workers.replicas")
     if level not in _HOSTS or not isinstance(workers, int):
         return
@@ -238,17 +220,13 @@ def _one_host(run: Effective) -> Iterator[Finding]:
     yield Finding(what, fix=f"name a higher level, {higher}, or use ray.kueue.topology.preferred")
 
 
-@TOPIC.rule(
-    "nodes-without-rdma",
-    "gke/R27",
-    "=network.mode",
-    title="several nodes use the RDMA interfaces of the machine",
-    why="silent: NCCL falls back to TCP over the pod network, which is many times slower",
-    fix="set network.mode as docs/options.md shows, or use one node",
-    source="charts/common/templates/_network.tpl at 0.1.0",
-    severity=WARNING,
-)
-def _rdma(run: Effective) -> str | None:
+@TOPIC.problem("=network.mode", source="charts/common/templates/_network.tpl at 0.1.0", severity=WARNING)
+def nodes_without_rdma(run: RunConfig) -> str | None:
+    """several nodes use the RDMA interfaces of the machine
+
+    Why: silent: NCCL falls back to TCP over the pod network, which is many times slower
+    Fix: set network.mode as docs/options.md shows, or use one node
+    """
     offered = profiles.modes(mapping(run.value("accelerator")))
     if run.value("stack.names.cluster"):
         # Its pods have the network that their owner gave them.
@@ -259,17 +237,17 @@ def _rdma(run: Effective) -> str | None:
     return f"network.mode is none, and {run.nodes} nodes of {run.accelerator} have RDMA with network.mode {modes}"
 
 
-@TOPIC.rule(
-    "open-job-api",
-    "kuberay/C22",
+@TOPIC.problem(
     "=ray.tokenAuth.enabled =ray.networkPolicy.enabled",
-    title="a token or a NetworkPolicy guards the job API of Ray",
-    why="silent: whoever reaches port 8265 of the head runs code on the GPUs, with the secrets of the pods",
-    fix="remove one of both lines; without a token, name the operator's namespace under ray.networkPolicy",
     source="charts/common/templates/_protection.tpl at 0.1.0",
     severity=WARNING,
 )
-def _open(run: Effective) -> str | None:
+def open_job_api(run: RunConfig) -> str | None:
+    """a token or a NetworkPolicy guards the job API of Ray
+
+    Why: silent: whoever reaches port 8265 of the head runs code on the GPUs, with the secrets of the pods
+    Fix: remove one of both lines; without a token, name the operator's namespace under ray.networkPolicy
+    """
     switches = ("ray.tokenAuth.enabled", "ray.networkPolicy.enabled")
     is_open = all(run.value(switch) is False for switch in switches)
     return "ray.tokenAuth.enabled and ray.networkPolicy.enabled are both false" if is_open else None

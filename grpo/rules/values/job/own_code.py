@@ -14,12 +14,12 @@ from grpo.rules.values.define import Topic
 from grpo.values.derived import mapping
 from grpo.values.frameworks.nemo_rl import data_sections
 from postrender.finding import WARNING, Finding
-from postrender.rules.rule import REFUSED
+from postrender.problem import Fails
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from grpo.values.config import Effective
+    from grpo.values.config import RunConfig
     from postrender.types import Json
 
 TOPIC: Final = Topic("job", framework="", source="")
@@ -45,7 +45,7 @@ _OTHER_PROCESSORS: Final = (
 )
 
 
-def files(run: Effective) -> Iterator[tuple[str, str, Mapping[str, Json]]]:
+def files(run: RunConfig) -> Iterator[tuple[str, str, Mapping[str, Json]]]:
     """Yield name, text and entry of each reward that is a file."""
     for name, entry in mapping(run.value("job.rewards")).items():
         text = mapping(entry).get("file")
@@ -116,16 +116,12 @@ def reward_of(tree: ast.Module) -> ast.FunctionDef | ast.AsyncFunctionDef | None
     return found.get(_FUNCTION, of_verl)
 
 
-@TOPIC.rule(
-    "reward-source",
-    "nemo-rl/R2",
-    "=job.rewards",
-    title="a reward is built in or a file",
-    why=REFUSED,
-    fix="give exactly one of builtin (exact_answer, format or length) and file",
-    source="charts/grpo-job/templates/_rewards.tpl at 0.1.0",
-)
-def _source(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem("=job.rewards", fails=Fails.AT_RENDER, source="charts/grpo-job/templates/_rewards.tpl at 0.1.0")
+def reward_source(run: RunConfig) -> Iterator[Finding]:
+    """a reward is built in or a file
+
+    Fix: give exactly one of builtin (exact_answer, format or length) and file
+    """
     rewards = {name: entry for name, entry in mapping(run.value("job.rewards")).items() if entry is not None}
     if rewards and run.version == "v0.4.0":
         what = "job.rewards is set, and NeMo RL v0.4.0 has no registry for rewards"
@@ -140,16 +136,12 @@ def _source(run: Effective) -> Iterator[Finding]:
             yield Finding(what, keys=[f"=job.rewards.{name}"], fix=fix)
 
 
-@TOPIC.rule(
-    "prompt-absent",
-    "nemo-rl/P6",
-    "=job.prompts",
-    title="a prompt that the configuration names is in job.prompts",
-    why=REFUSED,
-    fix="write its text under job.prompts, or name another prompt",
-    source="charts/grpo-job/templates/_rewards.tpl at 0.1.0",
-)
-def _absent(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem("=job.prompts", fails=Fails.AT_RENDER, source="charts/grpo-job/templates/_rewards.tpl at 0.1.0")
+def prompt_absent(run: RunConfig) -> Iterator[Finding]:
+    """a prompt that the configuration names is in job.prompts
+
+    Fix: write its text under job.prompts, or name another prompt
+    """
     has = sorted(name for name, text in mapping(run.value("job.prompts")).items() if text is not None)
     trains = run.framework == "nemo-rl" and run.trains
     for path, text in texts(run.given) if trains else ():
@@ -159,16 +151,13 @@ def _absent(run: Effective) -> Iterator[Finding]:
             yield Finding(what, keys=[path])
 
 
-@TOPIC.rule(
-    "reward-does-not-compile",
-    "nemo-rl/R1",
-    "=job.rewards",
-    title="the file of a reward is valid Python",
-    why="the driver loads every reward before it trains: the run fails when every pod has started",
-    fix="correct the line of the file",
-    source="jobs/rewards/rewards.py at 0.1.0",
-)
-def _compiles(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem("=job.rewards", source="jobs/rewards/rewards.py at 0.1.0")
+def reward_does_not_compile(run: RunConfig) -> Iterator[Finding]:
+    """the file of a reward is valid Python
+
+    Why: the driver loads every reward before it trains: the run fails when every pod has started
+    Fix: correct the line of the file
+    """
     for name, text, _ in files(run):
         if is_name(text):
             # The rule about the function says so.
@@ -183,16 +172,13 @@ def _compiles(run: Effective) -> Iterator[Finding]:
             yield Finding(f"the file of reward {name} does not compile: {error}", keys=[f"=job.rewards.{name}.file"])
 
 
-@TOPIC.rule(
-    "reward-function",
-    "nemo-rl/R1",
-    "=job.rewards",
-    title="the file of a reward has a function reward or compute_score that takes what it is given",
-    why="the driver loads every reward before it trains: the run fails when every pod has started",
-    fix="write def reward(ground_truth, response, **kwargs) and return (score, correct), or verl's compute_score",
-    source="jobs/rewards/rewards.py at 0.1.0",
-)
-def _function(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem("=job.rewards", source="jobs/rewards/rewards.py at 0.1.0")
+def reward_function(run: RunConfig) -> Iterator[Finding]:
+    """the file of a reward has a function reward or compute_score that takes what it is given
+
+    Why: the driver loads every reward before it trains: the run fails when every pod has started
+    Fix: write def reward(ground_truth, response, **kwargs) and return (score, correct), or verl's compute_score
+    """
     for name, text, entry in files(run):
         if is_name(text):
             yield _named(f"job.rewards.{name}.file", text, f"the file of reward {name}")
@@ -281,16 +267,14 @@ def _wrong_score(function: ast.FunctionDef | ast.AsyncFunctionDef, kwargs: Mappi
     return f"defines {OF_VERL} without the argument {extra[0]}, which it gets" if extra and not args.kwarg else ""
 
 
-@TOPIC.rule(
-    "prompt-without-question",
-    "nemo-rl/P5",
-    "=job.prompts",
-    title="a prompt of one's own has one place for the question",
-    why="silent: the model never sees the question, and the reward stays near 0; other braces fail at the first batch",
-    fix="write {} where the question stands, and double all other braces: {{ }}",
-    source="nemo_rl/data/processors.py:404 at v0.7.0",
-)
-def _prompt(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem("=job.prompts", source="nemo_rl/data/processors.py:404 at v0.7.0")
+def prompt_without_question(run: RunConfig) -> Iterator[Finding]:
+    """a prompt of one's own has one place for the question
+
+    Why: silent: the model never sees the question, and the reward stays near 0; other braces fail at the first
+    batch
+    Fix: write {} where the question stands, and double all other braces: {{ }}
+    """
     if run.framework != "nemo-rl":
         return
     for name, text in mapping(run.value("job.prompts")).items():
@@ -302,7 +286,7 @@ def _prompt(run: Effective) -> Iterator[Finding]:
                 yield Finding(f"the prompt {name} {what}", keys=[f"=job.prompts.{name}"])
 
 
-def _is_question_prompt(run: Effective, name: str) -> bool:
+def _is_question_prompt(run: RunConfig, name: str) -> bool:
     """Say whether a data set uses a prompt for its questions; a system prompt has none."""
     used = [section for _, section in data_sections(run) if section.get("prompt_file") == _NAMED.format(name)]
     return any(section.get("processor") not in _OTHER_PROCESSORS for section in used)
@@ -321,17 +305,13 @@ def _wrong_places(text: str) -> str:
     return "has several {}, and only one question is filled in" if places.count("") > 1 else ""
 
 
-@TOPIC.rule(
-    "prompt-not-used",
-    "nemo-rl/P6",
-    "=job.prompts",
-    title="a prompt of one's own is named by the configuration",
-    why="silent: the prompt is written to the run's volume, and the model gets another one",
-    fix="set job.config.data.default.prompt_file to ${oc.env:GRPO_PROMPTS}/NAME.txt",
-    source="nemo_rl/data/interfaces.py:71 at v0.7.0",
-    severity=WARNING,
-)
-def _unused(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem("=job.prompts", source="nemo_rl/data/interfaces.py:71 at v0.7.0", severity=WARNING)
+def prompt_not_used(run: RunConfig) -> Iterator[Finding]:
+    """a prompt of one's own is named by the configuration
+
+    Why: silent: the prompt is written to the run's volume, and the model gets another one
+    Fix: set job.config.data.default.prompt_file to ${oc.env:GRPO_PROMPTS}/NAME.txt
+    """
     if run.framework != "nemo-rl" or not run.trains:
         return
     named = [text for _, text in texts(run.given)]

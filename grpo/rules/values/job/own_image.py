@@ -13,7 +13,7 @@ from postrender.finding import WARNING, Finding
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from grpo.values.config import Effective
+    from grpo.values.config import RunConfig
 
 TOPIC: Final = Topic("job", framework="", source="")
 _REPOSITORY: Final = "images.training.repository"
@@ -22,17 +22,17 @@ _RELEASE: Final = re.compile(r"(v\d+\.\d+\.\d+)(?:[-_.+]|$)")
 _NAME: Final = {"nemo-rl": "NeMo RL", "verl": "verl"}
 
 
-@TOPIC.rule(
-    "image-named-otherwise",
-    "nemo-rl/K3 verl/D1",
+@TOPIC.problem(
     f"={_REPOSITORY} ={_TAG} =job.framework =job.version",
-    title="name and tag of your own image say the framework and version of the run",
-    why="if they are right, the driver does not find its framework or fails in it: the cluster is up and paid for",
-    fix="name the image that is built for this framework and version; if this one is, ignore the finding",
     source="values/recipes at 0.1.0",
     severity=WARNING,
 )
-def _named(run: Effective) -> Iterator[Finding]:
+def image_named_otherwise(run: RunConfig) -> Iterator[Finding]:
+    """name and tag of your own image say the framework and version of the run
+
+    Why: if they are right, the driver does not find its framework or fails in it: the cluster is up and paid for
+    Fix: name the image that is built for this framework and version; if this one is, ignore the finding
+    """
     repository, tag = str(run.value(_REPOSITORY)), str(run.value(_TAG))
     owner = images.named_after(repository)
     if not run.trains or not owner or images.framework_of(repository) not in ("", run.framework):
@@ -49,17 +49,13 @@ def _named(run: Effective) -> Iterator[Finding]:
         yield Finding(f"{_TAG} is {tag}, and job.version {run.version}", keys=[f"={_TAG}", "=job.version"])
 
 
-@TOPIC.rule(
-    "image-without-framework",
-    "nemo-rl/K3 verl/D1",
-    f"={_REPOSITORY}",
-    title="the image has the framework of the run",
-    why="the driver does not find the framework: the job ends when every pod has started, and the GPUs are paid for",
-    fix="write the image of the framework, as the recipes do, or one that is built on it",
-    source="values/recipes at 0.1.0",
-    severity=WARNING,
-)
-def _without(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem(f"={_REPOSITORY}", source="values/recipes at 0.1.0", severity=WARNING)
+def image_without_framework(run: RunConfig) -> Iterator[Finding]:
+    """the image has the framework of the run
+
+    Why: the driver does not find the framework: the job ends when every pod has started, and the GPUs are paid for
+    Fix: write the image of the framework, as the recipes do, or one that is built on it
+    """
     repository, code = run.value(_REPOSITORY), mapping(run.value("job.code"))
     has_code = bool(code.get("repository") or mapping(code.get("packages")).get("verl"))
     if run.trains and images.is_without_framework(repository, has_code=has_code):

@@ -8,28 +8,24 @@ from grpo.rules.values.checks import quoted
 from grpo.rules.values.define import Topic
 from grpo.values.config import OVERRIDE, overlay_names
 from postrender.finding import Finding
-from postrender.rules.rule import REFUSED
+from postrender.problem import Fails
 from postrender.values import profiles
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from grpo.values.config import Effective
+    from grpo.values.config import RunConfig
     from postrender.types import Json
 
 TOPIC = Topic("job", framework="", source="charts/")
 
 
-@TOPIC.rule(
-    "override-misplaced",
-    "gke/R27",
-    "",
-    title="the marker _override_ is true or false, in a section that it can replace",
-    why=REFUSED,
-    fix="move it to the section, with all that the section needs, or remove it",
-    source="grpo-job/templates/_config.tpl at 0.1.0",
-)
-def _markers(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem("", fails=Fails.AT_RENDER, source="grpo-job/templates/_config.tpl at 0.1.0")
+def override_misplaced(run: RunConfig) -> Iterator[Finding]:
+    """the marker _override_ is true or false, in a section that it can replace
+
+    Fix: move it to the section, with all that the section needs, or remove it
+    """
     trees = {"job.config": run.value("job.config")}
     overlays = run.value("job.configFor")
     if isinstance(overlays, dict):
@@ -86,16 +82,12 @@ def _listed(path: str, value: Json) -> Iterator[str]:
             yield from _listed(f"{path}.{name}", inner)
 
 
-@TOPIC.rule(
-    "unknown-profile",
-    "gke/R27",
-    "",
-    title="an overlay is for a version, or for a machine that has a profile",
-    why=REFUSED,
-    fix="correct the name, or remove the overlay",
-    source="common/templates/_values.tpl at 0.1.0",
-)
-def _profiles(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem("", fails=Fails.AT_RENDER, source="common/templates/_values.tpl at 0.1.0")
+def unknown_profile(run: RunConfig) -> Iterator[Finding]:
+    """an overlay is for a version, or for a machine that has a profile
+
+    Fix: correct the name, or remove the overlay
+    """
     overlays, known = run.value("job.configFor"), sorted({*profiles.names(), run.accelerator})
     for name in overlays if isinstance(overlays, dict) else ():
         # A name with a dot is a version, which the schema checks.
@@ -104,16 +96,12 @@ def _profiles(run: Effective) -> Iterator[Finding]:
             yield _finding(f"job.configFor.{name}", what)
 
 
-@TOPIC.rule(
-    "volume-absent",
-    "gke/R27",
-    "",
-    title="the volumes that a job names exist, and the run's volume is persistent",
-    why=REFUSED,
-    fix="add it to storage, or name another volume",
-    source="common/templates/_storage.tpl at 0.1.0",
-)
-def _volumes(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem("", fails=Fails.AT_RENDER, source="common/templates/_storage.tpl at 0.1.0")
+def volume_absent(run: RunConfig) -> Iterator[Finding]:
+    """the volumes that a job names exist, and the run's volume is persistent
+
+    Fix: add it to storage, or name another volume
+    """
     storage = run.value("storage")
     volumes: Mapping[str, Any] = storage if isinstance(storage, dict) else {}
     has = ", ".join(sorted(volumes)) or "none"
@@ -131,22 +119,18 @@ def _volumes(run: Effective) -> Iterator[Finding]:
         yield Finding(what, keys=["=job.volume", "=storage"], fix="name a persistent volume")
 
 
-def _named_volumes(run: Effective) -> Iterator[str]:
+def _named_volumes(run: RunConfig) -> Iterator[str]:
     yield from ("job.volume", "huggingface.cache.volume")
     if run.value("job.code.packages") or run.value("job.code.repository"):
         yield "job.code.volume"
 
 
-@TOPIC.rule(
-    "runtime-env-twice",
-    "gke/R27",
-    "",
-    title="job.runtimeEnv does not set what the framework sets",
-    why=REFUSED,
-    fix="write variables under job.env, and leave the interpreter to the framework",
-    source="grpo-job/templates/_entrypoint.tpl at 0.1.0",
-)
-def _runtime(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem("", fails=Fails.AT_RENDER, source="grpo-job/templates/_entrypoint.tpl at 0.1.0")
+def runtime_env_twice(run: RunConfig) -> Iterator[Finding]:
+    """job.runtimeEnv does not set what the framework sets
+
+    Fix: write variables under job.env, and leave the interpreter to the framework
+    """
     given = run.value("job.runtimeEnv")
     if not isinstance(given, dict):
         return

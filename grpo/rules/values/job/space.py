@@ -15,7 +15,7 @@ from postrender.values.quantity import quantity
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from grpo.values.config import Effective
+    from grpo.values.config import RunConfig
 
 TOPIC: Final = Topic("job", framework="", source="")
 _GIB: Final = 2**30
@@ -32,7 +32,7 @@ class _Space(NamedTuple):
     kept: int | None
 
 
-def _space(run: Effective) -> _Space:
+def _space(run: RunConfig) -> _Space:
     """Return what the checkpoints need and the volume has; raise UnknownError where it is not known."""
     each, saved = planner.checkpoints(run)
     if saved.volume is None or saved.kept == 0:
@@ -44,16 +44,13 @@ def _gib(size: float) -> str:
     return f"{math.ceil(size / _GIB)} GiB"
 
 
-@TOPIC.rule(
-    "volume-below-checkpoint",
-    "verl/S12 nemo-rl/P7",
-    "=job.volume",
-    title="the volume of the run has room for a checkpoint",
-    why="the run fails when it saves its first checkpoint (No space left on device), and all steps before are lost",
-    fix="write a larger size, with room for all checkpoints that lie there at the same time",
-    source="nemo_rl/utils/checkpoint.py:140 at v0.7.0",
-)
-def _too_small(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem("=job.volume", source="nemo_rl/utils/checkpoint.py:140 at v0.7.0")
+def volume_below_checkpoint(run: RunConfig) -> Iterator[Finding]:
+    """the volume of the run has room for a checkpoint
+
+    Why: the run fails when it saves its first checkpoint (No space left on device), and all steps before are lost
+    Fix: write a larger size, with room for all checkpoints that lie there at the same time
+    """
     key, text, size, each, count = _space(run)
     if size < each:
         why = f"{count} lie there at the same time" if count else "the number of checkpoints is not known"
@@ -61,17 +58,17 @@ def _too_small(run: Effective) -> Iterator[Finding]:
         yield Finding(f"{key} is {text}, and a checkpoint takes at least {_gib(each)}", keys=[f"={key}"], fix=fix)
 
 
-@TOPIC.rule(
-    "volume-below-checkpoints",
-    "verl/S12 nemo-rl/P7",
+@TOPIC.problem(
     "=job.volume checkpointing.keep_top_k trainer.max_actor_ckpt_to_keep",
-    title="the volume of the run has room for all checkpoints that it keeps",
-    why="the volume fills up in the middle of the training, and the run fails with No space left on device",
-    fix="write a larger size, or keep fewer checkpoints",
     source="nemo_rl/utils/checkpoint.py:269 at v0.7.0",
     severity=WARNING,
 )
-def _too_few(run: Effective) -> Iterator[Finding]:
+def volume_below_checkpoints(run: RunConfig) -> Iterator[Finding]:
+    """the volume of the run has room for all checkpoints that it keeps
+
+    Why: the volume fills up in the middle of the training, and the run fails with No space left on device
+    Fix: write a larger size, or keep fewer checkpoints
+    """
     key, text, size, each, count = _space(run)
     if count and each <= size < each * count:
         what = f"{key} is {text}, and {count} checkpoints of {_gib(each)} lie there at the same time"
@@ -79,17 +76,13 @@ def _too_few(run: Effective) -> Iterator[Finding]:
         yield Finding(what, keys=[f"={key}", _KEEP[run.framework]], fix=fix)
 
 
-@TOPIC.rule(
-    "disk-below-model",
-    "gke/R15",
-    "=job.stage",
-    title="the local disk has room for the model",
-    why="the copy of the model fails on every node, and the job ends before the training starts",
-    fix="write a larger size, with room for all models that are trained on these pods",
-    source="charts/grpo-job/templates/_stage.tpl at 0.1.0",
-    severity=WARNING,
-)
-def _disk(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem("=job.stage", source="charts/grpo-job/templates/_stage.tpl at 0.1.0", severity=WARNING)
+def disk_below_model(run: RunConfig) -> Iterator[Finding]:
+    """the local disk has room for the model
+
+    Why: the copy of the model fails on every node, and the job ends before the training starts
+    Fix: write a larger size, with room for all models that are trained on these pods
+    """
     if run.value("job.stage") is not True or not run.trains:
         return
     (size, key), model = planner.local_disk(run), planner.weights(run)
@@ -98,16 +91,13 @@ def _disk(run: Effective) -> Iterator[Finding]:
         yield Finding(what, keys=[f"={key}"], fix=f"write {math.ceil(1.1 * model.gib)}Gi or more")
 
 
-@TOPIC.rule(
-    "head-below-weights",
-    "nemo-rl/P8 verl/S12",
-    "=ray.head.memory",
-    title="the head has memory for the weights that task convert merges",
-    why="the kernel kills the conversion (exit code 137) after it has read the checkpoint",
-    fix="raise ray.head.memory above the size of the weights; the merge needs more than they take",
-    source="nemo_rl/utils/native_checkpoint.py:258 at v0.7.0",
-)
-def _converts(run: Effective) -> str | None:
+@TOPIC.problem("=ray.head.memory", source="nemo_rl/utils/native_checkpoint.py:258 at v0.7.0")
+def head_below_weights(run: RunConfig) -> str | None:
+    """the head has memory for the weights that task convert merges
+
+    Why: the kernel kills the conversion (exit code 137) after it has read the checkpoint
+    Fix: raise ray.head.memory above the size of the weights; the merge needs more than they take
+    """
     text = run.value("ray.head.memory")
     has = quantity(text) if run.value("job.task") == "convert" and not run.value("ray.head.gpus.enabled") else None
     if has is None or run.value("stack.names.cluster"):

@@ -12,24 +12,20 @@ from postrender.finding import WARNING, Finding
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from grpo.values.config import Effective
+    from grpo.values.config import RunConfig
 
 TOPIC: Final = Topic("job", framework="", source="")
 _URI: Final = "tracking.mlflow.trackingUri"
 _LOCAL: Final = re.compile(r"https?://(localhost|127\.0\.0\.1|\[::1\])([:/]|$)", re.IGNORECASE)
 
 
-@TOPIC.rule(
-    "mlflow-on-the-head",
-    "gke/mlflow",
-    f"={_URI}",
-    title="MLflow's server has an address that the head can reach",
-    why="localhost is the head's own pod: the run tries for minutes, then fails at set-up with Connection refused",
-    fix="write the address of the server's Service, such as http://mlflow.mlflow.svc:5000",
-    source="nemo_rl/utils/logger.py:852 at v0.7.0",
-    severity=WARNING,
-)
-def _local(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem(f"={_URI}", source="nemo_rl/utils/logger.py:852 at v0.7.0", severity=WARNING)
+def mlflow_on_the_head(run: RunConfig) -> Iterator[Finding]:
+    """MLflow's server has an address that the head can reach
+
+    Why: localhost is the head's own pod: the run tries for minutes, then fails at set-up with Connection refused
+    Fix: write the address of the server's Service, such as http://mlflow.mlflow.svc:5000
+    """
     uri = run.value(_URI)
     # In the head of somebody else's cluster a server may run.
     own = not run.value("stack.names.cluster")
@@ -37,17 +33,13 @@ def _local(run: Effective) -> Iterator[Finding]:
         yield Finding(f"{_URI} is {uri}, and the head has no server of MLflow")
 
 
-@TOPIC.rule(
-    "tracking-disabled",
-    "gke/wandb",
-    "=tracking.wandb.enabled",
-    title="a variable does not switch off the tracking that is enabled",
-    why="silent: W&B records nothing, not even in a file, and the run has no curves",
-    fix="remove the variable, or set tracking.wandb.enabled to false; offline writes files that wandb sync uploads",
-    source="wandb/sdk/wandb_init.py:714 at 0.21.0",
-    severity=WARNING,
-)
-def _disabled(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem("=tracking.wandb.enabled", source="wandb/sdk/wandb_init.py:714 at 0.21.0", severity=WARNING)
+def tracking_disabled(run: RunConfig) -> Iterator[Finding]:
+    """a variable does not switch off the tracking that is enabled
+
+    Why: silent: W&B records nothing, not even in a file, and the run has no curves
+    Fix: remove the variable, or set tracking.wandb.enabled to false; offline writes files that wandb sync uploads
+    """
     if run.value("tracking.wandb.enabled") is not True or not run.trains:
         return
     for section in ("job.env", "ray.env", "ray.head.env"):

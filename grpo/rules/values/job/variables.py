@@ -10,12 +10,12 @@ from grpo.rules.values.define import Topic
 from grpo.values import images
 from grpo.values.derived import mapping
 from postrender.finding import WARNING, Finding
-from postrender.rules.rule import REFUSED
+from postrender.problem import Fails
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from grpo.values.config import Effective
+    from grpo.values.config import RunConfig
 
 TOPIC = Topic("job", framework="", source="")
 _ALWAYS: Final = (
@@ -54,16 +54,12 @@ _SET: Final = re.compile(
 )
 
 
-@TOPIC.rule(
-    "variable-of-the-charts",
-    "gke/R27",
-    "",
-    title="custom variables have one value, and neither the charts nor KubeRay set them",
-    why=REFUSED,
-    fix="remove it, and change the value from which the charts derive it",
-    source="charts/common/templates/_environment.tpl at 0.1.0",
-)
-def _variables(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem("", fails=Fails.AT_RENDER, source="charts/common/templates/_environment.tpl at 0.1.0")
+def variable_of_the_charts(run: RunConfig) -> Iterator[Finding]:
+    """custom variables have one value, and neither the charts nor KubeRay set them
+
+    Fix: remove it, and change the value from which the charts derive it
+    """
     own = set(_own(run))
     for section in ("ray.env", "ray.head.env", "ray.workers.env", "job.env"):
         for name, entry in mapping(run.value(section)).items():
@@ -90,17 +86,13 @@ def _variables(run: Effective) -> Iterator[Finding]:
             yield Finding(f"{key} contains ${{, which verl reads as an interpolation", keys=[f"={key}"], fix=fix)
 
 
-@TOPIC.rule(
-    "slow-variable",
-    "gke/slow-variable",
-    "=ray.env",
-    title="no variable that is for finding errors slows the training down",
-    why="silent: the run is correct, takes much longer, and the GPUs are paid for all the time",
-    fix="remove it when the error is found",
-    source="charts/common/templates/_environment.tpl at 0.1.0",
-    severity=WARNING,
-)
-def _slow(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem("=ray.env", source="charts/common/templates/_environment.tpl at 0.1.0", severity=WARNING)
+def slow_variable(run: RunConfig) -> Iterator[Finding]:
+    """no variable that is for finding errors slows the training down
+
+    Why: silent: the run is correct, takes much longer, and the GPUs are paid for all the time
+    Fix: remove it when the error is found
+    """
     interfaces = mapping(run.value("accelerator.interfaces")).values()
     # All machines with RDMA also have NVLink between the GPUs of a node.
     linked = run.gpus > 1 and any(mapping(each).get("deviceMode") == "RDMA" for each in interfaces)
@@ -111,17 +103,17 @@ def _slow(run: Effective) -> Iterator[Finding]:
                 yield Finding(f"{section}.{name} is 1: {effect}", keys=[f"={section}.{name}"])
 
 
-@TOPIC.rule(
-    "devices-of-ray",
-    "kuberay/gpus-hidden",
+@TOPIC.problem(
     "=ray.env",
-    title="no variable names the GPUs of a process: Ray does that",
-    why="silent: some GPUs are not used and paid for; or Ray refuses to start, or workers look for GPUs of others",
-    fix="remove it: a pod sees the GPUs that it requests, and Ray gives each worker its own",
     source="verl/single_controller/base/worker.py:267 at 0.7.1, ray/_private/resource_and_label_spec.py:353 at v2.55.1",
     severity=WARNING,
 )
-def _devices(run: Effective) -> Iterator[Finding]:
+def devices_of_ray(run: RunConfig) -> Iterator[Finding]:
+    """no variable names the GPUs of a process: Ray does that
+
+    Why: silent: some GPUs are not used and paid for; or Ray refuses to start, or workers look for GPUs of others
+    Fix: remove it: a pod sees the GPUs that it requests, and Ray gives each worker its own
+    """
     whole = ("all", ",".join(map(str, range(run.gpus))))
     for section in ("ray.env", "ray.workers.env", "job.env") if run.trains else ():
         for name in _OF_DEVICES:
@@ -131,17 +123,17 @@ def _devices(run: Effective) -> Iterator[Finding]:
                 yield Finding(f"{section}.{name} is {quoted(str(value))}", keys=[f"={section}.{name}"])
 
 
-@TOPIC.rule(
-    "variable-not-set",
-    "gke/R27",
+@TOPIC.problem(
     "=job.env =ray.env",
-    title="a variable that the configuration reads is set, or has a default",
-    why="the framework refuses its configuration when it starts: the cluster is up, and its GPUs are paid for",
-    fix="set it under ray.env, or write a default: ${oc.env:NAME,default}; if the image sets it, ignore this",
     source="verl/trainer/main_ppo.py:288 at 0.7.1, examples/run_grpo.py:81 at v0.7.0",
     severity=WARNING,
 )
-def _not_set(run: Effective) -> Iterator[Finding]:
+def variable_not_set(run: RunConfig) -> Iterator[Finding]:
+    """a variable that the configuration reads is set, or has a default
+
+    Why: the framework refuses its configuration when it starts: the cluster is up, and its GPUs are paid for
+    Fix: set it under ray.env, or write a default: ${oc.env:NAME,default}; if the image sets it, ignore this
+    """
     # An image of one's own may set any variable.
     if not run.trains or not images.is_published(run.value("images.training.repository")):
         return
@@ -157,7 +149,7 @@ def _not_set(run: Effective) -> Iterator[Finding]:
                 yield Finding(f"{path} reads {found[1]}, which no section env sets", keys=[path])
 
 
-def _own(run: Effective) -> Iterator[str]:
+def _own(run: RunConfig) -> Iterator[str]:
     """Yield the variables that the charts or the post-renderer set in head or workers."""
     nccl = mapping(run.value("accelerator.nccl"))
     yield from _ALWAYS
@@ -170,7 +162,7 @@ def _own(run: Effective) -> Iterator[str]:
         yield "HF_HOME"
 
 
-def _own_of_driver(run: Effective) -> Iterator[str]:
+def _own_of_driver(run: RunConfig) -> Iterator[str]:
     """Yield the variables that the charts set only in the driver."""
     yield "GRPO_DATASETS"
     rewards = run.trains and any(mapping(run.value("job.rewards")).values())

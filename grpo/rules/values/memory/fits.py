@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from grpo.plan.phase import Phase
-    from grpo.values.config import Effective
+    from grpo.values.config import RunConfig
 
 TOPIC: Final = Topic("memory", framework="", source="")
 _MICRO: Final = {
@@ -36,16 +36,13 @@ _FIXES: Final = {
 }
 
 
-@TOPIC.rule(
-    "does-not-fit",
-    "nemo-rl/V21 verl/S10",
-    f"{_KEYS} =job.nodes",
-    title="the run fits into the memory of its GPUs",
-    why="the run fails with CUDA out of memory, at the latest in its first step, when the GPUs are paid for",
-    fix="see grpo plan for what lies in the memory in each phase",
-    source="grpo/plan/training.py at 0.1.0",
-)
-def _does_not_fit(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem(f"{_KEYS} =job.nodes", source="grpo/plan/training.py at 0.1.0")
+def does_not_fit(run: RunConfig) -> Iterator[Finding]:
+    """the run fits into the memory of its GPUs
+
+    Why: the run fails with CUDA out of memory, at the latest in its first step, when the GPUs are paid for
+    Fix: see grpo plan for what lies in the memory in each phase
+    """
     for each in planner.plan(run).phases:
         if each.verdict == DOES_NOT_FIT:
             phase = each.phase
@@ -61,7 +58,7 @@ def _does_not_fit(run: Effective) -> Iterator[Finding]:
             return
 
 
-def _is_smallest(run: Effective, key: str) -> bool:
+def _is_smallest(run: RunConfig, key: str) -> bool:
     """Say whether no smaller micro batch helps: tokens fill it, or a single sequence is too much."""
     filled = verl.DYNAMIC if run.framework == "verl" else nemo_rl.DYNAMIC
     if run.on(filled) or (run.framework == "nemo-rl" and run.on(nemo_rl.PACKING)) or run.integer(key) <= 1:
@@ -76,16 +73,13 @@ def _kind(phase: Phase) -> str:
     return "micro" if phase.at(0) < phase.usable * phase.share else "model"
 
 
-@TOPIC.rule(
-    "host",
-    "nemo-rl/V21 verl/S10",
-    "=accelerator.worker.memory",
-    title="what waits in the memory of a node fits into it",
-    why="the kernel kills a worker (exit code 137), or Ray does, when the first weights move out of the GPUs",
-    fix="give the worker more memory, or move less there: fewer offloads, more nodes",
-    source="grpo/plan/host.py at 0.1.0",
-)
-def _host(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem("=accelerator.worker.memory", source="grpo/plan/host.py at 0.1.0")
+def host_(run: RunConfig) -> Iterator[Finding]:
+    """what waits in the memory of a node fits into it
+
+    Why: the kernel kills a worker (exit code 137), or Ray does, when the first weights move out of the GPUs
+    Fix: give the worker more memory, or move less there: fewer offloads, more nodes
+    """
     setup = planner.plan(run).setup
     if setup and host.verdict(setup) == DOES_NOT_FIT:
         has = f"accelerator.worker.memory is {run.value('accelerator.worker.memory')}"

@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from grpo.rules.values.checks import excludes, one_of, quoted, requires, within
-from grpo.rules.values.nemo_rl.run import SETUP, STEP, TOPIC, TRAINING
+from grpo.rules.values.nemo_rl.run import TOPIC
 from grpo.rules.values.nemo_rl.training.datasets import splits_off_validation
 from grpo.values.frameworks.nemo_rl import COLOCATED, GENERATION, VLLM, data_sections, validates
 from postrender.finding import WARNING, Finding
+from postrender.problem import Fails, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from grpo.values.config import Effective
+    from grpo.values.config import RunConfig
 
 _CORRECTION = "loss_fn.use_importance_sampling_correction"
 _SEQUENCE = "loss_fn.sequence_level_importance_ratios"
@@ -25,17 +26,17 @@ _ASYNC = "grpo.async_grpo.enabled"
 _ALWAYS_ASYNC = ("dynamo", "megatron")
 
 
-@TOPIC.rule(
-    "no-validation-data",
-    "G1 G2",
+@TOPIC.problem(
     "data.validation data grpo.val_period",
-    title="a run that validates has validation data",
-    why=SETUP,
-    fix="name data.validation, or split_validation_size where the data set reads it, or set grpo.val_period to 0",
+    fails=Fails.AT_SETUP,
     source="nemo_rl/algorithms/grpo.py:408 at v0.7.0",
     since="v0.6.0",
 )
-def _validation(run: Effective) -> str | None:
+def no_validation_data(run: RunConfig) -> str | None:
+    """a run that validates has validation data
+
+    Fix: name data.validation, or split_validation_size where the data set reads it, or set grpo.val_period to 0
+    """
     names = [path for path, _ in data_sections(run)]
     if not validates(run) or "data.validation" in names or "data.train" not in names:
         return None
@@ -43,31 +44,28 @@ def _validation(run: Effective) -> str | None:
     return None if splits_off_validation(run) else without
 
 
-@TOPIC.rule(
-    "no-validation-file",
-    "G1 G2",
+@TOPIC.problem(
     "data.val_data_path grpo.val_period",
-    title="a run that validates has validation data",
-    why=SETUP,
-    fix="name data.val_data_path, or set grpo.val_period to 0 and val_at_start to false",
+    fails=Fails.AT_SETUP,
     source="nemo_rl/algorithms/grpo.py:278 at v0.5.0",
     before="v0.6.0",
 )
-def _validation_file(run: Effective) -> str | None:
+def no_validation_file(run: RunConfig) -> str | None:
+    """a run that validates has validation data
+
+    Fix: name data.val_data_path, or set grpo.val_period to 0 and val_at_start to false
+    """
     own = run.at("data.dataset_name") == "ResponseDataset" and not run.at("data.val_data_path")
     return "the run validates, and data.val_data_path is not given" if own and validates(run) else None
 
 
-@TOPIC.rule(
-    "validation-batch-too-large",
-    "W1",
-    "grpo.val_batch_size grpo.max_val_samples",
-    title="validation has at least one whole batch",
-    why="silent: no batch is evaluated, and accuracy is 0.0 for the whole run",
-    fix="set grpo.val_batch_size to grpo.max_val_samples or less",
-    source="nemo_rl/algorithms/grpo.py:3166 at v0.7.0",
-)
-def _empty_validation(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem("grpo.val_batch_size grpo.max_val_samples", source="nemo_rl/algorithms/grpo.py:3166 at v0.7.0")
+def validation_batch_too_large(run: RunConfig) -> Iterator[Finding]:
+    """validation has at least one whole batch
+
+    Why: silent: no batch is evaluated, and accuracy is 0.0 for the whole run
+    Fix: set grpo.val_batch_size to grpo.max_val_samples or less
+    """
     if not validates(run):
         return
     batch, samples = run.integer("grpo.val_batch_size"), run.integer("grpo.max_val_samples")
@@ -77,17 +75,17 @@ def _empty_validation(run: Effective) -> Iterator[Finding]:
         )
 
 
-@TOPIC.rule(
-    "reference-penalty-skipped",
-    "G5",
+@TOPIC.problem(
     "grpo.skip_reference_policy_logprobs_calculation loss_fn.reference_policy_kl_penalty",
-    title="the reference policy is skipped only if its KL penalty is 0",
-    why=SETUP,
-    fix="set loss_fn.reference_policy_kl_penalty to 0, or do not skip the reference policy",
+    fails=Fails.AT_SETUP,
     source="nemo_rl/algorithms/grpo.py:442 at v0.7.0",
     since="v0.6.0",
 )
-def _skipped(run: Effective) -> str | None:
+def reference_penalty_skipped(run: RunConfig) -> str | None:
+    """the reference policy is skipped only if its KL penalty is 0
+
+    Fix: set loss_fn.reference_policy_kl_penalty to 0, or do not skip the reference policy
+    """
     # The asynchronous training of v0.6.0 does not read the key.
     reads = run.since("v0.7.0") or not run.on(_ASYNC)
     skip = reads and run.on("grpo.skip_reference_policy_logprobs_calculation")
@@ -95,89 +93,91 @@ def _skipped(run: Effective) -> str | None:
     return f"the reference policy is skipped, and its KL penalty is {penalty}" if penalty else None
 
 
-@TOPIC.rule(
-    "gym-penalties",
-    "G9",
+@TOPIC.problem(
     "grpo.invalid_tool_call_advantage grpo.malformed_thinking_advantage",
-    title="penalties for tool calls and thinking need NeMo Gym",
-    why=TRAINING,
-    fix="set both to null, or env.should_use_nemo_gym to true",
+    fails=Fails.LATER,
     source="nemo_rl/algorithms/grpo.py:1510 at v0.7.0",
     since="v0.7.0",
 )
-def _gym(run: Effective) -> Iterator[Finding]:
+def gym_penalties(run: RunConfig) -> Iterator[Finding]:
+    """penalties for tool calls and thinking need NeMo Gym
+
+    Fix: set both to null, or env.should_use_nemo_gym to true
+    """
     for path in ("grpo.invalid_tool_call_advantage", "grpo.malformed_thinking_advantage"):
         if run.at(path) is not None and not run.on("env.should_use_nemo_gym"):
             yield Finding(f"{path} is {quoted(run.at(path))} without NeMo Gym", keys=[path])
 
 
-@TOPIC.rule(
-    "advantage-estimator",
-    "G11",
+@TOPIC.problem(
     "grpo.adv_estimator.name",
-    title="the advantage estimator is one that this version has",
-    why=TRAINING,
-    fix="write grpo, the default, or another one of the list",
+    fails=Fails.LATER,
     source="nemo_rl/algorithms/grpo.py:1834 at v0.7.0",
     since="v0.6.0",
 )
-def _estimator(run: Effective) -> str | None:
+def advantage_estimator(run: RunConfig) -> str | None:
+    """the advantage estimator is one that this version has
+
+    Fix: write grpo, the default, or another one of the list
+    """
     return one_of("grpo.adv_estimator.name", run.catalogue.names["advantageEstimators"])(run)
 
 
-@TOPIC.rule(
-    "dual-clip",
-    "L1",
+@TOPIC.problem(
     "loss_fn.ratio_clip_c",
-    title="dual clipping is above 1",
-    why=STEP,
-    fix="write null, or a number above 1 such as 3",
+    fails=Fails.AT_FIRST_STEP,
     source="nemo_rl/algorithms/loss/loss_functions.py:491 at v0.7.0",
 )
-def _dual_clip(run: Effective) -> str | None:
+def dual_clip(run: RunConfig) -> str | None:
+    """dual clipping is above 1
+
+    Fix: write null, or a number above 1 such as 3
+    """
     return within("loss_fn.ratio_clip_c", above=1)(run)
 
 
-_ratios = TOPIC.rule(
-    "sequence-ratios-with-token-loss",
-    "L2",
+@TOPIC.problem(
     f"{_TOKEN} {_SEQUENCE}",
-    title="sequence-level importance ratios need a sequence-level loss",
-    why=SETUP,
-    fix="set loss_fn.token_level_loss to false, or sequence_level_importance_ratios to false",
+    fails=Fails.AT_SETUP,
     source="nemo_rl/algorithms/loss/loss_functions.py:250 at v0.7.0",
-)(excludes(_SEQUENCE, _TOKEN))
+)
+def sequence_ratios_with_token_loss(run: RunConfig) -> Verdict:
+    """sequence-level importance ratios need a sequence-level loss
+
+    Fix: set loss_fn.token_level_loss to false, or sequence_level_importance_ratios to false
+    """
+    return excludes(_SEQUENCE, _TOKEN)(run)
 
 
-def _truncates(run: Effective) -> bool:
+def _truncates(run: RunConfig) -> bool:
     """Say whether importance sampling is truncated: by its type from v0.7.0, by its ratio before."""
     return run.at(f"{_TRUNCATED}_type" if run.since("v0.7.0") else f"{_TRUNCATED}_ratio") is not None
 
 
-@TOPIC.rule(
-    "truncation-without-correction",
-    "L3",
+@TOPIC.problem(
     f"{_CORRECTION} {_TRUNCATED}_type {_TRUNCATED}_ratio",
-    title="truncated importance sampling needs the correction",
-    why=SETUP,
-    fix="set loss_fn.use_importance_sampling_correction to true",
+    fails=Fails.AT_SETUP,
     source="nemo_rl/algorithms/loss/loss_functions.py:277 at v0.7.0",
 )
-def _uncorrected(run: Effective) -> str | None:
+def truncation_without_correction(run: RunConfig) -> str | None:
+    """truncated importance sampling needs the correction
+
+    Fix: set loss_fn.use_importance_sampling_correction to true
+    """
     wrong = _truncates(run) and not run.on(_CORRECTION)
     return "importance sampling is truncated, and use_importance_sampling_correction is off" if wrong else None
 
 
-@TOPIC.rule(
-    "truncation-ratio",
-    "L4 L5",
+@TOPIC.problem(
     f"{_TRUNCATED}_ratio {_TRUNCATED}_ratio_min {_TRUNCATED}_type",
-    title="the bounds of truncated importance sampling are valid",
-    why=SETUP,
-    fix="give a positive ratio, not below its minimum, and the type tis, icepop or seq-mask-tis",
+    fails=Fails.AT_SETUP,
     source="nemo_rl/algorithms/loss/loss_functions.py:288 at v0.7.0",
 )
-def _ratio(run: Effective) -> Iterator[Finding]:
+def truncation_ratio(run: RunConfig) -> Iterator[Finding]:
+    """the bounds of truncated importance sampling are valid
+
+    Fix: give a positive ratio, not below its minimum, and the type tis, icepop or seq-mask-tis
+    """
     if not _truncates(run):
         return
     kind, ratio, least = (run.at(f"{_TRUNCATED}_{name}") for name in ("type", "ratio", "ratio_min"))
@@ -201,17 +201,17 @@ def _ratio(run: Effective) -> Iterator[Finding]:
         yield Finding(f"truncated_importance_sampling_ratio_min {least} is more than the ratio {ratio}", keys=keys)
 
 
-@TOPIC.rule(
-    "cispo",
-    "L6",
+@TOPIC.problem(
     "loss_fn.use_cispo",
-    title="CISPO needs a token-level loss and excludes other changes of the ratio",
-    why=SETUP,
-    fix="turn the other option off, or loss_fn.use_cispo",
+    fails=Fails.AT_SETUP,
     source="nemo_rl/algorithms/loss/loss_functions.py:256 at v0.7.0",
     since="v0.7.0",
 )
-def _cispo(run: Effective) -> str | None:
+def cispo(run: RunConfig) -> str | None:
+    """CISPO needs a token-level loss and excludes other changes of the ratio
+
+    Fix: turn the other option off, or loss_fn.use_cispo
+    """
     if not run.on("loss_fn.use_cispo"):
         return None
     others = [name for name in ("disable_ppo_ratio", "force_on_policy_ratio") if run.on(f"loss_fn.{name}")]
@@ -222,16 +222,12 @@ def _cispo(run: Effective) -> str | None:
     return None if run.on(_TOKEN) else "use_cispo is on, and token_level_loss is off"
 
 
-@TOPIC.rule(
-    "reward-shaping",
-    "L7 L8 L9",
-    _SHAPING,
-    title="reward shaping has its settings, in their range",
-    why=TRAINING,
-    fix="give overlong_buffer_length, overlong_buffer_penalty (0 or more) and max_response_length",
-    source="nemo_rl/algorithms/reward_functions.py:126 at v0.7.0",
-)
-def _shaping(run: Effective) -> str | None:
+@TOPIC.problem(_SHAPING, fails=Fails.LATER, source="nemo_rl/algorithms/reward_functions.py:126 at v0.7.0")
+def reward_shaping(run: RunConfig) -> str | None:
+    """reward shaping has its settings, in their range
+
+    Fix: give overlong_buffer_length, overlong_buffer_penalty (0 or more) and max_response_length
+    """
     if not run.on(f"{_SHAPING}.enabled"):
         return None
     stop = run.at(f"{_SHAPING}.stop_properly_penalty_coef") if run.since("v0.6.0") else None
@@ -244,16 +240,16 @@ def _shaping(run: Effective) -> str | None:
     return within(f"{_SHAPING}.overlong_buffer_penalty", least=0)(run)
 
 
-@TOPIC.rule(
-    "async-engine-for-async-training",
-    "A1",
+@TOPIC.problem(
     f"{VLLM}.async_engine {_ASYNC}",
-    title="asynchronous training needs the asynchronous engine",
-    why=SETUP,
-    fix="set policy.generation.vllm_cfg.async_engine to true",
+    fails=Fails.AT_SETUP,
     source="nemo_rl/algorithms/grpo.py:3364 at v0.7.0",
 )
-def _engine(run: Effective) -> Iterator[Finding]:
+def async_engine_for_async_training(run: RunConfig) -> Iterator[Finding]:
+    """asynchronous training needs the asynchronous engine
+
+    Fix: set policy.generation.vllm_cfg.async_engine to true
+    """
     backend = run.at(f"{GENERATION}.backend")
     if not run.on(_ASYNC) or not isinstance(backend, str):
         return
@@ -273,46 +269,34 @@ def _engine(run: Effective) -> Iterator[Finding]:
         yield Finding(what, keys=[engine[backend], _ASYNC], proposed={engine[backend]: True})
 
 
-@TOPIC.rule(
-    "async-correction",
-    "A2",
-    f"{_CORRECTION} {_ASYNC}",
-    title="asynchronous training needs importance sampling correction",
-    why=SETUP,
-    fix="set loss_fn.use_importance_sampling_correction to true",
-    source="nemo_rl/algorithms/grpo.py:3371 at v0.7.0",
-)
-def _correction(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem(f"{_CORRECTION} {_ASYNC}", fails=Fails.AT_SETUP, source="nemo_rl/algorithms/grpo.py:3371 at v0.7.0")
+def async_correction(run: RunConfig) -> Iterator[Finding]:
+    """asynchronous training needs importance sampling correction
+
+    Fix: set loss_fn.use_importance_sampling_correction to true
+    """
     what = requires(_ASYNC, _CORRECTION)(run)
     if what:
         yield Finding(what, proposed={_CORRECTION: True})
 
 
-@TOPIC.rule(
-    "async-colocated",
-    "A3",
-    f"{COLOCATED} {_ASYNC}",
-    title="asynchronous training generates on separate GPUs, from v0.8.0 on except with Megatron",
-    why=SETUP,
-    fix="set policy.generation.colocated.enabled to false, and give it resources",
-    source="nemo_rl/algorithms/grpo.py:3421 at v0.7.0",
-)
-def _colocated(run: Effective) -> str | None:
+@TOPIC.problem(f"{COLOCATED} {_ASYNC}", fails=Fails.AT_SETUP, source="nemo_rl/algorithms/grpo.py:3421 at v0.7.0")
+def async_colocated(run: RunConfig) -> str | None:
+    """asynchronous training generates on separate GPUs, from v0.8.0 on except with Megatron
+
+    Fix: set policy.generation.colocated.enabled to false, and give it resources
+    """
     if run.since("v0.8.0") and run.at(f"{GENERATION}.backend") == "megatron":
         return None
     return excludes(_ASYNC, COLOCATED)(run)
 
 
-@TOPIC.rule(
-    "async-with-shaping",
-    "A4",
-    f"grpo.use_dynamic_sampling {_ASYNC}",
-    title="asynchronous training excludes dynamic sampling, reward scaling and reward shaping",
-    why=SETUP,
-    fix="turn the option off, or grpo.async_grpo",
-    source="examples/run_grpo.py:173 at v0.7.0",
-)
-def _async(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem(f"grpo.use_dynamic_sampling {_ASYNC}", fails=Fails.AT_SETUP, source="examples/run_grpo.py:173 at v0.7.0")
+def async_with_shaping(run: RunConfig) -> Iterator[Finding]:
+    """asynchronous training excludes dynamic sampling, reward scaling and reward shaping
+
+    Fix: turn the option off, or grpo.async_grpo
+    """
     options = ["grpo.use_dynamic_sampling", "grpo.reward_scaling.enabled", f"{_SHAPING}.enabled"]
     options += ["data.use_multiple_dataloader"] if run.since("v0.6.0") else []
     for path in options if run.on(_ASYNC) else ():
@@ -320,17 +304,17 @@ def _async(run: Effective) -> Iterator[Finding]:
             yield Finding(f"async_grpo and {path} are both on", keys=[path])
 
 
-@TOPIC.rule(
-    "trajectory-age",
-    "W8",
+@TOPIC.problem(
     "grpo.async_grpo.in_flight_weight_updates grpo.async_grpo.max_trajectory_age_steps",
-    title="older trajectories need in-flight weight updates",
-    why="silent except for a log line: the run uses older samples and is not faster",
-    fix="set grpo.async_grpo.in_flight_weight_updates to true, or max_trajectory_age_steps to 1",
     source="nemo_rl/algorithms/grpo.py:3382 at v0.7.0",
     severity=WARNING,
 )
-def _age(run: Effective) -> str | None:
+def trajectory_age(run: RunConfig) -> str | None:
+    """older trajectories need in-flight weight updates
+
+    Why: silent except for a log line: the run uses older samples and is not faster
+    Fix: set grpo.async_grpo.in_flight_weight_updates to true, or max_trajectory_age_steps to 1
+    """
     if not run.on(_ASYNC) or run.on("grpo.async_grpo.in_flight_weight_updates"):
         return None
     age = run.integer("grpo.async_grpo.max_trajectory_age_steps")

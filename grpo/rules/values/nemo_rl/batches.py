@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from grpo.rules.values.checks import excludes, quoted
-from grpo.rules.values.nemo_rl.run import SETUP, STEP, TOPIC, TRAINING
+from grpo.rules.values.nemo_rl.run import TOPIC
 from grpo.values.frameworks.nemo_rl import (
     DYNAMIC,
     GENERATION,
@@ -27,25 +27,26 @@ from grpo.values.frameworks.nemo_rl import (
     tensor_parallel,
 )
 from postrender.finding import Finding
+from postrender.problem import Fails, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from grpo.values.config import Effective
+    from grpo.values.config import RunConfig
 
 _LENGTH = "policy.max_total_sequence_length"
 
 
-@TOPIC.rule(
-    "rows-not-divisible",
-    "B1",
+@TOPIC.problem(
     f"{GLOBAL_BATCH} {PROMPTS} {GENERATIONS}",
-    title="the answers of a step are a multiple of the global batch size",
-    why=STEP,
-    fix="choose a train_global_batch_size that divides prompts × generations, or change these",
+    fails=Fails.AT_FIRST_STEP,
     source="nemo_rl/distributed/batched_data_dict.py:395 at v0.7.0",
 )
-def _rows(run: Effective) -> Iterator[Finding]:
+def rows_not_divisible(run: RunConfig) -> Iterator[Finding]:
+    """the answers of a step are a multiple of the global batch size
+
+    Fix: choose a train_global_batch_size that divides prompts × generations, or change these
+    """
     found, batch = rows(run), run.integer(GLOBAL_BATCH)
     if batch > 0 and found % batch:
         made = f"{run.integer(PROMPTS)} prompts × {run.integer(GENERATIONS)} generations = {found} answers per step"
@@ -54,53 +55,53 @@ def _rows(run: Effective) -> Iterator[Finding]:
         yield Finding(f"{made} are not a multiple of train_global_batch_size {batch}", proposed=proposed)
 
 
-@TOPIC.rule(
-    "size-not-positive",
-    "B1",
+@TOPIC.problem(
     f"{GLOBAL_BATCH} {MICRO_BATCH} {LOGPROB_BATCH} {PROMPTS} {GENERATIONS}",
-    title="batch sizes are 1 or more",
-    why=STEP,
-    fix="write a whole number of 1 or more",
+    fails=Fails.AT_FIRST_STEP,
     source="nemo_rl/distributed/batched_data_dict.py:395 at v0.7.0",
 )
-def _positive(run: Effective) -> Iterator[Finding]:
+def size_not_positive(run: RunConfig) -> Iterator[Finding]:
+    """batch sizes are 1 or more
+
+    Fix: write a whole number of 1 or more
+    """
     for path in (GLOBAL_BATCH, MICRO_BATCH, LOGPROB_BATCH, PROMPTS, GENERATIONS):
         value = run.at(path, 1)
         if isinstance(value, (int, float)) and not isinstance(value, bool) and value < 1:
             yield Finding(f"{path} is {value}, expected 1 or more", keys=[path])
 
 
-@TOPIC.rule(
-    "batch-not-divisible-by-data-parallel",
-    "B2",
+@TOPIC.problem(
     f"{GLOBAL_BATCH} {NODES}",
-    title="the global batch size is a multiple of the data parallel size",
-    why=STEP,
-    fix="choose a train_global_batch_size that is a multiple of the data parallel size",
+    fails=Fails.AT_FIRST_STEP,
     source="nemo_rl/distributed/batched_data_dict.py:399 at v0.7.0",
 )
-def _batch_shards(run: Effective) -> str | None:
+def batch_not_divisible_by_data_parallel(run: RunConfig) -> str | None:
+    """the global batch size is a multiple of the data parallel size
+
+    Fix: choose a train_global_batch_size that is a multiple of the data parallel size
+    """
     batch, shards = run.integer(GLOBAL_BATCH), data_parallel(run)
     wrong = f"train_global_batch_size {batch} is not a multiple of the data parallel size: {split(run)}"
     return wrong if batch % shards else None
 
 
-@TOPIC.rule(
-    "rows-not-divisible-by-data-parallel",
-    "B2 B8",
+@TOPIC.problem(
     f"{PROMPTS} {GENERATIONS} {NODES}",
-    title="the answers of a step are a multiple of the data parallel size",
-    why=STEP,
-    fix="choose prompts × generations as a multiple of the data parallel size",
+    fails=Fails.AT_FIRST_STEP,
     source="nemo_rl/distributed/batched_data_dict.py:399 at v0.7.0",
 )
-def _row_shards(run: Effective) -> str | None:
+def rows_not_divisible_by_data_parallel(run: RunConfig) -> str | None:
+    """the answers of a step are a multiple of the data parallel size
+
+    Fix: choose prompts × generations as a multiple of the data parallel size
+    """
     found, shards = rows(run), data_parallel(run)
     wrong = f"{found} answers per step are not a multiple of the data parallel size: {split(run)}"
     return wrong if found % shards else None
 
 
-def _computes_logprobs(run: Effective) -> bool:
+def _computes_logprobs(run: RunConfig) -> bool:
     """Say whether log probabilities are computed before the update: v0.7.0 skips those that the loss does not need."""
     if not run.since("v0.7.0") or not run.on("loss_fn.force_on_policy_ratio"):
         return True
@@ -108,16 +109,16 @@ def _computes_logprobs(run: Effective) -> bool:
     return has_reference or run.at("grpo.seq_logprob_error_threshold") is not None
 
 
-@TOPIC.rule(
-    "share-not-divisible-by-micro-batch",
-    "B3",
+@TOPIC.problem(
     f"{MICRO_BATCH} {LOGPROB_BATCH}",
-    title="each data parallel rank's share of a batch is a multiple of the micro batch size",
-    why=STEP,
-    fix="choose a micro batch that divides the share, or turn on sequence packing or dynamic batching",
+    fails=Fails.AT_FIRST_STEP,
     source="nemo_rl/distributed/batched_data_dict.py:831 at v0.7.0",
 )
-def _shares(run: Effective) -> Iterator[Finding]:
+def share_not_divisible_by_micro_batch(run: RunConfig) -> Iterator[Finding]:
+    """each data parallel rank's share of a batch is a multiple of the micro batch size
+
+    Fix: choose a micro batch that divides the share, or turn on sequence packing or dynamic batching
+    """
     if run.on(PACKING) or run.on(DYNAMIC):
         return
     shards = data_parallel(run)
@@ -130,17 +131,17 @@ def _shares(run: Effective) -> Iterator[Finding]:
             yield Finding(f"{share} is not a multiple of {path.rpartition('.')[2]} {size}", keys=[path])
 
 
-@TOPIC.rule(
-    "micro-batches-differ",
-    "K10",
+@TOPIC.problem(
     f"{LOGPROB_BATCH} {MICRO_BATCH}",
-    title="from TP 4 on, training and log probabilities have the same micro batch size",
-    why=SETUP,
-    fix="set logprob_batch_size to train_micro_batch_size, or loss_fn.force_on_policy_ratio to true",
+    fails=Fails.AT_SETUP,
     source="nemo_rl/models/policy/lm_policy.py:184 at v0.7.0",
     since="v0.6.0",
 )
-def _accuracy(run: Effective) -> Iterator[Finding]:
+def micro_batches_differ(run: RunConfig) -> Iterator[Finding]:
+    """from TP 4 on, training and log probabilities have the same micro batch size
+
+    Fix: set logprob_batch_size to train_micro_batch_size, or loss_fn.force_on_policy_ratio to true
+    """
     if not needs_equal_micro_batches(run):
         return
     size, train, logprob = tensor_parallel(run), run.integer(MICRO_BATCH), run.integer(LOGPROB_BATCH)
@@ -149,48 +150,48 @@ def _accuracy(run: Effective) -> Iterator[Finding]:
         yield Finding(what, proposed={LOGPROB_BATCH: train})
 
 
-@TOPIC.rule(
-    "batch-multiplier",
-    "B4",
+@TOPIC.problem(
     "grpo.batch_multiplier grpo.use_dynamic_sampling",
-    title="batch_multiplier is 1 without dynamic sampling",
-    why=SETUP,
-    fix="set grpo.batch_multiplier to 1, or grpo.use_dynamic_sampling to true",
+    fails=Fails.AT_SETUP,
     source="nemo_rl/algorithms/grpo.py:343 at v0.7.0",
 )
-def _multiplier(run: Effective) -> str | None:
+def batch_multiplier(run: RunConfig) -> str | None:
+    """batch_multiplier is 1 without dynamic sampling
+
+    Fix: set grpo.batch_multiplier to 1, or grpo.use_dynamic_sampling to true
+    """
     if run.on("grpo.use_dynamic_sampling") or run.number("grpo.batch_multiplier") == 1:
         return None
     return f"grpo.batch_multiplier is {run.number('grpo.batch_multiplier')}, and use_dynamic_sampling is off"
 
 
-@TOPIC.rule(
-    "dynamic-sampling-batches",
-    "B5",
+@TOPIC.problem(
     "grpo.dynamic_sampling_max_gen_batches grpo.use_dynamic_sampling",
-    title="dynamic sampling may generate at least one batch",
-    why=TRAINING,
-    fix="set grpo.dynamic_sampling_max_gen_batches to 1 or more",
+    fails=Fails.LATER,
     source="nemo_rl/algorithms/grpo.py:1355 at v0.7.0",
 )
-def _sampling(run: Effective) -> str | None:
+def dynamic_sampling_batches(run: RunConfig) -> str | None:
+    """dynamic sampling may generate at least one batch
+
+    Fix: set grpo.dynamic_sampling_max_gen_batches to 1 or more
+    """
     if run.on("grpo.use_dynamic_sampling") and run.integer("grpo.dynamic_sampling_max_gen_batches") <= 0:
         most = run.integer("grpo.dynamic_sampling_max_gen_batches")
         return f"use_dynamic_sampling is on with grpo.dynamic_sampling_max_gen_batches {most}"
     return None
 
 
-@TOPIC.rule(
-    "prompts-not-divisible-by-loader",
-    "B6",
+@TOPIC.problem(
     f"data.num_prompts_per_dataloader {PROMPTS}",
-    title="the data loaders share the prompts of a step evenly",
-    why=SETUP,
-    fix="choose a num_prompts_per_dataloader that divides num_prompts_per_step × batch_multiplier",
+    fails=Fails.AT_SETUP,
     source="nemo_rl/algorithms/grpo.py:349 at v0.7.0",
     since="v0.6.0",
 )
-def _loaders(run: Effective) -> str | None:
+def prompts_not_divisible_by_loader(run: RunConfig) -> str | None:
+    """the data loaders share the prompts of a step evenly
+
+    Fix: choose a num_prompts_per_dataloader that divides num_prompts_per_step × batch_multiplier
+    """
     if not run.on("data.use_multiple_dataloader"):
         return None
     each, prompts = run.integer("data.num_prompts_per_dataloader"), run.integer(PROMPTS)
@@ -202,49 +203,47 @@ def _loaders(run: Effective) -> str | None:
     return None
 
 
-@TOPIC.rule(
-    "on-policy-batch",
-    "B7",
+@TOPIC.problem(
     f"{GLOBAL_BATCH} loss_fn.force_on_policy_ratio",
-    title="force_on_policy_ratio takes one update per step",
-    why=SETUP,
-    fix="set train_global_batch_size to prompts × generations, or turn force_on_policy_ratio off",
+    fails=Fails.AT_SETUP,
     source="nemo_rl/algorithms/grpo.py:430 at v0.7.0",
     since="v0.5.0",
 )
-def _on_policy(run: Effective) -> Iterator[Finding]:
+def on_policy_batch(run: RunConfig) -> Iterator[Finding]:
+    """force_on_policy_ratio takes one update per step
+
+    Fix: set train_global_batch_size to prompts × generations, or turn force_on_policy_ratio off
+    """
     if run.on("loss_fn.force_on_policy_ratio") and rows(run) != run.integer(GLOBAL_BATCH):
         what = f"force_on_policy_ratio is on, and train_global_batch_size {run.integer(GLOBAL_BATCH)} is not the"
         yield Finding(f"{what} {rows(run)} answers of a step", proposed={GLOBAL_BATCH: rows(run)})
 
 
-_both = TOPIC.rule(
-    "packing-with-dynamic-batching",
-    "M1",
-    f"{DYNAMIC} {PACKING}",
-    title="sequence packing and dynamic batching exclude each other",
-    why=SETUP,
-    fix="turn one of the two off",
-    source="nemo_rl/models/policy/lm_policy.py:295 at v0.7.0",
-)(excludes(DYNAMIC, PACKING))
+@TOPIC.problem(f"{DYNAMIC} {PACKING}", fails=Fails.AT_SETUP, source="nemo_rl/models/policy/lm_policy.py:295 at v0.7.0")
+def packing_with_dynamic_batching(run: RunConfig) -> Verdict:
+    """sequence packing and dynamic batching exclude each other
+
+    Fix: turn one of the two off
+    """
+    return excludes(DYNAMIC, PACKING)(run)
 
 
-@TOPIC.rule(
-    "dynamic-batching-with-pipeline",
-    "M2",
+@TOPIC.problem(
     f"{DYNAMIC} policy.megatron_cfg.pipeline_model_parallel_size",
-    title="dynamic batching needs pipeline parallel size 1",
-    why=SETUP,
-    fix="set policy.megatron_cfg.pipeline_model_parallel_size to 1, or turn dynamic batching off",
+    fails=Fails.AT_SETUP,
     source="nemo_rl/models/policy/lm_policy.py:283 at v0.7.0",
 )
-def _pipeline(run: Effective) -> str | None:
+def dynamic_batching_with_pipeline(run: RunConfig) -> str | None:
+    """dynamic batching needs pipeline parallel size 1
+
+    Fix: set policy.megatron_cfg.pipeline_model_parallel_size to 1, or turn dynamic batching off
+    """
     if run.on(DYNAMIC) and is_megatron(run) and pipeline_parallel(run) > 1:
         return f"dynamic batching is on with pipeline parallel size {pipeline_parallel(run)}"
     return None
 
 
-def _longest(run: Effective) -> int:
+def _longest(run: RunConfig) -> int:
     """Return the maximal length of a sequence: the limits of rollout, vLLM and, with one turn, prompt and answer."""
     lengths = [run.integer(_LENGTH)]
     if is_vllm(run):
@@ -254,16 +253,16 @@ def _longest(run: Effective) -> int:
     return min(lengths)
 
 
-@TOPIC.rule(
-    "sequence-exceeds-token-limit",
-    "M3 M4",
+@TOPIC.problem(
     "policy.sequence_packing.train_mb_tokens policy.dynamic_batching.train_mb_tokens",
-    title="the longest sequence fits into the tokens of a micro batch",
-    why=TRAINING,
-    fix="raise train_mb_tokens and logprob_mb_tokens to max_total_sequence_length, or shorten the sequences",
+    fails=Fails.LATER,
     source="nemo_rl/distributed/batched_data_dict.py:655 at v0.7.0",
 )
-def _limits(run: Effective) -> Iterator[Finding]:
+def sequence_exceeds_token_limit(run: RunConfig) -> Iterator[Finding]:
+    """the longest sequence fits into the tokens of a micro batch
+
+    Fix: raise train_mb_tokens and logprob_mb_tokens to max_total_sequence_length, or shorten the sequences
+    """
     length = _longest(run)
     for switch in (PACKING, DYNAMIC):
         section = switch.removesuffix(".enabled")
@@ -274,16 +273,16 @@ def _limits(run: Effective) -> Iterator[Finding]:
                 yield Finding(what, keys=[f"{section}.{name}", _LENGTH])
 
 
-@TOPIC.rule(
-    "packing-algorithm",
-    "M5",
+@TOPIC.problem(
     "policy.sequence_packing.algorithm",
-    title="the packing algorithm is one that NeMo RL has",
-    why=STEP,
-    fix="write modified_first_fit_decreasing, the default, or another one of the list",
+    fails=Fails.AT_FIRST_STEP,
     source="nemo_rl/data/packing/algorithms.py:693 at v0.7.0",
 )
-def _packing(run: Effective) -> str | None:
+def packing_algorithm(run: RunConfig) -> str | None:
+    """the packing algorithm is one that NeMo RL has
+
+    Fix: write modified_first_fit_decreasing, the default, or another one of the list
+    """
     name, known = run.at("policy.sequence_packing.algorithm"), run.catalogue.names["packingAlgorithms"]
     # The case of the letters does not matter.
     if not run.on(PACKING) or not isinstance(name, str) or name.lower() in known:

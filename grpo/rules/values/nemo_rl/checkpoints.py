@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from grpo.rules.values.checks import quoted
-from grpo.rules.values.nemo_rl.run import CHECKPOINT, SETUP, TOPIC, TRIAL
+from grpo.rules.values.nemo_rl.run import TOPIC, TRIAL
 from grpo.values.frameworks.nemo_rl import DTENSOR, is_megatron, is_v2
 from postrender.finding import WARNING, Finding
+from postrender.problem import Fails
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from grpo.values.config import Effective
+    from grpo.values.config import RunConfig
 
 _METRIC = "checkpointing.metric_name"
 _FORMAT = "checkpointing.model_save_format"
@@ -22,39 +23,31 @@ _METRICS = ("accuracy", "avg_length")
 _PARTS = 4
 
 
-def _metric(run: Effective) -> str | None:
+def _metric(run: RunConfig) -> str | None:
     """Return the metric that ranks checkpoints; None if none are saved, or if no metric ranks them."""
     name = run.at(_METRIC)
     return str(name) if run.on("checkpointing.enabled") and name is not None else None
 
 
-@TOPIC.rule(
-    "metric-prefix",
-    "S2",
-    _METRIC,
-    title="the metric of checkpoints begins with val: or train:",
-    why=CHECKPOINT,
-    fix="write val:accuracy, another metric with its prefix, or null",
-    source="nemo_rl/algorithms/grpo.py:2901 at v0.7.0",
-)
-def _prefix(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem(_METRIC, fails=Fails.AT_CHECKPOINT, source="nemo_rl/algorithms/grpo.py:2901 at v0.7.0")
+def metric_prefix(run: RunConfig) -> Iterator[Finding]:
+    """the metric of checkpoints begins with val: or train:
+
+    Fix: write val:accuracy, another metric with its prefix, or null
+    """
     name = _metric(run)
     if name is not None and not name.startswith(("val:", "train:")):
         known = {"val_reward": "val:accuracy", "accuracy": "val:accuracy", "val_accuracy": "val:accuracy"}.get(name)
         yield Finding(f'checkpointing.metric_name is "{name}"', proposed={_METRIC: known} if known else {})
 
 
-@TOPIC.rule(
-    "no-checkpoint",
-    "S73",
-    "checkpointing.enabled",
-    title="the run writes a checkpoint",
-    why="silent: no step is saved, not even the last one, so the trained model is lost when the job ends",
-    fix="set checkpointing.enabled to true; the last step is then saved whatever the save_period",
-    source="nemo_rl/algorithms/grpo.py:2883 at v0.7.0",
-    severity=WARNING,
-)
-def _never(run: Effective) -> str | None:
+@TOPIC.problem("checkpointing.enabled", source="nemo_rl/algorithms/grpo.py:2883 at v0.7.0", severity=WARNING)
+def no_checkpoint(run: RunConfig) -> str | None:
+    """the run writes a checkpoint
+
+    Why: silent: no step is saved, not even the last one, so the trained model is lost when the job ends
+    Fix: set checkpointing.enabled to true; the last step is then saved whatever the save_period
+    """
     steps = run.integer("grpo.max_num_steps")
     # A short run is a trial.
     if run.at("checkpointing.enabled") is not False or steps <= TRIAL:
@@ -62,33 +55,29 @@ def _never(run: Effective) -> str | None:
     return f"checkpointing.enabled is false, and the run has up to {steps} steps"
 
 
-@TOPIC.rule(
-    "metric-unknown",
-    "S3",
-    _METRIC,
-    title="the metric of checkpoints is one that validation computes",
-    why=CHECKPOINT,
-    fix="write val:accuracy",
-    source="nemo_rl/algorithms/grpo.py:2920 at v0.7.0",
-)
-def _unknown(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem(_METRIC, fails=Fails.AT_CHECKPOINT, source="nemo_rl/algorithms/grpo.py:2920 at v0.7.0")
+def metric_unknown(run: RunConfig) -> Iterator[Finding]:
+    """the metric of checkpoints is one that validation computes
+
+    Fix: write val:accuracy
+    """
     prefix, _, name = (_metric(run) or "").partition(":")
     if prefix == "val" and name not in _METRICS and not run.on("env.should_use_nemo_gym"):
         what = f'checkpointing.metric_name is "val:{name}", and validation computes {" and ".join(_METRICS)}'
         yield Finding(what, proposed={_METRIC: "val:accuracy"})
 
 
-@TOPIC.rule(
-    "saved-without-validation",
-    "W15",
+@TOPIC.problem(
     "checkpointing.save_period grpo.val_period",
-    title="each step that saves a checkpoint also validates",
-    why="silent: a checkpoint without validation ranks below all others and is deleted, even if it is the best",
-    fix="choose a save_period that is a multiple of grpo.val_period",
     source="nemo_rl/algorithms/grpo.py:2912 at v0.7.0",
     severity=WARNING,
 )
-def _periods(run: Effective) -> Iterator[Finding]:
+def saved_without_validation(run: RunConfig) -> Iterator[Finding]:
+    """each step that saves a checkpoint also validates
+
+    Why: silent: a checkpoint without validation ranks below all others and is deleted, even if it is the best
+    Fix: choose a save_period that is a multiple of grpo.val_period
+    """
     if not (_metric(run) or "").startswith("val:"):
         return
     save, validate = run.integer("checkpointing.save_period"), run.integer("grpo.val_period")
@@ -106,16 +95,16 @@ def _periods(run: Effective) -> Iterator[Finding]:
         yield Finding(f"save_period {save} is not a multiple of val_period {validate}")
 
 
-@TOPIC.rule(
-    "save-format",
-    "S4",
+@TOPIC.problem(
     f"{_FORMAT} {DTENSOR}._v2",
-    title="the format of checkpoints is one that the worker can write",
-    why=CHECKPOINT,
-    fix="write null with dtensor_cfg._v2 off, safetensors or torch_save with it on",
+    fails=Fails.AT_CHECKPOINT,
     source="nemo_rl/models/policy/lm_policy.py:1083 at v0.7.0",
 )
-def _format(run: Effective) -> Iterator[Finding]:
+def save_format(run: RunConfig) -> Iterator[Finding]:
+    """the format of checkpoints is one that the worker can write
+
+    Fix: write null with dtensor_cfg._v2 off, safetensors or torch_save with it on
+    """
     kind = run.at(_FORMAT)
     if not run.on("checkpointing.enabled") or is_megatron(run) or kind is None:
         return
@@ -127,31 +116,23 @@ def _format(run: Effective) -> Iterator[Finding]:
         yield Finding(what, keys=[_FORMAT])
 
 
-@TOPIC.rule(
-    "consolidated",
-    "P3",
-    "checkpointing.save_consolidated",
-    title="checkpoints are not consolidated while they are saved",
-    why="in several versions, saving consolidated weights runs out of memory or time, or writes broken shards",
-    fix="set it to false, and run task convert on the checkpoint that you keep",
-    source="nemo_rl/utils/checkpoint.py:144 at v0.7.0",
-    severity=WARNING,
-)
-def _consolidated(run: Effective) -> str | None:
+@TOPIC.problem("checkpointing.save_consolidated", source="nemo_rl/utils/checkpoint.py:144 at v0.7.0", severity=WARNING)
+def consolidated(run: RunConfig) -> str | None:
+    """checkpoints are not consolidated while they are saved
+
+    Why: in several versions, saving consolidated weights runs out of memory or time, or writes broken shards
+    Fix: set it to false, and run task convert on the checkpoint that you keep
+    """
     saves = run.on("checkpointing.enabled") and is_v2(run)
     return "checkpointing.save_consolidated is on" if saves and run.on("checkpointing.save_consolidated") else None
 
 
-@TOPIC.rule(
-    "save-by",
-    "S5",
-    _BY,
-    title="checkpoint_must_save_by is days:hours:minutes:seconds, in quotes",
-    why=SETUP,
-    fix='write DD:HH:MM:SS in quotes: four hours are "00:04:00:00"',
-    source="nemo_rl/utils/timer.py:251 at v0.7.0",
-)
-def _save_by(run: Effective) -> str | None:
+@TOPIC.problem(_BY, fails=Fails.AT_SETUP, source="nemo_rl/utils/timer.py:251 at v0.7.0")
+def save_by(run: RunConfig) -> str | None:
+    """checkpoint_must_save_by is days:hours:minutes:seconds, in quotes
+
+    Fix: write DD:HH:MM:SS in quotes: four hours are "00:04:00:00"
+    """
     value = run.at(_BY)
     if value is None:
         return None
@@ -160,40 +141,36 @@ def _save_by(run: Effective) -> str | None:
     return None if fits else f"checkpoint_must_save_by is {quoted(value)}"
 
 
-def _retries(run: Effective) -> int:
+def _retries(run: RunConfig) -> int:
     value = run.value("job.retries")
     return value if isinstance(value, int) and run.trains else 0
 
 
-@TOPIC.rule(
-    "save-by-without-retry",
-    "S69",
-    f"{_BY} =job.retries",
-    title="a run that ends itself after a time is continued by a person, not by job.retries",
-    why="silent: NeMo RL saves and ends with exit code 0, so the job is complete, and no retry does the steps left",
-    fix="remove the key, or set job.retries to 0 and raise job.attempt to continue the run",
-    source="nemo_rl/algorithms/grpo.py:3123 at v0.7.0",
-    severity=WARNING,
-)
-def _ends(run: Effective) -> str | None:
+@TOPIC.problem(f"{_BY} =job.retries", source="nemo_rl/algorithms/grpo.py:3123 at v0.7.0", severity=WARNING)
+def save_by_without_retry(run: RunConfig) -> str | None:
+    """a run that ends itself after a time is continued by a person, not by job.retries
+
+    Why: silent: NeMo RL saves and ends with exit code 0, so the job is complete, and no retry does the steps left
+    Fix: remove the key, or set job.retries to 0 and raise job.attempt to continue the run
+    """
     value, retries = run.at(_BY), _retries(run)
     if not isinstance(value, str) or retries < 1 or not run.on("checkpointing.enabled"):
         return None
     return f"checkpoint_must_save_by is {quoted(value)}, and job.retries is {retries}"
 
 
-@TOPIC.rule(
-    "retry-without-optimizer",
-    "S70",
+@TOPIC.problem(
     "checkpointing.save_optimizer =job.retries",
-    title="checkpoints that a retry resumes from contain the optimizer",
-    why="silent: each retry begins with empty moments of Adam, so its first steps are of the wrong size",
-    fix="set checkpointing.save_optimizer to true, or job.retries to 0",
     source="nemo_rl/utils/checkpoint.py:185 at v0.7.0",
     severity=WARNING,
     since="v0.6.0",
 )
-def _without_optimizer(run: Effective) -> Iterator[Finding]:
+def retry_without_optimizer(run: RunConfig) -> Iterator[Finding]:
+    """checkpoints that a retry resumes from contain the optimizer
+
+    Why: silent: each retry begins with empty moments of Adam, so its first steps are of the wrong size
+    Fix: set checkpointing.save_optimizer to true, or job.retries to 0
+    """
     path, retries = "checkpointing.save_optimizer", _retries(run)
     if retries > 0 and run.on("checkpointing.enabled") and run.at(path) is False:
         yield Finding(f"save_optimizer is false, and job.retries is {retries}", proposed={path: True})

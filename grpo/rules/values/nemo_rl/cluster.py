@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from grpo.rules.values.checks import quoted
-from grpo.rules.values.nemo_rl.run import SETUP, TOPIC
+from grpo.rules.values.nemo_rl.run import TOPIC
 from grpo.values.frameworks.nemo_rl import (
     COLOCATED,
     NODES,
@@ -20,33 +20,34 @@ from grpo.values.frameworks.nemo_rl import (
 )
 from grpo.values.reference_errors import UnknownError
 from postrender.finding import WARNING, Finding
+from postrender.problem import Fails
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from grpo.values.config import Effective
+    from grpo.values.config import RunConfig
 
 _GPUS = f"{RESOURCES}.gpus_per_node"
 _NODES = f"{RESOURCES}.num_nodes"
 
 
-def _policy_nodes(run: Effective) -> int:
+def _policy_nodes(run: RunConfig) -> int:
     """Return the nodes that train and generate, zero if they are unknown."""
     if not run.trains or has_teachers(run) or run.gpus < 1:
         return 0
     return run.nodes if run.nodes == 1 else run.nodes - reward_model_nodes(run)[0]
 
 
-@TOPIC.rule(
-    "reward-model-takes-all",
-    "C1 C2",
+@TOPIC.problem(
     f"env.reward_model.resources.num_nodes env.reward_model.resources.gpus_per_node {NODES}",
-    title="the reward model leaves GPUs for the policy",
-    why=SETUP,
-    fix="give env.reward_model.resources less, or the cluster more nodes",
+    fails=Fails.AT_SETUP,
     source="nemo_rl/algorithms/grpo.py:537 at v0.7.0",
 )
-def _reward_model(run: Effective) -> Iterator[Finding]:
+def reward_model_takes_all(run: RunConfig) -> Iterator[Finding]:
+    """the reward model leaves GPUs for the policy
+
+    Fix: give env.reward_model.resources less, or the cluster more nodes
+    """
     nodes, gpus = reward_model_nodes(run) if run.trains else (0, 0)
     if run.nodes > 1 and nodes >= run.nodes:
         yield Finding(f"the reward model takes {nodes} of {run.nodes} nodes")
@@ -55,16 +56,12 @@ def _reward_model(run: Effective) -> Iterator[Finding]:
         yield Finding(f"the reward model takes {gpus} of the node's {run.gpus} GPUs", keys=keys)
 
 
-@TOPIC.rule(
-    "generation-gpus-on-one-node",
-    "C3 C4 C5",
-    f"{_GPUS} {COLOCATED} {NODES}",
-    title="on one node, non-colocated generation sets its number of GPUs",
-    why=SETUP,
-    fix="set policy.generation.colocated.resources: {num_nodes: 1, gpus_per_node: N} with N below the node's GPUs",
-    source="nemo_rl/algorithms/grpo.py:617 at v0.7.0",
-)
-def _one_node(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem(f"{_GPUS} {COLOCATED} {NODES}", fails=Fails.AT_SETUP, source="nemo_rl/algorithms/grpo.py:617 at v0.7.0")
+def generation_gpus_on_one_node(run: RunConfig) -> Iterator[Finding]:
+    """on one node, non-colocated generation sets its number of GPUs
+
+    Fix: set policy.generation.colocated.resources: {num_nodes: 1, gpus_per_node: N} with N below the node's GPUs
+    """
     if run.on(COLOCATED) or _policy_nodes(run) != 1:
         return
     gpus, nodes = run.at(_GPUS), run.at(_NODES)
@@ -77,7 +74,7 @@ def _one_node(run: Effective) -> Iterator[Finding]:
         yield Finding(f"there is one node, and resources.num_nodes is {quoted(nodes)}", keys=[_NODES])
 
 
-def _more_nodes(run: Effective) -> str:
+def _more_nodes(run: RunConfig) -> str:
     """Return the fix where the parallel sizes need more than one node; an empty text if one can be split."""
     try:
         training = tensor_parallel(run) * context_parallel(run) * pipeline_parallel(run)
@@ -89,16 +86,12 @@ def _more_nodes(run: Effective) -> str:
     return f"give ray.workers.replicas 2 or more: training needs {training} GPUs, and a copy of vLLM {generating}"
 
 
-@TOPIC.rule(
-    "generation-nodes",
-    "C6 C7 C8",
-    f"{_NODES} {COLOCATED} {NODES}",
-    title="on several nodes, non-colocated generation takes whole nodes and leaves some for training",
-    why=SETUP,
-    fix="set policy.generation.colocated.resources: {num_nodes: N, gpus_per_node: the node's GPUs}",
-    source="nemo_rl/algorithms/grpo.py:647 at v0.7.0",
-)
-def _several_nodes(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem(f"{_NODES} {COLOCATED} {NODES}", fails=Fails.AT_SETUP, source="nemo_rl/algorithms/grpo.py:647 at v0.7.0")
+def generation_nodes(run: RunConfig) -> Iterator[Finding]:
+    """on several nodes, non-colocated generation takes whole nodes and leaves some for training
+
+    Fix: set policy.generation.colocated.resources: {num_nodes: N, gpus_per_node: the node's GPUs}
+    """
     policy = _policy_nodes(run)
     if run.on(COLOCATED) or policy < 2:
         return
@@ -112,33 +105,28 @@ def _several_nodes(run: Effective) -> Iterator[Finding]:
         yield Finding(what, keys=[_GPUS, COLOCATED], proposed={_GPUS: run.gpus})
 
 
-@TOPIC.rule(
-    "megatron-not-colocated",
-    "C9",
-    COLOCATED,
-    title="before v0.7.0 generation with Megatron is colocated",
-    why=SETUP,
-    fix="set policy.generation.colocated.enabled to true, or backend to vllm, or use a later version",
-    source="nemo_rl/algorithms/grpo.py:447 at v0.6.0",
-    before="v0.7.0",
-)
-def _megatron(run: Effective) -> str | None:
+@TOPIC.problem(COLOCATED, fails=Fails.AT_SETUP, source="nemo_rl/algorithms/grpo.py:447 at v0.6.0", before="v0.7.0")
+def megatron_not_colocated(run: RunConfig) -> str | None:
+    """before v0.7.0 generation with Megatron is colocated
+
+    Fix: set policy.generation.colocated.enabled to true, or backend to vllm, or use a later version
+    """
     apart = run.at("policy.generation.backend") == "megatron" and not run.on(COLOCATED)
     return "Megatron generates, and generation is not colocated" if apart else None
 
 
-@TOPIC.rule(
-    "segment-size",
-    "C10",
+@TOPIC.problem(
     f"cluster.segment_size {NODES}",
-    title="the number of training nodes is a multiple of segment_size",
-    why="if Ray's nodes have an NVLink domain, NeMo RL refuses it at set-up; else it ignores the key",
-    fix="choose a segment_size that divides the number of training nodes, or null",
     source="nemo_rl/distributed/virtual_cluster.py:415 at v0.7.0",
     severity=WARNING,
     since="v0.7.0",
 )
-def _segments(run: Effective) -> str | None:
+def segment_size(run: RunConfig) -> str | None:
+    """the number of training nodes is a multiple of segment_size
+
+    Why: if Ray's nodes have an NVLink domain, NeMo RL refuses it at set-up; else it ignores the key
+    Fix: choose a segment_size that divides the number of training nodes, or null
+    """
     # Elsewhere nodes carry no domain, and NeMo RL only warns.
     if run.at("cluster.segment_size") is None or run.value("accelerator.nvlinkDomainNodes") is None:
         return None
@@ -146,16 +134,16 @@ def _segments(run: Effective) -> str | None:
     return f"{nodes} training nodes are not a multiple of segment_size {size}" if size < 1 or nodes % size else None
 
 
-@TOPIC.rule(
-    "cpus-for-gpu-workers",
-    "C12",
+@TOPIC.problem(
     "=accelerator.worker.cpu",
-    title="a node has a CPU for each process that NeMo RL puts on its GPUs",
-    why=SETUP,
-    fix="set accelerator.worker.cpu to two CPUs per GPU, or to one if generation has its own nodes",
+    fails=Fails.AT_SETUP,
     source="nemo_rl/distributed/virtual_cluster.py:794 at v0.7.0",
 )
-def _cpus(run: Effective) -> str | None:
+def cpus_for_gpu_workers(run: RunConfig) -> str | None:
+    """a node has a CPU for each process that NeMo RL puts on its GPUs
+
+    Fix: set accelerator.worker.cpu to two CPUs per GPU, or to one if generation has its own nodes
+    """
     cpus = run.value("accelerator.worker.cpu")
     share = 2 if run.on(COLOCATED) and run.at("policy.generation.backend") != "megatron" else 1
     if not run.trains or not isinstance(cpus, (int, str)) or not str(cpus).isdecimal() or int(cpus) >= share * run.gpus:

@@ -5,16 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from grpo.rules.values.checks import quoted
-from grpo.rules.values.nemo_rl.run import SETUP, TOPIC, WORKER
+from grpo.rules.values.nemo_rl.run import TOPIC
 from grpo.values.frameworks.nemo_rl import data_sections, environments
 from postrender import spelling
 from postrender.counting import counted
 from postrender.finding import WARNING, Finding
+from postrender.problem import Fails
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from grpo.values.config import Effective
+    from grpo.values.config import RunConfig
 
 _ANY_PATH = "*.*"
 # The chart writes these into whatever the files say.
@@ -31,7 +32,7 @@ _WITH_SOLUTIONS = ("openai/gsm8k", "gsm8k")
 _LISTS = {"data set": "datasets", "processor": "processors", "environment": "environments"}
 
 
-def _unknown(kind: str, name: str, run: Effective, keys: list[str]) -> Finding:
+def _unknown(kind: str, name: str, run: RunConfig, keys: list[str]) -> Finding:
     """Report an unknown name, and suggest a known one."""
     known = [each for each in run.catalogue.names[_LISTS[kind]] if each != _ANY_PATH]
     # The name of a class is often that of the data set on the hub, and all processors end with the same word.
@@ -44,47 +45,43 @@ def _unknown(kind: str, name: str, run: Effective, keys: list[str]) -> Finding:
     return Finding(f"no {kind} is called {quoted(name)} in {run.version}", keys=keys, fix=fix)
 
 
-@TOPIC.rule(
-    "no-train-data",
-    "D1",
-    "data.train data.dataset_name data",
-    title="the data section names the data to train on",
-    why=SETUP,
-    fix="write data.train.dataset_name (data.dataset_name before v0.6.0)",
-    source="nemo_rl/data/utils.py:143 at v0.7.0",
-)
-def _train(run: Effective) -> str | None:
+@TOPIC.problem("data.train data.dataset_name data", fails=Fails.AT_SETUP, source="nemo_rl/data/utils.py:143 at v0.7.0")
+def no_train_data(run: RunConfig) -> str | None:
+    """the data section names the data to train on
+
+    Fix: write data.train.dataset_name (data.dataset_name before v0.6.0)
+    """
     if run.since("v0.6.0"):
         return None if any(path == "data.train" for path, _ in data_sections(run)) else "data.train is not given"
     return "data.dataset_name is not given" if run.at("data.dataset_name") is None else None
 
 
-@TOPIC.rule(
-    "dataset",
-    "D2",
+@TOPIC.problem(
     "data.train.dataset_name data.dataset_name",
-    title="the data set is one that this version can load",
-    why=SETUP,
-    fix="write one of its names, or ResponseDataset with the path of a file",
+    fails=Fails.AT_SETUP,
     source="nemo_rl/data/datasets/response_datasets/__init__.py:106 at v0.7.0",
 )
-def _dataset(run: Effective) -> Iterator[Finding]:
+def dataset(run: RunConfig) -> Iterator[Finding]:
+    """the data set is one that this version can load
+
+    Fix: write one of its names, or ResponseDataset with the path of a file
+    """
     for path, section in data_sections(run):
         name = section.get("dataset_name")
         if isinstance(name, str) and "${" not in name and not run.catalogue.accepts("datasets", name):
             yield _unknown("data set", name, run, [f"{path}.dataset_name", path])
 
 
-@TOPIC.rule(
-    "raw-answers",
-    "W14",
+@TOPIC.problem(
     "data.train.output_key data.output_key",
-    title="the answers of GSM8K are numbers, not whole solutions",
-    why="silent: the reward compares the answer with the text of the solution, so every reward is 0",
-    fix="write dataset_name: gsm8k; before v0.6.0 use a file of job.task prepare-data, which has only the numbers",
     source="nemo_rl/data/datasets/response_datasets/response_dataset.py at v0.7.0",
 )
-def _raw(run: Effective) -> Iterator[Finding]:
+def raw_answers(run: RunConfig) -> Iterator[Finding]:
+    """the answers of GSM8K are numbers, not whole solutions
+
+    Why: silent: the reward compares the answer with the text of the solution, so every reward is 0
+    Fix: write dataset_name: gsm8k; before v0.6.0 use a file of job.task prepare-data, which has only the numbers
+    """
     for path, section in data_sections(run):
         for key in ("data_path", "train_data_path"):
             if section.get(key) in _WITH_SOLUTIONS and section.get("output_key") == "answer":
@@ -92,34 +89,34 @@ def _raw(run: Effective) -> Iterator[Finding]:
                 yield Finding(what, keys=[f"{path}.output_key", f"{path}.{key}", path])
 
 
-@TOPIC.rule(
-    "processor",
-    "D4",
+@TOPIC.problem(
     "data.default.processor data.train.processor data.processor",
-    title="the processor of the data is one that this version has",
-    why=SETUP,
-    fix="write math_hf_data_processor, or another one of the list",
+    fails=Fails.AT_SETUP,
     source="nemo_rl/data/datasets/raw_dataset.py:57 at v0.7.0",
     since="v0.5.0",
 )
-def _processor(run: Effective) -> Iterator[Finding]:
+def processor(run: RunConfig) -> Iterator[Finding]:
+    """the processor of the data is one that this version has
+
+    Fix: write math_hf_data_processor, or another one of the list
+    """
     for path, section in data_sections(run):
         name = section.get("processor")
         if isinstance(name, str) and "${" not in name and not run.catalogue.accepts("processors", name):
             yield _unknown("processor", name, run, [f"{path}.processor", "data.default.processor", path])
 
 
-@TOPIC.rule(
-    "environment",
-    "D3",
+@TOPIC.problem(
     "data.default.env_name data.train.env_name data.env_name",
-    title="the environment is one that this version has, with its own section under env",
-    why=SETUP,
-    fix="write math, or another environment of the list, and add its section under env",
+    fails=Fails.AT_SETUP,
     source="nemo_rl/environments/utils.py:107 at v0.7.0",
     since="v0.5.0",
 )
-def _environment(run: Effective) -> Iterator[Finding]:
+def environment(run: RunConfig) -> Iterator[Finding]:
+    """the environment is one that this version has, with its own section under env
+
+    Fix: write math, or another environment of the list, and add its section under env
+    """
     started = environments(run)
     for name, key in started.items():
         if name != "rewards" and not run.catalogue.accepts("environments", name):
@@ -133,16 +130,16 @@ def _environment(run: Effective) -> Iterator[Finding]:
             yield Finding(f"{path} is a list, and only data.default.env_name starts an environment", keys=[path])
 
 
-@TOPIC.rule(
-    "no-generation",
-    "D5",
+@TOPIC.problem(
     "policy.generation.vllm_cfg policy.generation",
-    title="policy.generation is configured",
-    why=SETUP,
-    fix="remove the null, or write the section policy.generation",
+    fails=Fails.AT_SETUP,
     source="examples/run_grpo.py:101 at v0.7.0",
 )
-def _generation(run: Effective) -> Iterator[Finding]:
+def no_generation(run: RunConfig) -> Iterator[Finding]:
+    """policy.generation is configured
+
+    Fix: remove the null, or write the section policy.generation
+    """
     if run.at("policy.generation") is None:
         yield Finding("policy.generation is null", keys=["policy.generation"])
         return
@@ -152,16 +149,16 @@ def _generation(run: Effective) -> Iterator[Finding]:
         yield Finding(what, keys=[f"policy.generation.{section}", "policy.generation.backend"])
 
 
-@TOPIC.rule(
-    "system-prompt-as-prompt",
-    "P4",
+@TOPIC.problem(
     "data.default.prompt_file data.train.prompt_file data.prompt_file",
-    title="a prompt file has a place for the question",
-    why="silent: the model never sees the question, and the reward stays near 0",
-    fix="write examples/prompts/cot.txt, and give gsm8k.txt as system_prompt_file",
     source="examples/prompts/gsm8k.txt at v0.7.0",
 )
-def _prompt(run: Effective) -> Iterator[Finding]:
+def system_prompt_as_prompt(run: RunConfig) -> Iterator[Finding]:
+    """a prompt file has a place for the question
+
+    Why: silent: the model never sees the question, and the reward stays near 0
+    Fix: write examples/prompts/cot.txt, and give gsm8k.txt as system_prompt_file
+    """
     names = run.catalogue.names
     for path, section in data_sections(run):
         for name in set(names["prompts"]).difference(names["promptsWithQuestion"]):
@@ -173,33 +170,33 @@ def _prompt(run: Effective) -> Iterator[Finding]:
                 yield Finding(what, keys=keys)
 
 
-@TOPIC.rule(
-    "no-steps",
-    "W2",
+@TOPIC.problem(
     "grpo.max_num_steps grpo.max_num_epochs",
-    title="the run trains for at least one step",
-    why="silent: the nodes start, the model is loaded, and the run ends with exit code 0",
-    fix="write a whole number of 1 or more; to validate only, use the task evaluate",
     source="nemo_rl/algorithms/grpo.py:2228 at v0.7.0",
     severity=WARNING,
 )
-def _no_steps(run: Effective) -> Iterator[Finding]:
+def no_steps(run: RunConfig) -> Iterator[Finding]:
+    """the run trains for at least one step
+
+    Why: silent: the nodes start, the model is loaded, and the run ends with exit code 0
+    Fix: write a whole number of 1 or more; to validate only, use the task evaluate
+    """
     for path in ("grpo.max_num_steps", "grpo.max_num_epochs"):
         if run.at("grpo.val_at_start") is not True and run.at(path, 1) is not None and run.integer(path) < 1:
             yield Finding(f"{path} is {run.integer(path)}: there is no step", keys=[path])
 
 
-@TOPIC.rule(
-    "more-prompts-than-data",
-    "W2 W3",
+@TOPIC.problem(
     "grpo.num_prompts_per_step grpo.max_num_steps",
-    title="the data set has enough rows for the steps",
-    why="silent: NeMo RL skips an incomplete step, so the run ends early, or at once, with exit code 0",
-    fix="lower num_prompts_per_step or max_num_steps, or raise max_num_epochs",
     source="nemo_rl/algorithms/grpo.py:366 at v0.7.0",
     severity=WARNING,
 )
-def _rows(run: Effective) -> Iterator[Finding]:
+def more_prompts_than_data(run: RunConfig) -> Iterator[Finding]:
+    """the data set has enough rows for the steps
+
+    Why: silent: NeMo RL skips an incomplete step, so the run ends early, or at once, with exit code 0
+    Fix: lower num_prompts_per_step or max_num_steps, or raise max_num_epochs
+    """
     for path, section in data_sections(run):
         rows = _ROWS.get(str(section.get("dataset_name")).lower())
         if rows is None or path == "data.validation" or isinstance(run.at("data.train"), list):
@@ -207,7 +204,7 @@ def _rows(run: Effective) -> Iterator[Finding]:
         yield from too_few(run, rows)
 
 
-def too_few(run: Effective, rows: int) -> Iterator[Finding]:
+def too_few(run: RunConfig, rows: int) -> Iterator[Finding]:
     """Yield a finding where rows of training data give no step, or fewer steps than the run asks for."""
     prompts, epochs = run.integer("grpo.num_prompts_per_step"), run.integer("grpo.max_num_epochs")
     steps = epochs * (rows // prompts) if prompts > 0 else 0
@@ -219,31 +216,27 @@ def too_few(run: Effective, rows: int) -> Iterator[Finding]:
         yield Finding(f"{what} of {prompts} prompts in {counted(epochs, 'epoch')}", keys=["grpo.max_num_steps"])
 
 
-@TOPIC.rule(
-    "prompts-masked",
-    "D13",
-    "data.max_input_seq_length",
-    title="most prompts are shorter than data.max_input_seq_length",
-    why="silent: a prompt of that length is cut to a few tokens, and its answers are left out of the loss",
-    fix="write 512 or more, or ${policy.max_total_sequence_length}",
-    source="nemo_rl/data/processors.py:427 at v0.7.0",
-    severity=WARNING,
-)
-def _masked(run: Effective) -> str | None:
+@TOPIC.problem("data.max_input_seq_length", source="nemo_rl/data/processors.py:427 at v0.7.0", severity=WARNING)
+def prompts_masked(run: RunConfig) -> str | None:
+    """most prompts are shorter than data.max_input_seq_length
+
+    Why: silent: a prompt of that length is cut to a few tokens, and its answers are left out of the loss
+    Fix: write 512 or more, or ${policy.max_total_sequence_length}
+    """
     longest = run.integer("data.max_input_seq_length")
     return f"max_input_seq_length is {longest} tokens, chat format included" if 0 < longest < _SHORT else None
 
 
-@TOPIC.rule(
-    "required-key",
-    "V8 S1",
+@TOPIC.problem(
     "policy.generation policy",
-    title="sections that replace those of the base file have all keys that the framework reads",
-    why=WORKER,
-    fix="add the key, or remove _override_",
+    fails=Fails.AT_LOADING,
     source="nemo_rl/models/generation/vllm/vllm_generation.py:157 at v0.7.0",
 )
-def _required(run: Effective) -> Iterator[Finding]:
+def required_key(run: RunConfig) -> Iterator[Finding]:
+    """sections that replace those of the base file have all keys that the framework reads
+
+    Fix: add the key, or remove _override_
+    """
     for path in sorted(run.catalogue.required.difference(_DERIVED)):
         section, _, name = path.rpartition(".")
         above = run.at(section) if section else run.config

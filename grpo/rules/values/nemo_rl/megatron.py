@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from grpo.rules.values.checks import quoted
-from grpo.rules.values.nemo_rl.run import SETUP, TOPIC, TRAINING, WORKER
+from grpo.rules.values.nemo_rl.run import TOPIC
 from grpo.values.frameworks.nemo_rl import GENERATION, MEGATRON, PACKING, context_parallel, is_megatron, tensor_parallel
 from postrender.finding import Finding
+from postrender.problem import Fails
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from grpo.values.config import Effective
+    from grpo.values.config import RunConfig
 
 _OPTIMIZER = f"{MEGATRON}.optimizer"
 _FUSED = f"{MEGATRON}.use_fused_linear_logprobs"
@@ -21,47 +22,47 @@ _ENGINE = f"{_INFERENCE}.async_engine"
 _MULTIPLE = "policy.make_sequence_length_divisible_by"
 
 
-@TOPIC.rule(
-    "context-parallel-megatron",
-    "X1",
+@TOPIC.problem(
     f"{PACKING} {MEGATRON}.context_parallel_size",
-    title="context parallelism with Megatron needs sequence packing",
-    why=WORKER,
-    fix="set policy.sequence_packing.enabled to true, or context_parallel_size to 1",
+    fails=Fails.AT_LOADING,
     source="nemo_rl/models/megatron/setup.py:634 at v0.7.0",
 )
-def _context(run: Effective) -> str | None:
+def context_parallel_megatron(run: RunConfig) -> str | None:
+    """context parallelism with Megatron needs sequence packing
+
+    Fix: set policy.sequence_packing.enabled to true, or context_parallel_size to 1
+    """
     apart = is_megatron(run) and context_parallel(run) > 1 and not run.on(PACKING)
     return f"context_parallel_size is {context_parallel(run)}, and sequence packing is off" if apart else None
 
 
-@TOPIC.rule(
-    "chunked-logprobs",
-    "X2",
+@TOPIC.problem(
     f"{MEGATRON}.defer_fp32_logits policy.logprob_chunk_size",
-    title="log probabilities in chunks need defer_fp32_logits",
-    why=WORKER,
-    fix="set policy.megatron_cfg.defer_fp32_logits to true, or logprob_chunk_size to null",
+    fails=Fails.AT_LOADING,
     source="nemo_rl/models/megatron/setup.py:902 at v0.7.0",
 )
-def _chunks(run: Effective) -> str | None:
+def chunked_logprobs(run: RunConfig) -> str | None:
+    """log probabilities in chunks need defer_fp32_logits
+
+    Fix: set policy.megatron_cfg.defer_fp32_logits to true, or logprob_chunk_size to null
+    """
     size = run.at("policy.logprob_chunk_size")
     if not is_megatron(run) or not isinstance(size, int) or size <= 0 or run.on(f"{MEGATRON}.defer_fp32_logits"):
         return None
     return f"logprob_chunk_size is {size}, and defer_fp32_logits is off"
 
 
-@TOPIC.rule(
-    "optimizer-precision",
-    "X4",
+@TOPIC.problem(
     f"{_OPTIMIZER}.bf16 {_OPTIMIZER}.fp16 policy.precision",
-    title="the precision-aware optimizer has the policy's precision",
-    why=WORKER,
-    fix="set bf16 or fp16 of policy.megatron_cfg.optimizer to match policy.precision",
+    fails=Fails.AT_LOADING,
     source="nemo_rl/models/megatron/setup.py:956 at v0.7.0",
     since="v0.5.0",
 )
-def _precision(run: Effective) -> str | None:
+def optimizer_precision(run: RunConfig) -> str | None:
+    """the precision-aware optimizer has the policy's precision
+
+    Fix: set bf16 or fp16 of policy.megatron_cfg.optimizer to match policy.precision
+    """
     name = {"bfloat16": "bf16", "float16": "fp16"}.get(str(run.at("policy.precision")))
     if not is_megatron(run) or not name or not run.on(f"{_OPTIMIZER}.use_precision_aware_optimizer"):
         return None
@@ -71,17 +72,12 @@ def _precision(run: Effective) -> str | None:
     return f"policy.precision is {run.at('policy.precision')}, and optimizer.{name} is {quoted(given)}"
 
 
-@TOPIC.rule(
-    "padding-multiple",
-    "X5",
-    _MULTIPLE,
-    title="packed sequences are padded to a multiple of what CP and TP split them into",
-    why=TRAINING,
-    fix="set policy.make_sequence_length_divisible_by to a multiple of that number",
-    source="nemo_rl/models/megatron/data.py:1132 at v0.7.0",
-    since="v0.6.0",
-)
-def _padding(run: Effective) -> str | None:
+@TOPIC.problem(_MULTIPLE, fails=Fails.LATER, source="nemo_rl/models/megatron/data.py:1132 at v0.7.0", since="v0.6.0")
+def padding_multiple(run: RunConfig) -> str | None:
+    """packed sequences are padded to a multiple of what CP and TP split them into
+
+    Fix: set policy.make_sequence_length_divisible_by to a multiple of that number
+    """
     if not is_megatron(run) or not run.on(PACKING):
         return None
     cuts = 2 * context_parallel(run) if context_parallel(run) > 1 else 1
@@ -91,34 +87,34 @@ def _padding(run: Effective) -> str | None:
     return f"{multiple} is not a multiple of {cuts} ({reason})" if multiple % cuts else None
 
 
-@TOPIC.rule(
-    "recompute-granularity",
-    "X10",
+@TOPIC.problem(
     f"{MEGATRON}.recompute_granularity",
-    title="activations are recomputed fully or selectively",
-    why=WORKER,
-    fix="write full or selective",
+    fails=Fails.AT_LOADING,
     source="nemo_rl/models/megatron/setup.py:810 at v0.7.0",
     since="v0.7.0",
 )
-def _recompute(run: Effective) -> str | None:
+def recompute_granularity(run: RunConfig) -> str | None:
+    """activations are recomputed fully or selectively
+
+    Fix: write full or selective
+    """
     kind = run.at(f"{MEGATRON}.recompute_granularity", "full")
     if not is_megatron(run) or not run.on(f"{MEGATRON}.activation_checkpointing") or kind in ("full", "selective"):
         return None
     return f"recompute_granularity is {quoted(kind)}, expected full or selective"
 
 
-@TOPIC.rule(
-    "fused-logprobs",
-    "G6 G7",
+@TOPIC.problem(
     f"{_FUSED} {PACKING} {GENERATION}.top_k {GENERATION}.top_p",
-    title="fused log probabilities exclude sequence packing, and sampling from a part of the tokens",
-    why=SETUP,
-    fix="turn use_fused_linear_logprobs off, or packing; top_k null, top_p 1.0",
+    fails=Fails.AT_SETUP,
     source="nemo_rl/algorithms/grpo.py:673 at 7ea279ab",
     since="v0.8.0",
 )
-def _fused(run: Effective) -> Iterator[Finding]:
+def fused_logprobs(run: RunConfig) -> Iterator[Finding]:
+    """fused log probabilities exclude sequence packing, and sampling from a part of the tokens
+
+    Fix: turn use_fused_linear_logprobs off, or packing; top_k null, top_p 1.0
+    """
     if not is_megatron(run) or not run.on(_FUSED):
         return
     if run.on(PACKING):
@@ -129,17 +125,18 @@ def _fused(run: Effective) -> Iterator[Finding]:
         yield Finding(what, keys=[f"{GENERATION}.{'top_p' if top_p != 1 else 'top_k'}", _FUSED])
 
 
-@TOPIC.rule(
-    "optimized-inference",
-    "X9",
+@TOPIC.problem(
     f"{_INFERENCE}.sequence_parallel {_INFERENCE}.transformer_impl {MEGATRON}.transformer_impl",
-    title="layers of Megatron that are optimized for inference need sequence parallelism from TP 2 on",
-    why=WORKER,
-    fix="set policy.generation.mcore_generation_config.sequence_parallel to true",
+    fails=Fails.AT_LOADING,
     source="nemo_rl/models/generation/megatron/config.py:92 at 7ea279ab",
     since="v0.8.0",
 )
-def _inference(run: Effective) -> str | None:
+def optimized_inference(run: RunConfig) -> str | None:
+    """layers of Megatron that are optimized for inference need sequence parallelism from TP 2 on
+
+    Fix: set policy.generation.mcore_generation_config.sequence_parallel to true
+    """
+
     def at(key: str) -> object:
         return run.at(f"{_INFERENCE}.{key}") if run.has(f"{_INFERENCE}.{key}") else run.at(f"{MEGATRON}.{key}")
 
@@ -151,16 +148,16 @@ def _inference(run: Effective) -> str | None:
     return f"transformer_impl is inference_optimized with TP {size}, and sequence_parallel is off"
 
 
-@TOPIC.rule(
-    "megatron-engine-removed",
-    "SC20",
+@TOPIC.problem(
     _ENGINE,
-    title="from v0.8.0 on generation with Megatron is always asynchronous, and has no switch for it",
-    why=SETUP,
-    fix="remove policy.generation.mcore_generation_config.async_engine",
+    fails=Fails.AT_SETUP,
     source="nemo_rl/models/generation/interfaces.py:255 at 7ea279ab",
     since="v0.8.0",
 )
-def _engine(run: Effective) -> str | None:
+def megatron_engine_removed(run: RunConfig) -> str | None:
+    """from v0.8.0 on generation with Megatron is always asynchronous, and has no switch for it
+
+    Fix: remove policy.generation.mcore_generation_config.async_engine
+    """
     is_set = run.at(f"{GENERATION}.backend") == "megatron" and run.at(_ENGINE) is not None
     return f"mcore_generation_config.async_engine is {quoted(run.at(_ENGINE))}" if is_set else None

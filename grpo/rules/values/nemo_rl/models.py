@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from grpo.rules.values.nemo_rl.run import TOPIC, WORKER
+from grpo.rules.values.nemo_rl.run import TOPIC
 from grpo.values.frameworks.model import Model, allows_longer, no_experts, uneven_heads
 from grpo.values.frameworks.nemo_rl import (
     DTENSOR,
@@ -19,11 +19,12 @@ from grpo.values.frameworks.nemo_rl import (
     tensor_parallel,
 )
 from postrender.finding import Finding
+from postrender.problem import Fails
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from grpo.values.config import Effective
+    from grpo.values.config import RunConfig
 
 _NAME: Final = "policy.model_name"
 _TOKENIZER: Final = "policy.tokenizer.name"
@@ -43,7 +44,7 @@ _PLANNED: Final = (
 )
 
 
-def _generating(run: Effective) -> Model:
+def _generating(run: RunConfig) -> Model:
     """Return the model as vLLM reads it: before v0.6.0 vLLM's overrides are merged with those of the policy."""
     overrides, own = run.at(_OVERRIDES), run.at(f"{GENERATION}.vllm_kwargs.hf_overrides")
     if not run.since("v0.6.0") and isinstance(own, dict) and isinstance(overrides or {}, dict):
@@ -51,16 +52,12 @@ def _generating(run: Effective) -> Model:
     return Model(run.at(_NAME), overrides)
 
 
-@TOPIC.rule(
-    "heads-not-divisible",
-    "K18 K19 K29",
-    f"{_TP} {_NAME}",
-    title="the tensor parallel size of training divides the model's attention heads and KV heads",
-    why=WORKER,
-    fix="choose a tensor parallel size that divides both numbers",
-    source="nemo_rl/models/dtensor/parallelize.py:666 at v0.7.0",
-)
-def _heads(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem(f"{_TP} {_NAME}", fails=Fails.AT_LOADING, source="nemo_rl/models/dtensor/parallelize.py:666 at v0.7.0")
+def heads_not_divisible(run: RunConfig) -> Iterator[Finding]:
+    """the tensor parallel size of training divides the model's attention heads and KV heads
+
+    Fix: choose a tensor parallel size that divides both numbers
+    """
     size, megatron = tensor_parallel(run), is_megatron(run)
     # Megatron replicates KV heads from v0.6.0 on; for v0.5.0 this is unknown.
     uneven = uneven_heads(model_of(run), size, repeats=megatron and run.since("v0.5.0")) if size > 1 else None
@@ -69,16 +66,12 @@ def _heads(run: Effective) -> Iterator[Finding]:
         yield Finding(f"{path.removeprefix('policy.')} is {size}, and {uneven}", keys=[path, _NAME])
 
 
-@TOPIC.rule(
-    "layers-not-divisible",
-    "K30",
-    f"{_STAGES} {_NAME}",
-    title="the number of Megatron's pipeline stages divides the model's layers",
-    why=WORKER,
-    fix="choose stages that divide the layers, or set num_layers_in_first_pipeline_stage and …_last_…",
-    source="nemo_rl/models/megatron/setup.py:617 at v0.7.0",
-)
-def _layers(run: Effective) -> str | None:
+@TOPIC.problem(f"{_STAGES} {_NAME}", fails=Fails.AT_LOADING, source="nemo_rl/models/megatron/setup.py:617 at v0.7.0")
+def layers_not_divisible(run: RunConfig) -> str | None:
+    """the number of Megatron's pipeline stages divides the model's layers
+
+    Fix: choose stages that divide the layers, or set num_layers_in_first_pipeline_stage and …_last_…
+    """
     stages = pipeline_parallel(run)
     if stages == 1:
         return None
@@ -95,16 +88,12 @@ def _layers(run: Effective) -> str | None:
     return f"megatron_cfg.pipeline_model_parallel_size is {stages}, and {model.name} has {layers} layers{rest}"
 
 
-@TOPIC.rule(
-    "experts-not-divisible",
-    "K31",
-    f"{_EXPERTS} {_NAME}",
-    title="Megatron's expert parallel size divides the model's experts",
-    why=WORKER,
-    fix="choose an expert_model_parallel_size that divides the experts, or 1 for a model without experts",
-    source="nemo_rl/models/megatron/setup.py:647 at v0.7.0",
-)
-def _experts(run: Effective) -> str | None:
+@TOPIC.problem(f"{_EXPERTS} {_NAME}", fails=Fails.AT_LOADING, source="nemo_rl/models/megatron/setup.py:647 at v0.7.0")
+def experts_not_divisible(run: RunConfig) -> str | None:
+    """Megatron's expert parallel size divides the model's experts
+
+    Fix: choose an expert_model_parallel_size that divides the experts, or 1 for a model without experts
+    """
     size = run.integer(_EXPERTS) if is_megatron(run) else 1
     if size <= 1:
         return None
@@ -115,34 +104,34 @@ def _experts(run: Effective) -> str | None:
     return what and f"megatron_cfg.expert_model_parallel_size is {size}, and {what}"
 
 
-def _reads_plan(run: Effective) -> bool:
+def _reads_plan(run: RunConfig) -> bool:
     """Say whether the worker looks up a plan as the first version does; the second version does so only in v0.4.0."""
     first = not is_megatron(run) and not (is_v2(run) and run.since("v0.5.0"))
     return first and tensor_parallel(run) > 1 and run.at(_PLAN) is None
 
 
-def _takes_plan(run: Effective) -> bool:
+def _takes_plan(run: RunConfig) -> bool:
     """Say whether the second worker uses Hugging Face's plan, which only v0.5.0 has an option for."""
     told = is_v2(run) and run.on(f"{DTENSOR}.use_hf_tp_plan") and run.at(_PLAN) is None
     return told and run.since("v0.5.0") and not run.since("v0.6.0") and tensor_parallel(run) > 1
 
 
-def _is_unreadable(run: Effective, architecture: str) -> bool:
+def _is_unreadable(run: RunConfig, architecture: str) -> bool:
     """Say whether Hugging Face's plan for a class, in the image's version, has styles that the first worker lacks."""
     return architecture == ("Qwen3MoeForCausalLM" if run.since("v0.6.0") else "GptOssForCausalLM")
 
 
-@TOPIC.rule(
-    "plan-of-the-model",
-    "K20",
+@TOPIC.problem(
     f"{_TP} {_PLAN} {_NAME}",
-    title="DTensor has a tensor parallel plan for the model",
-    why=WORKER,
-    fix="set policy.dtensor_cfg._v2 to true, tensor_parallel_size to 1, or give a custom_parallel_plan",
+    fails=Fails.AT_LOADING,
     source="nemo_rl/models/dtensor/parallelize.py:364 at v0.7.0",
     since="v0.5.0",
 )
-def _plan(run: Effective) -> str | None:
+def plan_of_the_model(run: RunConfig) -> str | None:
+    """DTensor has a tensor parallel plan for the model
+
+    Fix: set policy.dtensor_cfg._v2 to true, tensor_parallel_size to 1, or give a custom_parallel_plan
+    """
     if not _reads_plan(run):
         return None
     model = model_of(run)
@@ -151,16 +140,16 @@ def _plan(run: Effective) -> str | None:
     return f"{size}, and the plan for {model.name} ({model.architecture}) cannot be read" if unreadable else None
 
 
-@TOPIC.rule(
-    "sequence-parallel-plan",
-    "K21",
+@TOPIC.problem(
     f"{DTENSOR}.sequence_parallel {_PLAN} {_NAME}",
-    title="sequence parallelism with DTensor needs a plan of NeMo RL or a custom plan",
-    why=WORKER,
-    fix="set policy.dtensor_cfg.sequence_parallel to false, or give a custom_parallel_plan",
+    fails=Fails.AT_LOADING,
     source="nemo_rl/models/dtensor/parallelize.py:704 at v0.7.0",
 )
-def _sequence_parallel(run: Effective) -> str | None:
+def sequence_parallel_plan(run: RunConfig) -> str | None:
+    """sequence parallelism with DTensor needs a plan of NeMo RL or a custom plan
+
+    Fix: set policy.dtensor_cfg.sequence_parallel to false, or give a custom_parallel_plan
+    """
     if not run.on(f"{DTENSOR}.sequence_parallel"):
         return None
     if _takes_plan(run):
@@ -172,46 +161,46 @@ def _sequence_parallel(run: Effective) -> str | None:
     return f"sequence_parallel is on, and {model.name} is a {model.architecture}" if foreign else None
 
 
-@TOPIC.rule(
-    "generation-heads-not-divisible",
-    "V22",
+@TOPIC.problem(
     f"{VLLM}.tensor_parallel_size {_NAME}",
-    title="vLLM's tensor parallel size divides the model's attention heads",
     why=_ENGINE,
-    fix="choose a size that divides the attention heads, and divides the KV heads or is a multiple of them",
     source="nemo_rl/models/generation/vllm/vllm_worker.py:441 at v0.7.0",
 )
-def _generation_heads(run: Effective) -> str | None:
+def generation_heads_not_divisible(run: RunConfig) -> str | None:
+    """vLLM's tensor parallel size divides the model's attention heads
+
+    Fix: choose a size that divides the attention heads, and divides the KV heads or is a multiple of them
+    """
     size = run.integer(f"{VLLM}.tensor_parallel_size") if is_vllm(run) else 1
     uneven = uneven_heads(_generating(run), size, repeats=True) if size > 1 else None
     return uneven and f"vllm_cfg.tensor_parallel_size is {size}, and {uneven}"
 
 
-@TOPIC.rule(
-    "generation-without-experts",
-    "V24",
+@TOPIC.problem(
     f"{VLLM}.expert_parallel_size {_NAME}",
-    title="expert parallel generation needs a model with experts",
     why=_ENGINE,
-    fix="set policy.generation.vllm_cfg.expert_parallel_size to 1",
     source="nemo_rl/models/generation/vllm/vllm_worker.py:443 at v0.7.0",
 )
-def _generation_experts(run: Effective) -> str | None:
+def generation_without_experts(run: RunConfig) -> str | None:
+    """expert parallel generation needs a model with experts
+
+    Fix: set policy.generation.vllm_cfg.expert_parallel_size to 1
+    """
     size = run.integer(f"{VLLM}.expert_parallel_size") if is_vllm(run) else 1
     what = no_experts(_generating(run)) if size > 1 else None
     return what and f"vllm_cfg.expert_parallel_size is {size}, and {what}"
 
 
-@TOPIC.rule(
-    "longer-than-model",
-    "V23",
+@TOPIC.problem(
     f"{VLLM}.max_model_len policy.max_total_sequence_length {_NAME}",
-    title="sequences fit into the model's position embeddings",
     why=_ENGINE,
-    fix="lower policy.max_total_sequence_length, or set hf_config_overrides.max_position_embeddings if you mean it",
     source="nemo_rl/models/generation/vllm/vllm_worker.py:449 at v0.7.0",
 )
-def _longer(run: Effective) -> str | None:
+def longer_than_model(run: RunConfig) -> str | None:
+    """sequences fit into the model's position embeddings
+
+    Fix: lower policy.max_total_sequence_length, or set hf_config_overrides.max_position_embeddings if you mean it
+    """
     if not is_vllm(run) or allows_longer(run, run.at(f"{VLLM}.env_vars")):
         return None
     length, model = run.integer(f"{VLLM}.max_model_len"), _generating(run)
@@ -219,16 +208,13 @@ def _longer(run: Effective) -> str | None:
     return f"vllm_cfg.max_model_len is {length}, and {model.name} has {most} positions" if length > most else None
 
 
-@TOPIC.rule(
-    "tokenizer-of-another-model",
-    "S67",
-    f"{_TOKENIZER} {_NAME}",
-    title="the tokenizer is one of the model's family",
-    why="silent: the tokens mean other words to the model; or the first step fails with an index out of range",
-    fix="remove policy.tokenizer.name: its default is ${policy.model_name}",
-    source="nemo_rl/algorithms/utils.py:372 at v0.7.0",
-)
-def _tokenizer(run: Effective) -> str | None:
+@TOPIC.problem(f"{_TOKENIZER} {_NAME}", source="nemo_rl/algorithms/utils.py:372 at v0.7.0")
+def tokenizer_of_another_model(run: RunConfig) -> str | None:
+    """the tokenizer is one of the model's family
+
+    Why: silent: the tokens mean other words to the model; or the first step fails with an index out of range
+    Fix: remove policy.tokenizer.name: its default is ${policy.model_name}
+    """
     name = run.at(_TOKENIZER)
     if name == run.at(_NAME):
         return None

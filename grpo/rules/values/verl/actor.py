@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from grpo.rules.values import keys
 from grpo.rules.values.checks import nearest, one_of, quoted, within
-from grpo.rules.values.verl.run import CHECKED, STEP, TOPIC
+from grpo.rules.values.verl.run import TOPIC
 from grpo.values.frameworks.verl import (
     ACTOR,
     KL_COEFFICIENTS,
@@ -18,11 +18,12 @@ from grpo.values.frameworks.verl import (
     uses_reference,
 )
 from postrender.finding import WARNING, Finding
+from postrender.problem import Fails
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from grpo.values.config import Effective
+    from grpo.values.config import RunConfig
 
 _OWN = f"{ACTOR}.fsdp_config.strategy"
 _LOSS = f"{ACTOR}.policy_loss.loss_mode"
@@ -38,23 +39,18 @@ def _why_unknown(key: str) -> str:
 RULES = keys.rules(
     TOPIC,
     "trainer/config/ppo_trainer.yaml:8 at 0.7.1",
-    fact="A11 S2 gke/R28",
     why="silent in most sections; below actor, rollout and model the workers refuse it when they start",
     why_of=_why_unknown,
-    words="A1 A3 A6",
 )
 
 
-@TOPIC.rule(
-    "strategy",
-    "A2 B2",
-    f"{ACTOR}.strategy {REF}.strategy",
-    title="the engine of actor and reference is one that a configuration file can select",
-    why="verl refuses it when it validates its configuration, or when the workers start",
-    fix="write fsdp2 or fsdp; other engines need another base configuration than the charts' ppo_trainer",
-    source="trainer/main_ppo.py:153 at 0.7.1",
-)
-def _strategy(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem(f"{ACTOR}.strategy {REF}.strategy", source="trainer/main_ppo.py:153 at 0.7.1")
+def strategy(run: RunConfig) -> Iterator[Finding]:
+    """the engine of actor and reference is one that a configuration file can select
+
+    Why: verl refuses it when it validates its configuration, or when the workers start
+    Fix: write fsdp2 or fsdp; other engines need another base configuration than the charts' ppo_trainer
+    """
     known = ("fsdp", "fsdp2", *(["fsdp_turbo"] if run.since("0.9.1") else []))
     # The newer workers of 0.7.1 look at fsdp_config.strategy only; older ones give the reference the actor's.
     own = [f"{REF}.strategy"] if run.since("0.8.0") and uses_reference(run) and run.given_has(f"{REF}.strategy") else []
@@ -63,36 +59,28 @@ def _strategy(run: Effective) -> Iterator[Finding]:
             yield Finding(what, keys=[path])
 
 
-def _is_by_second(run: Effective) -> bool:
+def _is_by_second(run: RunConfig) -> bool:
     return has_engine_workers(run) and not run.since("0.8.0")
 
 
-@TOPIC.rule(
-    "model-engine",
-    "A2",
-    "model_engine",
-    title="model_engine is not set in a file",
-    why="silent: verl reads it from the command line only, and FSDP trains whatever the file says",
-    fix="remove model_engine: the charts run verl with FSDP",
-    source="trainer/config/ppo_trainer.yaml:10 at 0.8.0",
-    since="0.7.1",
-)
-def _engine(run: Effective) -> str | None:
+@TOPIC.problem("model_engine", source="trainer/config/ppo_trainer.yaml:10 at 0.8.0", since="0.7.1")
+def model_engine(run: RunConfig) -> str | None:
+    """model_engine is not set in a file
+
+    Why: silent: verl reads it from the command line only, and FSDP trains whatever the file says
+    Fix: remove model_engine: the charts run verl with FSDP
+    """
     wrong = run.given_has("model_engine") and run.at("model_engine") != "dp"
     return f"model_engine is {quoted(run.at('model_engine'))}, and the engine stays dp" if wrong else None
 
 
-@TOPIC.rule(
-    "strategy-without-effect",
-    "S5",
-    f"{_OWN} {ACTOR}.strategy",
-    title="the FSDP version is set where the workers read it",
-    why="silent: the workers read the other key, so another version of FSDP runs",
-    fix="set actor.strategy and actor.fsdp_config.strategy to the same value, or only the one that is read",
-    source="workers/config/actor.py:317 at 0.8.0",
-    severity=WARNING,
-)
-def _ineffective(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem(f"{_OWN} {ACTOR}.strategy", source="workers/config/actor.py:317 at 0.8.0", severity=WARNING)
+def strategy_without_effect(run: RunConfig) -> Iterator[Finding]:
+    """the FSDP version is set where the workers read it
+
+    Why: silent: the workers read the other key, so another version of FSDP runs
+    Fix: set actor.strategy and actor.fsdp_config.strategy to the same value, or only the one that is read
+    """
     dead, counts = (f"{ACTOR}.strategy", _OWN) if _is_by_second(run) else (_OWN, f"{ACTOR}.strategy")
     given = run.at(dead)
     if run.given_has(dead) and given in ("fsdp", "fsdp2", "fsdp_turbo") and given != run.at(counts):
@@ -100,16 +88,16 @@ def _ineffective(run: Effective) -> Iterator[Finding]:
         yield Finding(what, keys=[dead], proposed={counts: given})
 
 
-@TOPIC.rule(
-    "sequence-parallel-padding",
-    "A4",
+@TOPIC.problem(
     f"{MODEL}.use_remove_padding {ACTOR}.ulysses_sequence_parallel_size",
-    title="sequence parallelism needs sequences without padding",
-    why=CHECKED,
-    fix="set actor_rollout_ref.model.use_remove_padding to true",
+    fails=Fails.AT_SETUP,
     source="workers/config/actor.py:318 at 0.7.1",
 )
-def _padding(run: Effective) -> Iterator[Finding]:
+def sequence_parallel_padding(run: RunConfig) -> Iterator[Finding]:
+    """sequence parallelism needs sequences without padding
+
+    Fix: set actor_rollout_ref.model.use_remove_padding to true
+    """
     own = run.integer(f"{ACTOR}.ulysses_sequence_parallel_size")
     size = sequence_parallel(run) if run.since("0.8.0") else own
     if size > 1 and not run.on(f"{MODEL}.use_remove_padding"):
@@ -117,62 +105,54 @@ def _padding(run: Effective) -> Iterator[Finding]:
         yield Finding(what, proposed={f"{MODEL}.use_remove_padding": True})
 
 
-@TOPIC.rule(
-    "scheduler",
-    "A6",
+@TOPIC.problem(
     f"{ACTOR}.optim.lr_scheduler_type",
-    title="the learning rate schedule is constant or cosine",
-    why=CHECKED,
-    fix="write constant or cosine",
+    fails=Fails.AT_SETUP,
     source="workers/config/optimizer.py:122 at 0.7.1",
 )
-def _scheduler(run: Effective) -> str | None:
+def scheduler(run: RunConfig) -> str | None:
+    """the learning rate schedule is constant or cosine
+
+    Fix: write constant or cosine
+    """
     # The older key replaces the newer one.
     older = run.at(f"{ACTOR}.optim.warmup_style") is not None
     return None if older else one_of(f"{ACTOR}.optim.lr_scheduler_type", ("constant", "cosine"))(run)
 
 
-@TOPIC.rule(
-    "advantage-estimator",
-    "A7",
-    "algorithm.adv_estimator",
-    title="the advantage estimator is one that this version has",
-    why=STEP,
-    fix="write grpo, or another one of the list",
-    source="trainer/ppo/core_algos.py:149 at 0.7.1",
-)
-def _estimator(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem("algorithm.adv_estimator", fails=Fails.AT_FIRST_STEP, source="trainer/ppo/core_algos.py:149 at 0.7.1")
+def advantage_estimator(run: RunConfig) -> Iterator[Finding]:
+    """the advantage estimator is one that this version has
+
+    Fix: write grpo, or another one of the list
+    """
     path, known = "algorithm.adv_estimator", run.catalogue.names["advantageEstimators"]
     if what := one_of(path, known)(run):
         yield Finding(what, fix=nearest(run, path, known))
 
 
-@TOPIC.rule(
-    "policy-loss",
-    "A12",
-    _LOSS,
-    title="the policy loss is one that this version has",
-    why=STEP,
-    fix="write one of them; vanilla is the default",
-    source="trainer/ppo/core_algos.py:82 at 0.7.1",
-)
-def _loss(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem(_LOSS, fails=Fails.AT_FIRST_STEP, source="trainer/ppo/core_algos.py:82 at 0.7.1")
+def policy_loss(run: RunConfig) -> Iterator[Finding]:
+    """the policy loss is one that this version has
+
+    Fix: write one of them; vanilla is the default
+    """
     # Custom code registers others.
     known = run.catalogue.names["policyLosses"]
     if not run.on(f"{MODEL}.external_lib") and (what := one_of(_LOSS, known)(run)):
         yield Finding(what, fix=nearest(run, _LOSS, known))
 
 
-@TOPIC.rule(
-    "kl-type",
-    "A8",
+@TOPIC.problem(
     f"{ACTOR}.kl_loss_type algorithm.kl_penalty",
-    title="the KL term is of a type that this version has",
-    why=STEP,
-    fix="write low_var_kl; a + at the end is valid from 0.8.0 on",
+    fails=Fails.AT_FIRST_STEP,
     source="trainer/ppo/core_algos.py:2185 at 0.7.1",
 )
-def _kl_type(run: Effective) -> Iterator[Finding]:
+def kl_type(run: RunConfig) -> Iterator[Finding]:
+    """the KL term is of a type that this version has
+
+    Fix: write low_var_kl; a + at the end is valid from 0.8.0 on
+    """
     kinds = (*_KL_TYPES, *(f"{kind}+" for kind in _KL_TYPES if run.since("0.8.0")))
     for switch, path in (
         (f"{ACTOR}.use_kl_loss", f"{ACTOR}.kl_loss_type"),
@@ -183,17 +163,13 @@ def _kl_type(run: Effective) -> Iterator[Finding]:
             yield Finding(what, keys=[path], fix=nearest(run, path, kinds))
 
 
-@TOPIC.rule(
-    "kl-without-gradient",
-    "E50",
-    f"{ACTOR}.kl_loss_type",
-    title="the KL term of the loss has a gradient",
-    why="silent: the KL is logged as usual, and nothing pulls the actor back to the reference model",
-    fix="write low_var_kl, the default",
-    source="trainer/ppo/core_algos.py:2141 at 0.7.1",
-    severity=WARNING,
-)
-def _no_gradient(run: Effective) -> str | None:
+@TOPIC.problem(f"{ACTOR}.kl_loss_type", source="trainer/ppo/core_algos.py:2141 at 0.7.1", severity=WARNING)
+def kl_without_gradient(run: RunConfig) -> str | None:
+    """the KL term of the loss has a gradient
+
+    Why: silent: the KL is logged as usual, and nothing pulls the actor back to the reference model
+    Fix: write low_var_kl, the default
+    """
     path = f"{ACTOR}.kl_loss_type"
     if not run.on(f"{ACTOR}.use_kl_loss") or run.at(path) not in ("kl", "k1"):
         return None
@@ -203,30 +179,23 @@ def _no_gradient(run: Effective) -> str | None:
     return f"{what}, whose gradient is 0 on average: kl_loss_coef {coefficient:g} adds only noise"
 
 
-@TOPIC.rule(
-    "dual-clip",
-    "A9",
-    f"{ACTOR}.clip_ratio_c",
-    title="dual clipping is above 1",
-    why=STEP,
-    fix="write 3.0, the default",
-    source="trainer/ppo/core_algos.py:1322 at 0.7.1",
-)
-def _dual_clip(run: Effective) -> str | None:
+@TOPIC.problem(f"{ACTOR}.clip_ratio_c", fails=Fails.AT_FIRST_STEP, source="trainer/ppo/core_algos.py:1322 at 0.7.1")
+def dual_clip(run: RunConfig) -> str | None:
+    """dual clipping is above 1
+
+    Fix: write 3.0, the default
+    """
     # Other losses read the key as something else, or not at all.
     return within(f"{ACTOR}.clip_ratio_c", above=1)(run) if run.at(_LOSS) == "vanilla" else None
 
 
-@TOPIC.rule(
-    "kl-control",
-    "A10",
-    "algorithm.kl_ctrl.type algorithm.kl_ctrl.horizon",
-    title="KL control is fixed, or adaptive with a horizon",
-    why="the trainer refuses it when it starts: the cluster is up, and its GPUs are paid for",
-    fix="write fixed, or adaptive with a positive horizon",
-    source="trainer/ppo/core_algos.py:209 at 0.7.1",
-)
-def _control(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem("algorithm.kl_ctrl.type algorithm.kl_ctrl.horizon", source="trainer/ppo/core_algos.py:209 at 0.7.1")
+def kl_control(run: RunConfig) -> Iterator[Finding]:
+    """KL control is fixed, or adaptive with a horizon
+
+    Why: the trainer refuses it when it starts: the cluster is up, and its GPUs are paid for
+    Fix: write fixed, or adaptive with a positive horizon
+    """
     if not run.on("algorithm.use_kl_in_reward"):
         return
     kind = one_of("algorithm.kl_ctrl.type", ("fixed", "adaptive"))(run)
@@ -237,28 +206,28 @@ def _control(run: Effective) -> Iterator[Finding]:
         yield Finding(horizon, keys=["algorithm.kl_ctrl.horizon"])
 
 
-@TOPIC.rule(
-    "kl-coefficient-without-switch",
-    "S1 gke/R28",
+@TOPIC.problem(
     f"{ACTOR}.kl_loss_coef algorithm.kl_ctrl.kl_coef",
-    title="a KL coefficient needs its switch",
-    why="silent: there is no KL term and no reference model, although the values set a coefficient",
-    fix="set actor.use_kl_loss or algorithm.use_kl_in_reward to true, or remove the coefficient",
     source="trainer/ppo/ray_trainer.py:1458 at 0.7.1",
     severity=WARNING,
 )
-def _coefficient(run: Effective) -> Iterator[Finding]:
+def kl_coefficient_without_switch(run: RunConfig) -> Iterator[Finding]:
+    """a KL coefficient needs its switch
+
+    Why: silent: there is no KL term and no reference model, although the values set a coefficient
+    Fix: set actor.use_kl_loss or algorithm.use_kl_in_reward to true, or remove the coefficient
+    """
     for path, switch in KL_COEFFICIENTS:
         # Who switches off what another file has set does not repeat its coefficient.
         if run.given_has(path) and run.at(path) and not run.on(switch) and not _is_switched_off(run, path, switch):
             yield _unread(run, path, switch)
 
 
-def _is_switched_off(run: Effective, path: str, switch: str) -> bool:
+def _is_switched_off(run: RunConfig, path: str, switch: str) -> bool:
     return run.given_has(switch) and run.at(switch) is False and run.is_later(switch, path)
 
 
-def _unread(run: Effective, path: str, switch: str) -> Finding:
+def _unread(run: RunConfig, path: str, switch: str) -> Finding:
     """Report a coefficient whose switch is off; name the one that is read if the other switch is on."""
     what = f"{path} is {quoted(run.at(path))}, and {switch} is off"
     read = KL_COEFFICIENTS[not KL_COEFFICIENTS.index((path, switch))]
@@ -272,16 +241,12 @@ def _unread(run: Effective, path: str, switch: str) -> Finding:
     )
 
 
-@TOPIC.rule(
-    "kl-twice",
-    "S1",
-    "algorithm.use_kl_in_reward",
-    title="the KL term is used once",
-    why="silent: KL lowers the reward and is added to the loss too; GRPO has it only in the loss",
-    fix="set algorithm.use_kl_in_reward to false",
-    source="utils/config.py:169 at 0.7.1",
-    severity=WARNING,
-)
-def _twice(run: Effective) -> str | None:
+@TOPIC.problem("algorithm.use_kl_in_reward", source="utils/config.py:169 at 0.7.1", severity=WARNING)
+def kl_twice(run: RunConfig) -> str | None:
+    """the KL term is used once
+
+    Why: silent: KL lowers the reward and is added to the loss too; GRPO has it only in the loss
+    Fix: set algorithm.use_kl_in_reward to false
+    """
     twice = run.on("algorithm.use_kl_in_reward") and run.on(f"{ACTOR}.use_kl_loss")
     return "algorithm.use_kl_in_reward and actor.use_kl_loss are both on" if twice else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from grpo.rules.values.checks import quoted, within
-from grpo.rules.values.verl.run import CHECKED, STEP, TOPIC, WORKER
+from grpo.rules.values.verl.run import TOPIC
 from grpo.values.frameworks.verl import (
     ACTOR,
     BATCH,
@@ -26,59 +26,53 @@ from grpo.values.frameworks.verl import (
     sequences,
 )
 from postrender.finding import WARNING, Finding
+from postrender.problem import Fails
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from grpo.values.config import Effective
+    from grpo.values.config import RunConfig
 
 
-@TOPIC.rule(
-    "no-steps",
-    "B1",
+@TOPIC.problem(
     "trainer.total_epochs trainer.total_training_steps",
-    title="the run trains for at least one step",
-    why="silent: the nodes start, the model is loaded, and the run ends with exit code 0",
-    fix="write a whole number of 1 or more; to evaluate a model, run task evaluate",
     source="verl/trainer/ppo/ray_trainer.py:1465 at v0.9.1",
     severity=WARNING,
 )
-def _no_steps(run: Effective) -> Iterator[Finding]:
+def no_steps(run: RunConfig) -> Iterator[Finding]:
+    """the run trains for at least one step
+
+    Why: silent: the nodes start, the model is loaded, and the run ends with exit code 0
+    Fix: write a whole number of 1 or more; to evaluate a model, run task evaluate
+    """
     for path in ("trainer.total_epochs", "trainer.total_training_steps"):
         count = run.integer(path) if run.at(path) is not None else 1
         if run.at("trainer.val_only") is not True and count < 1:
             yield Finding(f"{path} is {count}: there is no step", keys=[path])
 
 
-@TOPIC.rule(
-    "batch-not-divisible-by-gpus",
-    "B1",
-    f"{BATCH} {SAMPLES} {NODES}",
-    title="the sequences of a step are a multiple of the GPUs",
-    why=CHECKED,
-    fix="choose train_batch_size × rollout.n as a multiple of all GPUs",
-    source="utils/config.py:110 at 0.7.1",
-)
-def _batch(run: Effective) -> str | None:
+@TOPIC.problem(f"{BATCH} {SAMPLES} {NODES}", fails=Fails.AT_SETUP, source="utils/config.py:110 at 0.7.1")
+def batch_not_divisible_by_gpus(run: RunConfig) -> str | None:
+    """the sequences of a step are a multiple of the GPUs
+
+    Fix: choose train_batch_size × rollout.n as a multiple of all GPUs
+    """
     if run.on(DYNAMIC) or sequences(run) % gpus(run) == 0:
         return None
     return f"{_step(run)} are not a multiple of {gpus(run)} GPUs"
 
 
-def _step(run: Effective) -> str:
+def _step(run: RunConfig) -> str:
     return f"{run.integer(BATCH)} prompts × {run.integer(SAMPLES)} answers = {sequences(run)} sequences per step"
 
 
-@TOPIC.rule(
-    "dynamic-batch-not-divisible",
-    "S6",
-    f"{BATCH} {SAMPLES} {NODES}",
-    title="the ranks share the sequences of a step evenly, also with dynamic micro batches",
-    why="verl does not check it with use_dynamic_bsz: the run fails after the first generation",
-    fix="choose train_batch_size × rollout.n as a multiple of the data parallel size",
-    source="utils/seqlen_balancing.py:147 at 0.7.1",
-)
-def _shared(run: Effective) -> str | None:
+@TOPIC.problem(f"{BATCH} {SAMPLES} {NODES}", source="utils/seqlen_balancing.py:147 at 0.7.1")
+def dynamic_batch_not_divisible(run: RunConfig) -> str | None:
+    """the ranks share the sequences of a step evenly, also with dynamic micro batches
+
+    Why: verl does not check it with use_dynamic_bsz: the run fails after the first generation
+    Fix: choose train_batch_size × rollout.n as a multiple of the data parallel size
+    """
     if not run.on(DYNAMIC) or has_new_trainer(run):
         return None
     # 0.6.1 balances over all GPUs, later ones over the data parallel ranks.
@@ -91,29 +85,21 @@ def _shared(run: Effective) -> str | None:
     )
 
 
-@TOPIC.rule(
-    "batch-of-nothing",
-    "B1",
-    BATCH,
-    title="a step has prompts",
-    why=CHECKED,
-    fix="choose a train_batch_size of 1 or more",
-    source="trainer/ppo/ray_trainer.py:368 at 0.7.1",
-)
-def _nothing(run: Effective) -> str | None:
+@TOPIC.problem(BATCH, fails=Fails.AT_SETUP, source="trainer/ppo/ray_trainer.py:368 at 0.7.1")
+def batch_of_nothing(run: RunConfig) -> str | None:
+    """a step has prompts
+
+    Fix: choose a train_batch_size of 1 or more
+    """
     return f"{BATCH} is null, expected 1 or more" if run.at(BATCH) is None else within(BATCH, least=1)(run)
 
 
-@TOPIC.rule(
-    "mini-batch-larger-than-batch",
-    "B3",
-    f"{MINI} {BATCH}",
-    title="an update has no more prompts than the step",
-    why=CHECKED,
-    fix="set ppo_mini_batch_size, which counts prompts, to train_batch_size or less",
-    source="workers/config/actor.py:215 at 0.7.1",
-)
-def _mini(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem(f"{MINI} {BATCH}", fails=Fails.AT_SETUP, source="workers/config/actor.py:215 at 0.7.1")
+def mini_batch_larger_than_batch(run: RunConfig) -> Iterator[Finding]:
+    """an update has no more prompts than the step
+
+    Fix: set ppo_mini_batch_size, which counts prompts, to train_batch_size or less
+    """
     batch = run.integer(BATCH)
     for section in (ACTOR, CRITIC) if has_critic(run) else (ACTOR,):
         path = f"{section}.ppo_mini_batch_size"
@@ -122,32 +108,24 @@ def _mini(run: Effective) -> Iterator[Finding]:
             yield Finding(f"ppo_mini_batch_size {mini} is more than train_batch_size {batch}", keys=[path, BATCH])
 
 
-@TOPIC.rule(
-    "mini-batch-not-dividing-batch",
-    "S7 B8",
-    f"{MINI} {BATCH}",
-    title="the prompts of a step divide into whole updates",
-    why="the last update of a step is smaller or padded with dummy rows, or the workers refuse the batch",
-    fix="choose a ppo_mini_batch_size that divides train_batch_size",
-    source="utils/tensordict_utils.py:556 at 0.7.1",
-    severity=WARNING,
-)
-def _updates(run: Effective) -> str | None:
+@TOPIC.problem(f"{MINI} {BATCH}", source="utils/tensordict_utils.py:556 at 0.7.1", severity=WARNING)
+def mini_batch_not_dividing_batch(run: RunConfig) -> str | None:
+    """the prompts of a step divide into whole updates
+
+    Why: the last update of a step is smaller or padded with dummy rows, or the workers refuse the batch
+    Fix: choose a ppo_mini_batch_size that divides train_batch_size
+    """
     batch, mini = run.integer(BATCH), run.integer(MINI)
     whole = not 0 < mini < batch or batch % mini == 0
     return None if whole else f"train_batch_size {batch} is not a multiple of ppo_mini_batch_size {mini}"
 
 
-@TOPIC.rule(
-    "update-not-divisible",
-    "B7 B8",
-    f"{MINI} {SAMPLES} {NODES}",
-    title="the data parallel ranks share an update's sequences evenly",
-    why=STEP,
-    fix="choose ppo_mini_batch_size × rollout.n as a multiple of the data parallel size",
-    source="workers/engine_workers.py:239 at 0.7.1",
-)
-def _update(run: Effective) -> str | None:
+@TOPIC.problem(f"{MINI} {SAMPLES} {NODES}", fails=Fails.AT_FIRST_STEP, source="workers/engine_workers.py:239 at 0.7.1")
+def update_not_divisible(run: RunConfig) -> str | None:
+    """the data parallel ranks share an update's sequences evenly
+
+    Fix: choose ppo_mini_batch_size × rollout.n as a multiple of the data parallel size
+    """
     ranks, made = data_parallel(run), run.integer(MINI) * run.integer(SAMPLES)
     parts = f"{run.integer(MINI)} prompts × {run.integer(SAMPLES)} answers = {made} sequences per update"
     if made < ranks:
@@ -157,17 +135,12 @@ def _update(run: Effective) -> str | None:
     return f"{parts} are not a multiple of {ranks} data parallel ranks" if uneven else None
 
 
-@TOPIC.rule(
-    "batch-not-divisible-by-sync",
-    "B10",
-    BATCH,
-    title="the weight updates of a step share its prompts evenly",
-    why=STEP,
-    fix="choose a parameter_sync_step that divides train_batch_size",
-    source="trainer/ppo/v1/trainer_base.py:535 at 0.9.1",
-    since="0.9.1",
-)
-def _sync(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem(BATCH, fails=Fails.AT_FIRST_STEP, source="trainer/ppo/v1/trainer_base.py:535 at 0.9.1", since="0.9.1")
+def batch_not_divisible_by_sync(run: RunConfig) -> Iterator[Finding]:
+    """the weight updates of a step share its prompts evenly
+
+    Fix: choose a parameter_sync_step that divides train_batch_size
+    """
     path = f"trainer.v1.{run.at('trainer.v1.trainer_mode')}.parameter_sync_step"
     if has_new_trainer(run) and run.at(path) is not None:
         steps = run.integer(path)
@@ -177,16 +150,13 @@ def _sync(run: Effective) -> Iterator[Finding]:
             )
 
 
-@TOPIC.rule(
-    "sequences-not-divisible-by-agents",
-    "B9",
-    f"{ROLLOUT}.agent.num_workers {BATCH} {SAMPLES}",
-    title="the agent workers share the sequences of a step evenly",
-    why="the run fails at the first generation, after the model is loaded on all GPUs",
-    fix="choose an agent.num_workers that divides train_batch_size × rollout.n",
-    source="protocol.py:873 at 0.7.1",
-)
-def _agents(run: Effective) -> str | None:
+@TOPIC.problem(f"{ROLLOUT}.agent.num_workers {BATCH} {SAMPLES}", source="protocol.py:873 at 0.7.1")
+def sequences_not_divisible_by_agents(run: RunConfig) -> str | None:
+    """the agent workers share the sequences of a step evenly
+
+    Why: the run fails at the first generation, after the model is loaded on all GPUs
+    Fix: choose an agent.num_workers that divides train_batch_size × rollout.n
+    """
     if has_new_trainer(run) or run.at(f"{ROLLOUT}.mode") != "async" or run.variable("VERL_AUTO_PADDING"):
         return None
     made, workers = sequences(run), run.integer(f"{ROLLOUT}.agent.num_workers")
@@ -195,48 +165,45 @@ def _agents(run: Effective) -> str | None:
     return f"{made} sequences per step are not a multiple of agent.num_workers {workers}"
 
 
-@TOPIC.rule(
-    "dynamic-batch-once",
-    "B11",
+@TOPIC.problem(
     f"{ROLLOUT}.log_prob_use_dynamic_bsz {DYNAMIC}",
-    title="actor and log probabilities use the same kind of batches",
-    why=WORKER,
-    fix="set both to the same value, or remove rollout.log_prob_use_dynamic_bsz, which follows the actor",
+    fails=Fails.AT_LOADING,
     source="workers/engine_workers.py:515 at 0.7.1",
     since="0.7.1",
 )
-def _dynamic(run: Effective) -> str | None:
+def dynamic_batch_once(run: RunConfig) -> str | None:
+    """actor and log probabilities use the same kind of batches
+
+    Fix: set both to the same value, or remove rollout.log_prob_use_dynamic_bsz, which follows the actor
+    """
     actor, rollout = run.at(DYNAMIC), run.at(f"{ROLLOUT}.log_prob_use_dynamic_bsz")
     if not has_engine_workers(run) or actor == rollout:
         return None
     return f"actor.use_dynamic_bsz is {quoted(actor)}, and rollout.log_prob_use_dynamic_bsz {quoted(rollout)}"
 
 
-@TOPIC.rule(
-    "sequence-parallel-not-dividing-gpus",
-    "A4",
+@TOPIC.problem(
     f"{SEQUENCE} {ACTOR}.fsdp_config.ulysses_sequence_parallel_size {NODES}",
-    title="the number of GPUs is a multiple of the sequence parallel size",
-    why=WORKER,
-    fix="choose a ulysses_sequence_parallel_size that divides all GPUs",
+    fails=Fails.AT_LOADING,
     source="workers/fsdp_workers.py:181 at 0.7.1",
 )
-def _sequence(run: Effective) -> str | None:
+def sequence_parallel_not_dividing_gpus(run: RunConfig) -> str | None:
+    """the number of GPUs is a multiple of the sequence parallel size
+
+    Fix: choose a ulysses_sequence_parallel_size that divides all GPUs
+    """
     size = sequence_parallel(run)
     wrong = size < 1 or gpus(run) % size
     return f"{gpus(run)} GPUs are not a multiple of ulysses_sequence_parallel_size {size}" if wrong else None
 
 
-@TOPIC.rule(
-    "one-answer-a-group",
-    "S8",
-    SAMPLES,
-    title="GRPO samples several answers to a prompt",
-    why="silent: a group of one has nothing to compare with, so the advantage is the plain reward",
-    fix='write "n": 8 (in quotes) under actor_rollout_ref.rollout',
-    source="trainer/ppo/core_algos.py:315 at 0.7.1",
-)
-def _group(run: Effective) -> str | None:
+@TOPIC.problem(SAMPLES, source="trainer/ppo/core_algos.py:315 at 0.7.1")
+def one_answer_a_group(run: RunConfig) -> str | None:
+    """GRPO samples several answers to a prompt
+
+    Why: silent: a group of one has nothing to compare with, so the advantage is the plain reward
+    Fix: write "n": 8 (in quotes) under actor_rollout_ref.rollout
+    """
     estimator = run.at("algorithm.adv_estimator")
     # Without rewards of the task the loss is the distance to the teacher: trainer/distillation/losses.py:211 at 0.8.0.
     distils = run.on("distillation.enabled") and not run.on("distillation.distillation_loss.use_task_rewards")
@@ -244,16 +211,12 @@ def _group(run: Effective) -> str | None:
     return f"rollout.n is {run.integer(SAMPLES)} with adv_estimator {estimator}" if alone else None
 
 
-@TOPIC.rule(
-    "clipping-never-active",
-    "S14",
-    MINI,
-    title="clipping needs more than one update per step",
-    why="silent: with one update per step the importance ratio is 1, and clip_ratio has no effect",
-    fix="lower ppo_mini_batch_size; if one update per step is intended, accept the finding in checks.ignore",
-    source="trainer/ppo/core_algos.py:1338 at 0.7.1",
-    severity=WARNING,
-)
-def _clipping(run: Effective) -> str | None:
+@TOPIC.problem(MINI, source="trainer/ppo/core_algos.py:1338 at 0.7.1", severity=WARNING)
+def clipping_never_active(run: RunConfig) -> str | None:
+    """clipping needs more than one update per step
+
+    Why: silent: with one update per step the importance ratio is 1, and clip_ratio has no effect
+    Fix: lower ppo_mini_batch_size; if one update per step is intended, accept the finding in checks.ignore
+    """
     clips = any(run.given_has(f"{ACTOR}.{name}") for name in ("clip_ratio", "clip_ratio_low", "clip_ratio_high"))
     return "a clip_ratio is given, and each step has one update" if clips and is_on_policy(run) else None

@@ -6,17 +6,18 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from grpo.rules.values.checks import ALLOCATOR_KEYS, expands_segments, one_of, quoted, within
-from grpo.rules.values.verl.run import TOPIC, WORKER, failing
+from grpo.rules.values.verl.run import TOPIC, failing
 from grpo.values import images
 from grpo.values.derived import mapping
 from grpo.values.frameworks.verl import MODEL, ROLLOUT, has_new_trainer, validates
 from postrender.finding import WARNING, Finding
+from postrender.problem import Fails
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from grpo.rules.values.checks import Test
-    from grpo.values.config import Effective
+    from grpo.values.config import RunConfig
     from postrender.types import Json
 
 _SHARE: Final = f"{ROLLOUT}.gpu_memory_utilization"
@@ -39,29 +40,25 @@ _NEWEST_OF_0_6, _OLDEST_OF_0_9 = (0, 11), (0, 18)
 _OF_MEGATRON: Final = ("linear_qkv", "linear_proj", "linear_fc1", "linear_fc2")
 
 
-@TOPIC.rule(
-    "memory-share",
-    "E1",
-    _SHARE,
-    title="the engine's share of the GPU memory is between 0 and 1",
-    why=WORKER,
-    fix="write a share such as 0.6, not percent: weights, gradients and optimizer need the rest",
-    source="workers/rollout/vllm_rollout/vllm_async_server.py:317 at 0.7.1",
-)
-def _share(run: Effective) -> str | None:
+@TOPIC.problem(_SHARE, fails=Fails.AT_LOADING, source="workers/rollout/vllm_rollout/vllm_async_server.py:317 at 0.7.1")
+def memory_share(run: RunConfig) -> str | None:
+    """the engine's share of the GPU memory is between 0 and 1
+
+    Fix: write a share such as 0.6, not percent: weights, gradients and optimizer need the rest
+    """
     return within(_SHARE, above=0, below=1)(run)
 
 
-@TOPIC.rule(
-    "engine-limits",
-    "E2",
+@TOPIC.problem(
     f"{_SEQUENCES} {_TOKENS}",
-    title="vLLM may take at least one sequence at a time, and a token of each",
-    why=WORKER,
-    fix="set max_num_batched_tokens to max_num_seqs or more, and both to 1 or more",
+    fails=Fails.AT_LOADING,
     source="workers/rollout/vllm_rollout/vllm_async_server.py:310 at 0.7.1",
 )
-def _limits(run: Effective) -> Iterator[Finding]:
+def engine_limits(run: RunConfig) -> Iterator[Finding]:
+    """vLLM may take at least one sequence at a time, and a token of each
+
+    Fix: set max_num_batched_tokens to max_num_seqs or more, and both to 1 or more
+    """
     if run.at(_NAME) != "vllm":
         return
     few = list(failing(run, {path: within(path, least=1) for path in (_SEQUENCES, _TOKENS)}))
@@ -80,31 +77,31 @@ def _sampling(section: str) -> dict[str, Test]:
     }
 
 
-@TOPIC.rule(
-    "sampling-limits",
-    "E3",
+@TOPIC.problem(
     f"{ROLLOUT}.temperature {ROLLOUT}.top_p {ROLLOUT}.top_k",
-    title="temperature, top_p and top_k are in the engine's range",
-    why="the run fails at the first generation, after the model is loaded on all GPUs",
-    fix="write temperature 1.0, top_p 1.0 and top_k -1, the defaults",
     source="experimental/agent_loop/agent_loop.py:477 at 0.7.1",
 )
-def _samples(run: Effective) -> Iterator[Finding]:
+def sampling_limits(run: RunConfig) -> Iterator[Finding]:
+    """temperature, top_p and top_k are in the engine's range
+
+    Why: the run fails at the first generation, after the model is loaded on all GPUs
+    Fix: write temperature 1.0, top_p 1.0 and top_k -1, the defaults
+    """
     yield from failing(run, _sampling(ROLLOUT))
     if validates(run):
         yield from failing(run, _sampling(_VALIDATION))
 
 
-@TOPIC.rule(
-    "engine-words",
-    "E4",
+@TOPIC.problem(
     f"{ROLLOUT}.dtype {ROLLOUT}.load_format {ROLLOUT}.quantization {ROLLOUT}.logprobs_mode",
-    title="data type, load format, quantization and scheduling are words that vLLM knows",
-    why=WORKER,
-    fix="write dtype bfloat16 and load_format dummy, the defaults; remove the others",
+    fails=Fails.AT_LOADING,
     source="workers/rollout/vllm_rollout/vllm_async_server.py:303 at 0.7.1",
 )
-def _words(run: Effective) -> Iterator[Finding]:
+def engine_words(run: RunConfig) -> Iterator[Finding]:
+    """data type, load format, quantization and scheduling are words that vLLM knows
+
+    Fix: write dtype bfloat16 and load_format dummy, the defaults; remove the others
+    """
     if run.at(_NAME) != "vllm":
         return
     allowed: dict[str, tuple[str | None, ...]] = {"dtype": _DTYPES, "load_format": _FORMATS}
@@ -115,37 +112,29 @@ def _words(run: Effective) -> Iterator[Finding]:
     yield from failing(run, {f"{ROLLOUT}.{key}": one_of(f"{ROLLOUT}.{key}", words) for key, words in allowed.items()})
 
 
-@TOPIC.rule(
-    "engine-not-in-image",
-    "E5",
-    f"{_NAME} {_TAG}",
-    title="the image has the engine that generates",
-    why=WORKER,
-    fix="write the engine of the image, or an image of that engine: the tag begins with vllm, sgl or trtllm",
-    source="workers/rollout/replica.py:297 at 0.7.1",
-)
-def _image(run: Effective) -> str | None:
+@TOPIC.problem(f"{_NAME} {_TAG}", fails=Fails.AT_LOADING, source="workers/rollout/replica.py:297 at 0.7.1")
+def engine_not_in_image(run: RunConfig) -> str | None:
+    """the image has the engine that generates
+
+    Fix: write the engine of the image, or an image of that engine: the tag begins with vllm, sgl or trtllm
+    """
     has, name = images.engine_of(*_image_of(run)), run.at(_NAME)
     wrong = has and name in images.ENGINES and name != has
     return f"rollout.name is {quoted(name)}, and the image {run.value(_TAG[1:])} has {has}" if wrong else None
 
 
-def _image_of(run: Effective) -> tuple[Json, Json]:
+def _image_of(run: RunConfig) -> tuple[Json, Json]:
     """Return repository and tag of the image."""
     return run.value("images.training.repository"), run.value(_TAG[1:])
 
 
-@TOPIC.rule(
-    "engine-not-supported",
-    "E5",
-    _NAME,
-    title="vLLM generates: no other engine is supported",
-    why="nothing of it was tried: memory, checks and images of these charts are for vLLM",
-    fix="write vllm; if your image has the other engine and you have tried it, ignore the finding",
-    source="workers/rollout/replica.py:297 at 0.7.1",
-    severity=WARNING,
-)
-def _other_engine(run: Effective) -> str | None:
+@TOPIC.problem(_NAME, source="workers/rollout/replica.py:297 at 0.7.1", severity=WARNING)
+def engine_not_supported(run: RunConfig) -> str | None:
+    """vLLM generates: no other engine is supported
+
+    Why: nothing of it was tried: memory, checks and images of these charts are for vLLM
+    Fix: write vllm; if your image has the other engine and you have tried it, ignore the finding
+    """
     name, has = run.at(_NAME), images.engine_of(*_image_of(run))
     # Another rule refuses an engine that the image does not have.
     is_refused = has and has != name
@@ -153,36 +142,33 @@ def _other_engine(run: Effective) -> str | None:
     return f"rollout.name is {quoted(name)}, which is not supported" if is_other and run.trains else None
 
 
-@TOPIC.rule(
-    "image-of-another-version",
-    "E43",
-    f"{_TAG} =job.version",
-    title="the image of verl's own has the vLLM that this version needs",
-    why="the workers fail when they import vLLM or send it weights: the cluster is up, and its GPUs are paid for",
-    fix="give values/frameworks/verl-VERSION.yaml after the recipe: it has the image of that version",
-    source="workers/rollout/vllm_rollout/vllm_async_server.py:38 at 0.6.1",
-)
-def _other_version(run: Effective) -> str | None:
+@TOPIC.problem(f"{_TAG} =job.version", source="workers/rollout/vllm_rollout/vllm_async_server.py:38 at 0.6.1")
+def image_of_another_version(run: RunConfig) -> str | None:
+    """the image of verl's own has the vLLM that this version needs
+
+    Why: the workers fail when they import vLLM or send it weights: the cluster is up, and its GPUs are paid for
+    Fix: give values/frameworks/verl-VERSION.yaml after the recipe: it has the image of that version
+    """
     return _vllm_of_another(run) if images.is_of_verl(run.value("images.training.repository")) else None
 
 
-@TOPIC.rule(
-    "own-image-of-another-version",
-    "E43",
+@TOPIC.problem(
     f"{_TAG} =job.version",
-    title="an image that is built on verl's has, by its tag, the vLLM that this version needs",
-    why="the workers fail when they import vLLM or send it weights: the cluster is up, and its GPUs are paid for",
-    fix="build it on the image of this version (values/frameworks); if its tag says something else, ignore this",
     source="workers/rollout/vllm_rollout/vllm_async_server.py:38 at 0.6.1",
     severity=WARNING,
 )
-def _own_of_another(run: Effective) -> str | None:
+def own_image_of_another_version(run: RunConfig) -> str | None:
+    """an image that is built on verl's has, by its tag, the vLLM that this version needs
+
+    Why: the workers fail when they import vLLM or send it weights: the cluster is up, and its GPUs are paid for
+    Fix: build it on the image of this version (values/frameworks); if its tag says something else, ignore this
+    """
     repository = run.value("images.training.repository")
     is_own = images.named_after(repository) == "verl" and not images.is_of_verl(repository)
     return _vllm_of_another(run) if is_own else None
 
 
-def _vllm_of_another(run: Effective) -> str | None:
+def _vllm_of_another(run: RunConfig) -> str | None:
     """Say that the image has, by the beginning of its tag, a vLLM with which this version of verl does not run."""
     tag = str(run.value("images.training.tag"))
     release = re.match(r"vllm(\d)(\d\d)\b", tag)
@@ -195,17 +181,17 @@ def _vllm_of_another(run: Effective) -> str | None:
     return f"{what} needs 0.18 or newer" if run.since("0.9.1") and has < _OLDEST_OF_0_9 else None
 
 
-@TOPIC.rule(
-    "transfer-queue",
-    "E44",
+@TOPIC.problem(
     "=job.code.packages =job.version trainer.use_v1",
-    title="the trainer of 0.9 has TransferQueue",
-    why="the run ends when it imports the trainer, or fails in it: the image has an older one, or none",
-    fix="set job.code.packages.TransferQueue to 0.1.10, or trainer.use_v1 to false",
     source="trainer/ppo/v1/trainer_base.py:30 at 0.9.1",
     since="0.9.1",
 )
-def _transfer_queue(run: Effective) -> str | None:
+def transfer_queue(run: RunConfig) -> str | None:
+    """the trainer of 0.9 has TransferQueue
+
+    Why: the run ends when it imports the trainer, or fails in it: the image has an older one, or none
+    Fix: set job.code.packages.TransferQueue to 0.1.10, or trainer.use_v1 to false
+    """
     packages = mapping(run.value("job.code.packages"))
     names = {name.lower().replace("_", "").replace("-", "") for name, version in packages.items() if version}
     lacks = "verl" in names and "transferqueue" not in names
@@ -213,33 +199,29 @@ def _transfer_queue(run: Effective) -> str | None:
     return "job.code.packages has no TransferQueue" if lacks and has_new_trainer(run) else None
 
 
-@TOPIC.rule(
-    "validation-repeats",
-    "E45",
+@TOPIC.problem(
     f"{_VALIDATION}.n {_VALIDATION}.temperature",
-    title="several answers to a prompt of the validation differ",
-    why="silent: without a temperature they are the same, so the time for all but the first is lost",
-    fix="write val_kwargs.temperature 0.6 and do_sample true, or one answer a prompt",
     source="experimental/agent_loop/agent_loop.py:488 at 0.7.1",
     severity=WARNING,
 )
-def _repeats(run: Effective) -> str | None:
+def validation_repeats(run: RunConfig) -> str | None:
+    """several answers to a prompt of the validation differ
+
+    Why: silent: without a temperature they are the same, so the time for all but the first is lost
+    Fix: write val_kwargs.temperature 0.6 and do_sample true, or one answer a prompt
+    """
     count, cold = run.integer(f"{_VALIDATION}.n"), run.number(f"{_VALIDATION}.temperature") == 0
     same = count > 1 and cold and validates(run)
     return f"val_kwargs.n is {count}, and val_kwargs.temperature is 0" if same else None
 
 
-@TOPIC.rule(
-    "expandable-segments",
-    "E48",
-    ALLOCATOR_KEYS,
-    title="vLLM runs without expandable segments, which its sleep mode refuses",
-    why="vLLM refuses it when it loads the model: the cluster is up, and its GPUs are paid for",
-    fix="remove expandable_segments:True from PYTORCH_CUDA_ALLOC_CONF: the actor of verl sets it itself",
-    source="workers/rollout/vllm_rollout/vllm_async_server.py:314 at 0.7.1",
-    before="0.8.0",
-)
-def _segments(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem(ALLOCATOR_KEYS, source="workers/rollout/vllm_rollout/vllm_async_server.py:314 at 0.7.1", before="0.8.0")
+def expandable_segments(run: RunConfig) -> Iterator[Finding]:
+    """vLLM runs without expandable segments, which its sleep mode refuses
+
+    Why: vLLM refuses it when it loads the model: the cluster is up, and its GPUs are paid for
+    Fix: remove expandable_segments:True from PYTORCH_CUDA_ALLOC_CONF: the actor of verl sets it itself
+    """
     key = expands_segments(run)
     if key and run.at(_NAME) == "vllm" and _sleeps(run):
         vllm = f"vLLM {'0.17.0' if run.since('0.7.1') else '0.11.0'}"
@@ -247,41 +229,37 @@ def _segments(run: Effective) -> Iterator[Finding]:
         yield Finding(what, keys=[key])
 
 
-def _sleeps(run: Effective) -> bool:
+def _sleeps(run: RunConfig) -> bool:
     """Return whether the engine has its sleep mode."""
     if run.since("0.7.1"):
         return run.at(f"{ROLLOUT}.enable_sleep_mode", True) is not False
     return run.at(f"{ROLLOUT}.mode") == "async" or run.on(f"{ROLLOUT}.free_cache_engine")
 
 
-@TOPIC.rule(
-    "lora-section-unread",
-    "E6",
+@TOPIC.problem(
     f"{MODEL}.lora.rank {MODEL}.lora_rank",
-    title="LoRA is set where the FSDP workers read it",
-    why="silent: the section lora is for Megatron; FSDP trains all weights, and needs the memory for them",
-    fix="write model.lora_rank, model.lora_alpha and model.target_modules",
     source="workers/engine/fsdp/transformer_impl.py:134 at 0.7.1",
     severity=WARNING,
     since="0.7.1",
 )
-def _lora(run: Effective) -> str | None:
+def lora_section_unread(run: RunConfig) -> str | None:
+    """LoRA is set where the FSDP workers read it
+
+    Why: silent: the section lora is for Megatron; FSDP trains all weights, and needs the memory for them
+    Fix: write model.lora_rank, model.lora_alpha and model.target_modules
+    """
     path = f"{MODEL}.lora.rank"
     if not run.given_has(path) or run.number(path) <= 0 or run.number(f"{MODEL}.lora_rank") > 0:
         return None
     return f"model.lora.rank is {quoted(run.at(path))}, and model.lora_rank is 0"
 
 
-@TOPIC.rule(
-    "lora-targets",
-    "E7",
-    _TARGETS,
-    title="LoRA's target modules are modules of the model",
-    why=WORKER,
-    fix="write all-linear, or a list such as [q_proj, k_proj, v_proj, o_proj]",
-    source="workers/engine/fsdp/transformer_impl.py:295 at 0.7.1",
-)
-def _targets(run: Effective) -> str | None:
+@TOPIC.problem(_TARGETS, fails=Fails.AT_LOADING, source="workers/engine/fsdp/transformer_impl.py:295 at 0.7.1")
+def lora_targets(run: RunConfig) -> str | None:
+    """LoRA's target modules are modules of the model
+
+    Fix: write all-linear, or a list such as [q_proj, k_proj, v_proj, o_proj]
+    """
     if run.number(f"{MODEL}.lora_rank") <= 0:
         return None
     given = run.at(_TARGETS)

@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from grpo.rules.values.checks import one_of, quoted, within
-from grpo.rules.values.verl.run import STEP, TOPIC, failing
+from grpo.rules.values.verl.run import TOPIC, failing
 from grpo.rules.values.verl.training.prepared import reward_fields
 from grpo.values.frameworks.verl import ACTOR, KL_COEFFICIENTS, ROLLOUT, has_new_trainer, is_on_policy
 from postrender.finding import WARNING, Finding
+from postrender.problem import Fails
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from grpo.values.config import Effective
+    from grpo.values.config import RunConfig
 
 _LOSS: Final = f"{ACTOR}.policy_loss.loss_mode"
 _CORRECTION: Final = "algorithm.rollout_correction"
@@ -33,17 +34,17 @@ _OF_TOKENS, _OF_ANSWERS = 0.2, 0.01
 _FITS: Final = "silent: too wide a range clips nothing, and with too narrow a one most tokens teach nothing"
 
 
-@TOPIC.rule(
-    "temperature-zero",
-    "E8",
+@TOPIC.problem(
     f"{ROLLOUT}.temperature {ROLLOUT}.top_k",
-    title="answers to one prompt differ: the temperature is above 0, and top_k is not 1",
-    why="silent: equal answers have no advantage over each other; older workers divide by it, and the loss is NaN",
-    fix="write rollout.temperature 1.0 and top_k -1; those of val_kwargs are for validation",
     source="workers/actor/dp_actor.py:259 at 0.7.1",
     severity=WARNING,
 )
-def _temperature(run: Effective) -> Iterator[Finding]:
+def temperature_zero(run: RunConfig) -> Iterator[Finding]:
+    """answers to one prompt differ: the temperature is above 0, and top_k is not 1
+
+    Why: silent: equal answers have no advantage over each other; older workers divide by it, and the loss is NaN
+    Fix: write rollout.temperature 1.0 and top_k -1; those of val_kwargs are for validation
+    """
     # 1 leaves only the likeliest token.
     for key, greedy in {"temperature": 0, "top_k": 1}.items() if run.at("algorithm.adv_estimator") in _BY_GROUP else ():
         if run.number(f"{ROLLOUT}.{key}") == greedy:
@@ -52,17 +53,13 @@ def _temperature(run: Effective) -> Iterator[Finding]:
             return
 
 
-@TOPIC.rule(
-    "clip-ratio-as-factor",
-    "E9",
-    " ".join(_CLIPS),
-    title="clip ratios are distances from 1, not factors",
-    why="silent: 0.8 and 1.2 let the ratio of probabilities move from 0.2 to 2.2, so almost nothing is clipped",
-    fix="write clip_ratio_low 0.2 and clip_ratio_high 0.2 for 0.8 to 1.2",
-    source="trainer/ppo/core_algos.py:1339 at 0.7.1",
-    severity=WARNING,
-)
-def _factor(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem(" ".join(_CLIPS), source="trainer/ppo/core_algos.py:1339 at 0.7.1", severity=WARNING)
+def clip_ratio_as_factor(run: RunConfig) -> Iterator[Finding]:
+    """clip ratios are distances from 1, not factors
+
+    Why: silent: 0.8 and 1.2 let the ratio of probabilities move from 0.2 to 2.2, so almost nothing is clipped
+    Fix: write clip_ratio_low 0.2 and clip_ratio_high 0.2 for 0.8 to 1.2
+    """
     # Other losses read the keys as something else.
     for path in _CLIPS if run.at(_LOSS) in ("vanilla", "gspo") else ():
         value = run.number(path) if run.at(path) is not None else 0.0
@@ -75,18 +72,18 @@ def _bound(name: str, value: float) -> float:
     return 1 - value if name == "clip_ratio_low" else 1 + value
 
 
-@TOPIC.rule(
-    "clip-ratio-of-another-loss",
-    "E57",
+@TOPIC.problem(
     f"{_LOSS} {' '.join(_CLIPS)}",
-    title="clip ratios fit the loss: about 0.2 for ratios of tokens, and 3e-4 for the ratio of a whole answer",
     why=_FITS,
-    fix="for gspo write clip_ratio_low 3e-4 and clip_ratio_high 4e-4, and for vanilla 0.2 and 0.2 to 0.28",
     source="trainer/ppo/core_algos.py:1575 at 0.9.1",
     severity=WARNING,
 )
-def _of_another(run: Effective) -> Iterator[Finding]:
-    """Compare the bounds with those of GSPO (arXiv:2507.18071, 5.1; examples/gspo_trainer of verl): 3e-4 and 4e-4."""
+def clip_ratio_of_another_loss(run: RunConfig) -> Iterator[Finding]:
+    """clip ratios fit the loss: about 0.2 for ratios of tokens, and 3e-4 for the ratio of a whole answer
+
+    Fix: for gspo write clip_ratio_low 3e-4 and clip_ratio_high 4e-4, and for vanilla 0.2 and 0.2 to 0.28
+    """
+    # Compare the bounds with those of GSPO (arXiv:2507.18071, 5.1; examples/gspo_trainer of verl): 3e-4 and 4e-4.
     loss, used = run.at(_LOSS), [run.at(path) for path in _CLIPS]
     bounds = [value for value in used if isinstance(value, (int, float)) and not isinstance(value, bool)]
     if len(bounds) < len(_CLIPS) or is_on_policy(run):
@@ -103,17 +100,13 @@ def _of_another(run: Effective) -> Iterator[Finding]:
         yield Finding(what, keys=given, fix=fix)
 
 
-@TOPIC.rule(
-    "clip-ratio-without-effect",
-    "E10",
-    f"{ACTOR}.clip_ratio",
-    title="clip_ratio is read only where clip_ratio_low and clip_ratio_high are null",
-    why="silent: both have a default of 0.2, which replaces clip_ratio",
-    fix="write clip_ratio_low and clip_ratio_high, or set both to null",
-    source="trainer/ppo/core_algos.py:1312 at 0.7.1",
-    severity=WARNING,
-)
-def _unread(run: Effective) -> str | None:
+@TOPIC.problem(f"{ACTOR}.clip_ratio", source="trainer/ppo/core_algos.py:1312 at 0.7.1", severity=WARNING)
+def clip_ratio_without_effect(run: RunConfig) -> str | None:
+    """clip_ratio is read only where clip_ratio_low and clip_ratio_high are null
+
+    Why: silent: both have a default of 0.2, which replaces clip_ratio
+    Fix: write clip_ratio_low and clip_ratio_high, or set both to null
+    """
     path = f"{ACTOR}.clip_ratio"
     given, used = run.at(path), [run.at(each) for each in _CLIPS]
     if not run.given_has(path) or None in used or given in used or any(map(run.given_has, _CLIPS)):
@@ -122,17 +115,17 @@ def _unread(run: Effective) -> str | None:
     return f"actor.clip_ratio is {quoted(given)}, and clip_ratio_low {low} and clip_ratio_high {high} are used"
 
 
-@TOPIC.rule(
-    "correction-without-log-probs",
-    "E11",
+@TOPIC.problem(
     f"{_CORRECTION}.rollout_is {_CORRECTION}.rollout_rs {_LOG_PROBS}",
-    title="rollout correction has the engine's log probabilities",
-    why="silent: the trainer corrects only what has them, so the mismatch between engine and actor stays",
-    fix="set actor_rollout_ref.rollout.calculate_log_probs to true",
     source="trainer/ppo/ray_trainer.py:1469 at 0.7.1",
     severity=WARNING,
 )
-def _without(run: Effective) -> Iterator[Finding]:
+def correction_without_log_probs(run: RunConfig) -> Iterator[Finding]:
+    """rollout correction has the engine's log probabilities
+
+    Why: silent: the trainer corrects only what has them, so the mismatch between engine and actor stays
+    Fix: set actor_rollout_ref.rollout.calculate_log_probs to true
+    """
     if run.on(_LOG_PROBS) or run.on(f"{_CORRECTION}.bypass_mode"):
         return
     for key in ("rollout_is", "rollout_rs"):
@@ -142,31 +135,31 @@ def _without(run: Effective) -> Iterator[Finding]:
             yield Finding(what, keys=[path], proposed={_LOG_PROBS: True})
 
 
-@TOPIC.rule(
-    "bypass-without-log-probs",
-    "E12",
+@TOPIC.problem(
     f"{_CORRECTION}.bypass_mode {_LOG_PROBS}",
-    title="bypass mode has the engine's log probabilities, which it uses in place of the actor's",
-    why=STEP,
-    fix="set actor_rollout_ref.rollout.calculate_log_probs to true",
+    fails=Fails.AT_FIRST_STEP,
     source="trainer/ppo/rollout_corr_helper.py:1061 at 0.7.1",
 )
-def _bypass(run: Effective) -> Iterator[Finding]:
+def bypass_without_log_probs(run: RunConfig) -> Iterator[Finding]:
+    """bypass mode has the engine's log probabilities, which it uses in place of the actor's
+
+    Fix: set actor_rollout_ref.rollout.calculate_log_probs to true
+    """
     if run.on(f"{_CORRECTION}.bypass_mode") and not run.on(_LOG_PROBS):
         what = "rollout_correction.bypass_mode is on, and rollout.calculate_log_probs is off"
         yield Finding(what, proposed={_LOG_PROBS: True})
 
 
-@TOPIC.rule(
-    "correction-options",
-    "E13",
+@TOPIC.problem(
     f"{_CORRECTION}.rollout_is {_CORRECTION}.rollout_rs {_CORRECTION}.loss_type",
-    title="rollout correction has levels and thresholds that this version knows",
-    why=STEP,
-    fix="write rollout_is token or sequence; a rejection needs rollout_rs_threshold too",
+    fails=Fails.AT_FIRST_STEP,
     source="trainer/ppo/rollout_corr_helper.py:524 at 0.7.1",
 )
-def _options(run: Effective) -> Iterator[Finding]:
+def correction_options(run: RunConfig) -> Iterator[Finding]:
+    """rollout correction has levels and thresholds that this version knows
+
+    Fix: write rollout_is token or sequence; a rejection needs rollout_rs_threshold too
+    """
     bypass = run.on(f"{_CORRECTION}.bypass_mode")
     if not (run.on(_LOG_PROBS) or bypass):
         return
@@ -180,7 +173,7 @@ def _options(run: Effective) -> Iterator[Finding]:
     yield from _rejection(run)
 
 
-def _rejection(run: Effective) -> Iterator[Finding]:
+def _rejection(run: RunConfig) -> Iterator[Finding]:
     path, threshold = f"{_CORRECTION}.rollout_rs", f"{_CORRECTION}.rollout_rs_threshold"
     given, known = run.at(path), _REJECTIONS if run.since("0.7.1") else _OLD_REJECTIONS
     if given is None:
@@ -194,49 +187,45 @@ def _rejection(run: Effective) -> Iterator[Finding]:
         yield Finding(f"{path} is {quoted(given)}, and rollout_rs_threshold is null", keys=[threshold, path])
 
 
-@TOPIC.rule(
-    "kl-coefficient-zero",
-    "E14",
+@TOPIC.problem(
     f"{ACTOR}.kl_loss_coef algorithm.kl_ctrl.kl_coef",
-    title="a KL term that is on has a coefficient above 0",
-    why="silent: each step computes the reference's log probabilities, and then multiplies the KL by 0 or less",
-    fix="write 0.001, the default, or switch use_kl_loss off, which saves memory and time",
     source="workers/actor/dp_actor.py:655 at 0.7.1",
     severity=WARNING,
 )
-def _coefficient(run: Effective) -> Iterator[Finding]:
+def kl_coefficient_zero(run: RunConfig) -> Iterator[Finding]:
+    """a KL term that is on has a coefficient above 0
+
+    Why: silent: each step computes the reference's log probabilities, and then multiplies the KL by 0 or less
+    Fix: write 0.001, the default, or switch use_kl_loss off, which saves memory and time
+    """
     for path, switch in KL_COEFFICIENTS:
         if run.on(switch) and run.number(path) <= 0:
             yield Finding(f"{switch} is on, and {path} is {quoted(run.at(path))}", keys=[path, switch])
 
 
-@TOPIC.rule(
-    "kl-coefficient-large",
-    "E54",
+@TOPIC.problem(
     f"{ACTOR}.kl_loss_coef algorithm.kl_ctrl.kl_coef",
-    title="a KL coefficient is 1 or less",
-    why="silent: the KL term outweighs the reward, so the policy stays where the reference is and learns little",
-    fix="write 0.001, the default, or up to 0.1",
     source="workers/utils/losses.py:140 at 0.9.1",
     severity=WARNING,
 )
-def _large_coefficient(run: Effective) -> Iterator[Finding]:
+def kl_coefficient_large(run: RunConfig) -> Iterator[Finding]:
+    """a KL coefficient is 1 or less
+
+    Why: silent: the KL term outweighs the reward, so the policy stays where the reference is and learns little
+    Fix: write 0.001, the default, or up to 0.1
+    """
     for path, switch in KL_COEFFICIENTS:
         if run.on(switch) and run.number(path) > 1:
             yield Finding(f"{path} is {quoted(run.at(path))}", keys=[path])
 
 
-@TOPIC.rule(
-    "actor-waits-for-critic",
-    "E15",
-    "trainer.critic_warmup",
-    title="the actor learns from the first step on",
-    why="silent: the actor is not updated before this step, although there is no critic to warm up",
-    fix="remove trainer.critic_warmup, or set it to 0",
-    source="trainer/ppo/ray_trainer.py:1504 at 0.7.1",
-    severity=WARNING,
-)
-def _warm_up(run: Effective) -> str | None:
+@TOPIC.problem("trainer.critic_warmup", source="trainer/ppo/ray_trainer.py:1504 at 0.7.1", severity=WARNING)
+def actor_waits_for_critic(run: RunConfig) -> str | None:
+    """the actor learns from the first step on
+
+    Why: silent: the actor is not updated before this step, although there is no critic to warm up
+    Fix: remove trainer.critic_warmup, or set it to 0
+    """
     steps = run.number("trainer.critic_warmup")
     alone = run.at("algorithm.adv_estimator") in _BY_GROUP and run.at("critic.enable") is not True
     if not alone or steps <= 1:
@@ -244,34 +233,27 @@ def _warm_up(run: Effective) -> str | None:
     return f"trainer.critic_warmup is {quoted(steps)} with adv_estimator {run.at('algorithm.adv_estimator')}"
 
 
-@TOPIC.rule(
-    "filter-groups-unread",
-    "E16",
-    "algorithm.filter_groups.enable",
-    title="groups are filtered only by a trainer that does it",
-    why="silent: this trainer reads nothing of the section, so groups of equal rewards stay in the batch",
-    fix="remove algorithm.filter_groups, or run verl 0.9.1 with trainer.use_v1 true, its default",
-    source="trainer/config/algorithm.py:583 at 0.7.1",
-    severity=WARNING,
-)
-def _filter(run: Effective) -> str | None:
+@TOPIC.problem("algorithm.filter_groups.enable", source="trainer/config/algorithm.py:583 at 0.7.1", severity=WARNING)
+def filter_groups_unread(run: RunConfig) -> str | None:
+    """groups are filtered only by a trainer that does it
+
+    Why: silent: this trainer reads nothing of the section, so groups of equal rewards stay in the batch
+    Fix: remove algorithm.filter_groups, or run verl 0.9.1 with trainer.use_v1 true, its default
+    """
     unread = run.on("algorithm.filter_groups.enable") and not has_new_trainer(run)
     return (
         f"algorithm.filter_groups.enable is on, and this trainer of verl {run.version} ignores it" if unread else None
     )
 
 
-@TOPIC.rule(
-    "filter-groups-metric",
-    "E17",
-    "algorithm.filter_groups.metric",
-    title="a filter of groups has a metric that the reward returns",
-    why="the run ends: without a metric at its start, with an unknown one when the first group of answers is finished",
-    fix="write reward, or a field that your reward function returns",
-    source="trainer/ppo/v1/replay_buffer.py:304 at 0.9.1",
-    since="0.9.1",
-)
-def _metric(run: Effective) -> str | None:
+@TOPIC.problem("algorithm.filter_groups.metric", source="trainer/ppo/v1/replay_buffer.py:304 at 0.9.1", since="0.9.1")
+def filter_groups_metric(run: RunConfig) -> str | None:
+    """a filter of groups has a metric that the reward returns
+
+    Why: the run ends: without a metric at its start, with an unknown one when the first group of answers is
+    finished
+    Fix: write reward, or a field that your reward function returns
+    """
     section = "algorithm.filter_groups"
     own = run.on("trainer.v1.sampler.custom_sampler.path") and run.on("trainer.v1.sampler.custom_sampler.name")
     if own or not (has_new_trainer(run) and run.on(f"{section}.enable")):
@@ -285,16 +267,12 @@ def _metric(run: Effective) -> str | None:
     return f"{section}.metric is {quoted(metric)}, and the reward returns {', '.join(known)}"
 
 
-@TOPIC.rule(
-    "loss-parameters",
-    "E18",
-    f"{ACTOR}.policy_loss",
-    title="the parameters of the chosen loss are above 0",
-    why=STEP,
-    fix="remove the line: the default is above 0; dro_beta has none",
-    source="trainer/ppo/core_algos.py:1785 at 0.7.1",
-)
-def _parameters(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem(f"{ACTOR}.policy_loss", fails=Fails.AT_FIRST_STEP, source="trainer/ppo/core_algos.py:1785 at 0.7.1")
+def loss_parameters(run: RunConfig) -> Iterator[Finding]:
+    """the parameters of the chosen loss are above 0
+
+    Fix: remove the line: the default is above 0; dro_beta has none
+    """
     read = {"clip_cov": "clip_cov_ratio", "kl_cov": "kl_cov_ratio", "dro": "dro_beta"}.get(str(run.at(_LOSS)))
     path = f"{ACTOR}.policy_loss.{read}"
     if read == "dro_beta" and run.at(path) is None:
@@ -303,14 +281,11 @@ def _parameters(run: Effective) -> Iterator[Finding]:
         yield from failing(run, {path: within(path, above=0)})
 
 
-@TOPIC.rule(
-    "no-updates",
-    "E19",
-    f"{ACTOR}.ppo_epochs",
-    title="each step updates the actor",
-    why="silent or after a whole step: the answers are sampled and rated, and no update follows",
-    fix="write ppo_epochs 1, the default",
-    source="workers/actor/dp_actor.py:556 at 0.7.1",
-)
-def _updates(run: Effective) -> str | None:
+@TOPIC.problem(f"{ACTOR}.ppo_epochs", source="workers/actor/dp_actor.py:556 at 0.7.1")
+def no_updates(run: RunConfig) -> str | None:
+    """each step updates the actor
+
+    Why: silent or after a whole step: the answers are sampled and rated, and no update follows
+    Fix: write ppo_epochs 1, the default
+    """
     return within(f"{ACTOR}.ppo_epochs", least=1)(run)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from grpo.rules.values.checks import one_of, quoted, within
-from grpo.rules.values.verl.run import CHECKED, TOPIC, WORKER, failing
+from grpo.rules.values.verl.run import TOPIC, failing
 from grpo.values.frameworks.verl import (
     ACTOR,
     DYNAMIC,
@@ -20,12 +20,13 @@ from grpo.values.frameworks.verl import (
     validates,
 )
 from postrender.finding import WARNING, Finding
+from postrender.problem import Fails
 from postrender.values.merge import value_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from grpo.values.config import Effective
+    from grpo.values.config import RunConfig
 
 _DEVICE: Final = "trainer.device"
 _HYBRID: Final = "actor_rollout_ref.hybrid_engine"
@@ -51,16 +52,13 @@ _REPLAY: Final = f"{ACTOR}.router_replay.mode"
 _MIXED: Final = ("param_dtype", "reduce_dtype", "buffer_dtype")
 
 
-@TOPIC.rule(
-    "size-of-nothing",
-    "E28",
-    "",
-    title="lengths, sizes and numbers of workers are at least 1",
-    why="the run fails when it reads its data, or with its first batch: the GPUs are paid for",
-    fix="write a number of 1 or more, or remove the line for the default",
-    source="trainer/ppo/ray_trainer.py:344 at 0.7.1",
-)
-def _sizes(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem("", source="trainer/ppo/ray_trainer.py:344 at 0.7.1")
+def size_of_nothing(run: RunConfig) -> Iterator[Finding]:
+    """lengths, sizes and numbers of workers are at least 1
+
+    Why: the run fails when it reads its data, or with its first batch: the GPUs are paid for
+    Fix: write a number of 1 or more, or remove the line for the default
+    """
     paths = ["data.max_prompt_length", "data.max_response_length", f"{ROLLOUT}.prompt_length"]
     paths += [f"{ROLLOUT}.response_length", SAMPLES, *([f"{ROLLOUT}.val_kwargs.n"] if validates(run) else [])]
     # The new trainer reads 0 as the default.
@@ -85,16 +83,14 @@ def _sizes(run: Effective) -> Iterator[Finding]:
     yield from failing(run, {path: within(path, least=0) for path in counts})
 
 
-@TOPIC.rule(
-    "profiler-range",
-    "E47",
-    "",
-    title="the numbers of the profilers are in their ranges",
-    why="verl refuses the section when it builds its workers, also where no profiler is on: the cluster is up by then",
-    fix="write a number in that range, or remove the line for the default",
-    source="utils/profiler/config.py:88 at 0.9.1",
-)
-def _profilers(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem("", source="utils/profiler/config.py:88 at 0.9.1")
+def profiler_range(run: RunConfig) -> Iterator[Finding]:
+    """the numbers of the profilers are in their ranges
+
+    Why: verl refuses the section when it builds its workers, also where no profiler is on: the cluster is up by
+    then
+    Fix: write a number in that range, or remove the line for the default
+    """
     least = dict.fromkeys(("torch_memory.trace_alloc_max_entries", "torch_memory.stack_depth"), 1)
     if run.since("0.9.1"):
         least["torch_memory.memory_snapshot_num_steps"] = 1
@@ -110,31 +106,27 @@ def _profilers(run: Effective) -> Iterator[Finding]:
     yield from failing(run, {path: within(path, least=low) for path, low in given.items()})
 
 
-@TOPIC.rule(
-    "shards-not-dividing-gpus",
-    "E29",
-    _SHARDS,
-    title="FSDP shards over all GPUs, or over a number that divides them",
-    why=WORKER,
-    fix="write -1 for all GPUs, or the GPUs of a node",
-    source="workers/fsdp_workers.py:106 at 0.7.1",
-)
-def _shards(run: Effective) -> str | None:
+@TOPIC.problem(_SHARDS, fails=Fails.AT_LOADING, source="workers/fsdp_workers.py:106 at 0.7.1")
+def shards_not_dividing_gpus(run: RunConfig) -> str | None:
+    """FSDP shards over all GPUs, or over a number that divides them
+
+    Fix: write -1 for all GPUs, or the GPUs of a node
+    """
     size = run.integer(_SHARDS)
     whole = size < 0 or size >= gpus(run) or (size > 0 and gpus(run) % size == 0)
     return None if whole else f"{gpus(run)} GPUs are not a multiple of fsdp_size {size}"
 
 
-@TOPIC.rule(
-    "precision",
-    "E30",
+@TOPIC.problem(
     f"{ACTOR}.fsdp_config.model_dtype {ACTOR}.fsdp_config.mixed_precision",
-    title="the precision of weights and gradients is one that verl knows",
-    why=WORKER,
-    fix="write fp32, bf16 or fp16",
+    fails=Fails.AT_LOADING,
     source="utils/torch_dtypes.py:62 at 0.7.1",
 )
-def _precision(run: Effective) -> Iterator[Finding]:
+def precision(run: RunConfig) -> Iterator[Finding]:
+    """the precision of weights and gradients is one that verl knows
+
+    Fix: write fp32, bf16 or fp16
+    """
     sections = [ACTOR, *([REF] if uses_reference(run) else [])]
     for section in (f"{each}.fsdp_config" for each in sections):
         # Newer workers do not look at the key dtype.
@@ -146,65 +138,56 @@ def _precision(run: Effective) -> Iterator[Finding]:
         yield from failing(run, {path: one_of(path, words) for path, words in known.items()})
 
 
-@TOPIC.rule(
-    "router-replay",
-    "E56",
+@TOPIC.problem(
     _REPLAY,
-    title="the replay of routes is of a kind that verl knows",
-    why=CHECKED,
-    fix="remove actor.router_replay: only Megatron reads it",
+    fails=Fails.AT_SETUP,
     source="workers/config/actor.py:63 at 0.7.1",
     since="0.7.1",
     before="0.9.1",
 )
-def _replay(run: Effective) -> str | None:
+def router_replay(run: RunConfig) -> str | None:
+    """the replay of routes is of a kind that verl knows
+
+    Fix: remove actor.router_replay: only Megatron reads it
+    """
     return one_of(_REPLAY, ("disabled", "R2", "R3"))(run)
 
 
-@TOPIC.rule(
-    "device",
-    "E31",
-    _DEVICE,
-    title="the training is on NVIDIA's GPUs, which verl calls cuda",
-    why="silent: the job waits forever for a resource that no node has; 0.9.1 refuses it",
-    fix="write cuda, the default",
-    source="single_controller/ray/base.py:140 at 0.7.1",
-)
-def _device(run: Effective) -> str | None:
+@TOPIC.problem(_DEVICE, source="single_controller/ray/base.py:140 at 0.7.1")
+def device(run: RunConfig) -> str | None:
+    """the training is on NVIDIA's GPUs, which verl calls cuda
+
+    Why: silent: the job waits forever for a resource that no node has; 0.9.1 refuses it
+    Fix: write cuda, the default
+    """
     return one_of(_DEVICE, ("cuda",))(run)
 
 
-@TOPIC.rule(
-    "hybrid-engine",
-    "E32",
-    _HYBRID,
-    title="training and generation share the GPUs",
-    why="the trainer refuses it when it starts: the cluster is up, and its GPUs are paid for",
-    fix="remove actor_rollout_ref.hybrid_engine",
-    source="trainer/ppo/ray_trainer.py:273 at 0.7.1",
-)
-def _hybrid(run: Effective) -> str | None:
+@TOPIC.problem(_HYBRID, source="trainer/ppo/ray_trainer.py:273 at 0.7.1")
+def hybrid_engine(run: RunConfig) -> str | None:
+    """training and generation share the GPUs
+
+    Why: the trainer refuses it when it starts: the cluster is up, and its GPUs are paid for
+    Fix: remove actor_rollout_ref.hybrid_engine
+    """
     refused = not has_new_trainer(run) and not run.on(_HYBRID)
     return f"{_HYBRID} is {quoted(run.at(_HYBRID))}" if refused else None
 
 
-@TOPIC.rule(
-    "null-value",
-    "E37",
-    "",
-    title="what verl computes with is not null",
-    why="the run fails when it reads its data, loads the model, or in its first step",
-    fix="remove the line for the default, or write a value",
-    source="trainer/ppo/ray_trainer.py:1521 at 0.7.1",
-)
-def _null(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem("", source="trainer/ppo/ray_trainer.py:1521 at 0.7.1")
+def null_value(run: RunConfig) -> Iterator[Finding]:
+    """what verl computes with is not null
+
+    Why: the run fails when it reads its data, loads the model, or in its first step
+    Fix: remove the line for the default, or write a value
+    """
     for path in (*_COMPUTED, *_computed_here(run)):
         # A reference is never a null here, and some are known to the running job only.
         if run.given_has(path) and value_at(run.given, tuple(path.split("."))) is None:
             yield Finding(f"{path} is null", keys=[path])
 
 
-def _computed_here(run: Effective) -> Iterator[str]:
+def _computed_here(run: RunConfig) -> Iterator[str]:
     """Yield what this version computes with, and what is computed with for another setting."""
     yield f"{ACTOR}.optim.clip_grad" if has_engine_workers(run) else f"{ACTOR}.grad_clip"
     if run.at(f"{ACTOR}.policy_loss.loss_mode") == "vanilla":
@@ -228,94 +211,83 @@ def _computed_here(run: Effective) -> Iterator[str]:
         yield from ("reward.num_workers", f"{_TRANSFER}.update_weights_bucket_megabytes")
 
 
-@TOPIC.rule(
-    "agent-loop",
-    "E38",
-    _LOOP,
-    title="the agent loop is one that verl has",
-    why="the run fails at the first generation, after the model is loaded on all GPUs",
-    fix="write single_turn_agent, the default; agent_loop_config_path brings your own",
-    source="experimental/agent_loop/agent_loop.py:552 at 0.7.1",
-)
-def _loop(run: Effective) -> str | None:
+@TOPIC.problem(_LOOP, source="experimental/agent_loop/agent_loop.py:552 at 0.7.1")
+def agent_loop(run: RunConfig) -> str | None:
+    """the agent loop is one that verl has
+
+    Why: the run fails at the first generation, after the model is loaded on all GPUs
+    Fix: write single_turn_agent, the default; agent_loop_config_path brings your own
+    """
     own = run.on(f"{ROLLOUT}.agent.agent_loop_config_path") or run.on(f"{MODEL}.external_lib")
     if own or run.at(f"{ROLLOUT}.mode") != "async":
         return None
     return one_of(_LOOP, run.catalogue.names["agentLoops"])(run)
 
 
-@TOPIC.rule(
-    "checkpoint-engine",
-    "E39",
+@TOPIC.problem(
     f"{_TRANSFER}.backend",
-    title="the way of weights from training to generation is one that verl has",
-    why=WORKER,
-    fix="write naive, the default",
+    fails=Fails.AT_LOADING,
     source="checkpoint_engine/base.py:345 at 0.7.1",
     since="0.7.1",
 )
-def _transfer(run: Effective) -> str | None:
+def checkpoint_engine(run: RunConfig) -> str | None:
+    """the way of weights from training to generation is one that verl has
+
+    Fix: write naive, the default
+    """
     known = run.catalogue.names["checkpointEngines"]
     return None if run.on(f"{_TRANSFER}.custom_backend_module") else one_of(f"{_TRANSFER}.backend", known)(run)
 
 
-@TOPIC.rule(
-    "trace-backend",
-    "E40",
-    f"{ROLLOUT}.trace.backend",
-    title="traces of generation go to a tool that verl knows",
-    why="silent: nothing is traced",
-    fix="write weave or mlflow, from 0.8.0 on also trackio, or null",
-    source="utils/rollout_trace.py:87 at 0.7.1",
-    severity=WARNING,
-)
-def _trace(run: Effective) -> str | None:
+@TOPIC.problem(f"{ROLLOUT}.trace.backend", source="utils/rollout_trace.py:87 at 0.7.1", severity=WARNING)
+def trace_backend(run: RunConfig) -> str | None:
+    """traces of generation go to a tool that verl knows
+
+    Why: silent: nothing is traced
+    Fix: write weave or mlflow, from 0.8.0 on also trackio, or null
+    """
     known = (None, "weave", "mlflow", *(["trackio"] if run.since("0.8.0") else []))
     return one_of(f"{ROLLOUT}.trace.backend", known)(run)
 
 
-@TOPIC.rule(
-    "fused-kernels-backend",
-    "E41",
+@TOPIC.problem(
     f"{MODEL}.fused_kernel_options.impl_backend",
-    title="fused kernels come from a backend that verl knows",
-    why="silent: verl prints a line, and the model runs without fused kernels",
-    fix="write torch or triton",
     source="models/transformers/monkey_patch.py:246 at 0.7.1",
     severity=WARNING,
 )
-def _fused(run: Effective) -> str | None:
+def fused_kernels_backend(run: RunConfig) -> str | None:
+    """fused kernels come from a backend that verl knows
+
+    Why: silent: verl prints a line, and the model runs without fused kernels
+    Fix: write torch or triton
+    """
     known = ("torch", "triton", *(["liger"] if run.since("0.9.1") else []))
     path = f"{MODEL}.fused_kernel_options.impl_backend"
     return one_of(path, known)(run) if run.on(f"{MODEL}.use_fused_kernels") else None
 
 
-@TOPIC.rule(
-    "off-policy-strategy",
-    "E42",
-    _STALE,
-    title="what happens to answers of old weights is drop or wait",
-    why="the trainer refuses it when it starts: the cluster is up, and its GPUs are paid for",
-    fix="write drop, the default, or wait",
-    source="trainer/ppo/v1/replay_buffer.py:175 at 0.9.1",
-    since="0.9.1",
-)
-def _stale(run: Effective) -> str | None:
+@TOPIC.problem(_STALE, source="trainer/ppo/v1/replay_buffer.py:175 at 0.9.1", since="0.9.1")
+def off_policy_strategy(run: RunConfig) -> str | None:
+    """what happens to answers of old weights is drop or wait
+
+    Why: the trainer refuses it when it starts: the cluster is up, and its GPUs are paid for
+    Fix: write drop, the default, or wait
+    """
     own = run.on("trainer.v1.sampler.custom_sampler.path")
     return one_of(_STALE, ("drop", "wait"))(run) if has_new_trainer(run) and not own else None
 
 
-@TOPIC.rule(
-    "worker-implementation",
-    "E46",
+@TOPIC.problem(
     "trainer.use_legacy_worker_impl critic.strategy",
-    title="the workers are of an implementation that this version has",
-    why="the trainer refuses it when it starts, without a critic too: the cluster is up, and its GPUs are paid for",
-    fix="write use_legacy_worker_impl auto, and critic.strategy fsdp or fsdp2",
     source="trainer/main_ppo.py:182 at 0.7.1",
     before="0.8.0",
 )
-def _workers(run: Effective) -> Iterator[Finding]:
+def worker_implementation(run: RunConfig) -> Iterator[Finding]:
+    """the workers are of an implementation that this version has
+
+    Why: the trainer refuses it when it starts, without a critic too: the cluster is up, and its GPUs are paid for
+    Fix: write use_legacy_worker_impl auto, and critic.strategy fsdp or fsdp2
+    """
     switch, critic = "trainer.use_legacy_worker_impl", "critic.strategy"
     tests = {switch: one_of(switch, ("auto", "enable", "disable")), critic: one_of(critic, ("fsdp", "fsdp2"))}
     yield from failing(run, tests)

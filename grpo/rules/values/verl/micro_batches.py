@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from grpo.rules.values.verl.run import CHECKED, STEP, TOPIC, WORKER
+from grpo.rules.values.verl.run import TOPIC
 from grpo.values.frameworks.verl import (
     ACTOR,
     CRITIC,
@@ -27,43 +27,40 @@ from grpo.values.frameworks.verl import (
     uses_reference,
 )
 from postrender.finding import Finding
+from postrender.problem import Fails
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from grpo.values.config import Effective
+    from grpo.values.config import RunConfig
 
 _WHOLE = f"{ACTOR}.ppo_micro_batch_size"
 _LOG_PROB = "log_prob_micro_batch_size"
 _LIMIT = f"{ACTOR}.ppo_max_token_len_per_gpu"
 
 
-@TOPIC.rule(
-    "micro-batch-once",
-    "B4",
-    f"{MICRO} {_WHOLE}",
-    title="the micro batch size of the actor, and of a critic, is set once, per GPU",
-    why=CHECKED,
-    fix="set ppo_micro_batch_size_per_gpu, and leave ppo_micro_batch_size null",
-    source="workers/config/actor.py:191 at 0.7.1",
-)
-def _trained(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem(f"{MICRO} {_WHOLE}", fails=Fails.AT_SETUP, source="workers/config/actor.py:191 at 0.7.1")
+def micro_batch_once(run: RunConfig) -> Iterator[Finding]:
+    """the micro batch size of the actor, and of a critic, is set once, per GPU
+
+    Fix: set ppo_micro_batch_size_per_gpu, and leave ppo_micro_batch_size null
+    """
     for section in (ACTOR, CRITIC) if has_critic(run) else (ACTOR,):
         what = None if run.on(f"{section}.use_dynamic_bsz") else _once(run, section, "ppo_micro_batch_size")
         if what:
             yield Finding(what, keys=[f"{section}.ppo_micro_batch_size_per_gpu", f"{section}.ppo_micro_batch_size"])
 
 
-@TOPIC.rule(
-    "log-prob-micro-batch-once",
-    "B5",
+@TOPIC.problem(
     f"{ROLLOUT}.{_LOG_PROB}_per_gpu {REF}.{_LOG_PROB}_per_gpu",
-    title="the micro batch size of log probabilities is set once, for rollout and reference",
-    why=CHECKED,
-    fix="set log_prob_micro_batch_size_per_gpu, and leave log_prob_micro_batch_size null",
+    fails=Fails.AT_SETUP,
     source="utils/config.py:141 at 0.7.1",
 )
-def _log_prob(run: Effective) -> Iterator[Finding]:
+def log_prob_micro_batch_once(run: RunConfig) -> Iterator[Finding]:
+    """the micro batch size of log probabilities is set once, for rollout and reference
+
+    Fix: set log_prob_micro_batch_size_per_gpu, and leave log_prob_micro_batch_size null
+    """
     # With dynamic batches of the actor, verl checks none of these when it starts.
     if run.on(DYNAMIC):
         yield from _later(run)
@@ -74,7 +71,7 @@ def _log_prob(run: Effective) -> Iterator[Finding]:
             yield Finding(what, keys=[f"{section}.{_LOG_PROB}_per_gpu", f"{section}.{_LOG_PROB}"])
 
 
-def _later(run: Effective) -> Iterator[Finding]:
+def _later(run: RunConfig) -> Iterator[Finding]:
     """Report what a worker lacks that has no dynamic batches, although the actor has them."""
     newer = has_engine_workers(run)
     # The newer workers refuse a rollout that differs from the actor (rule dynamic-batch-once).
@@ -89,22 +86,22 @@ def _later(run: Effective) -> Iterator[Finding]:
             yield Finding(
                 f"{switch} is off, and {what}",
                 keys=[f"{section}.{_LOG_PROB}_per_gpu", switch, DYNAMIC],
-                why=WORKER if newer else STEP,
+                why=TOPIC.reason(Fails.AT_LOADING if newer else Fails.AT_FIRST_STEP),
                 fix=f"remove {switch}, which follows the actor, or set {_LOG_PROB}_per_gpu, and not {_LOG_PROB}",
             )
 
 
-def _is_dynamic(run: Effective, section: str) -> bool:
+def _is_dynamic(run: RunConfig, section: str) -> bool:
     """Return whether log probabilities are computed in dynamic batches; the newer rollout must be as the actor."""
     as_actor = section == ROLLOUT and has_engine_workers(run)
     return run.on(DYNAMIC if as_actor else f"{section}.log_prob_use_dynamic_bsz")
 
 
-def _sections(run: Effective) -> tuple[str, ...]:
+def _sections(run: RunConfig) -> tuple[str, ...]:
     return (ROLLOUT, REF) if uses_reference(run) else (ROLLOUT,)
 
 
-def _once(run: Effective, section: str, name: str) -> str | None:
+def _once(run: RunConfig, section: str, name: str) -> str | None:
     whole, each = run.at(f"{section}.{name}"), run.at(f"{section}.{name}_per_gpu")
     if (whole is None) == (each is None):
         return f"{section}.{name} and {name}_per_gpu are {'both given' if whole is not None else 'both null'}"
@@ -113,16 +110,12 @@ def _once(run: Effective, section: str, name: str) -> str | None:
     return f"{section}.{name}_per_gpu is null, and {run.version} does not read {name}" if ignored else None
 
 
-@TOPIC.rule(
-    "deprecated-micro-batch",
-    "B6",
-    f"{_WHOLE} {MINI}",
-    title="the deprecated micro batch divides the mini batch and covers all GPUs",
-    why=CHECKED,
-    fix="set ppo_micro_batch_size_per_gpu instead",
-    source="workers/config/actor.py:223 at 0.7.1",
-)
-def _deprecated(run: Effective) -> str | None:
+@TOPIC.problem(f"{_WHOLE} {MINI}", fails=Fails.AT_SETUP, source="workers/config/actor.py:223 at 0.7.1")
+def deprecated_micro_batch(run: RunConfig) -> str | None:
+    """the deprecated micro batch divides the mini batch and covers all GPUs
+
+    Fix: set ppo_micro_batch_size_per_gpu instead
+    """
     if run.on(DYNAMIC) or run.at(_WHOLE) is None:
         return None
     whole, mini, size = run.integer(_WHOLE), run.integer(MINI), run.integer(SEQUENCE)
@@ -132,16 +125,16 @@ def _deprecated(run: Effective) -> str | None:
     return f"ppo_micro_batch_size {whole} × {size} is less than the {gpus(run)} GPUs" if few else None
 
 
-@TOPIC.rule(
-    "update-not-whole-micro-batches",
-    "B7 B8",
+@TOPIC.problem(
     f"{MICRO} {MINI} {SAMPLES} {NODES}",
-    title="a rank's sequences of an update divide into whole micro batches",
-    why=STEP,
-    fix="choose a ppo_micro_batch_size_per_gpu that divides ppo_mini_batch_size × rollout.n / ranks",
+    fails=Fails.AT_FIRST_STEP,
     source="workers/fsdp_workers.py:263 at 0.7.1",
 )
-def _update(run: Effective) -> Iterator[Finding]:
+def update_not_whole_micro_batches(run: RunConfig) -> Iterator[Finding]:
+    """a rank's sequences of an update divide into whole micro batches
+
+    Fix: choose a ppo_micro_batch_size_per_gpu that divides ppo_mini_batch_size × rollout.n / ranks
+    """
     # The older workers look at it whether batches are dynamic or not.
     if has_engine_workers(run) and run.on(DYNAMIC):
         return
@@ -157,17 +150,17 @@ def _update(run: Effective) -> Iterator[Finding]:
         yield Finding(f"a rank has {share} sequences per update, not a multiple of its micro batch of {micro}")
 
 
-@TOPIC.rule(
-    "step-not-whole-micro-batches",
-    "B8",
+@TOPIC.problem(
     f"{ROLLOUT}.{_LOG_PROB}_per_gpu {REF}.{_LOG_PROB}_per_gpu",
-    title="a rank's sequences of a step divide into whole micro batches of log probabilities",
-    why=STEP,
-    fix="choose a log_prob_micro_batch_size_per_gpu that divides the sequences of a rank",
+    fails=Fails.AT_FIRST_STEP,
     source="workers/engine/utils.py:91 at 0.8.0",
     since="0.7.1",
 )
-def _step(run: Effective) -> Iterator[Finding]:
+def step_not_whole_micro_batches(run: RunConfig) -> Iterator[Finding]:
+    """a rank's sequences of a step divide into whole micro batches of log probabilities
+
+    Fix: choose a log_prob_micro_batch_size_per_gpu that divides the sequences of a rank
+    """
     if not has_engine_workers(run):
         return
     ranks, made = data_parallel(run), _padded(run)
@@ -183,22 +176,19 @@ def _step(run: Effective) -> Iterator[Finding]:
             yield Finding(f"a rank has {share} sequences per step, not a multiple of {path} {micro}", keys=[path])
 
 
-def _padded(run: Effective) -> int:
+def _padded(run: RunConfig) -> int:
     """Return the sequences of a step, with those that the newer trainer adds so that updates are whole."""
     made, update = sequences(run), run.integer(MINI) * run.integer(SAMPLES)
     return -(-made // update) * update if has_new_trainer(run) and update > 0 else made
 
 
-@TOPIC.rule(
-    "tokens-below-sequence",
-    "B12",
-    "",
-    title="the longest sequence fits into a dynamic micro batch",
-    why="the run fails: older workers refuse the first batch, newer ones the first sequence that is longer",
-    fix="raise it to (rollout.prompt_length + rollout.response_length) / sequence parallel size",
-    source="utils/seqlen_balancing.py:384 at 0.7.1",
-)
-def _tokens(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem("", source="utils/seqlen_balancing.py:384 at 0.7.1")
+def tokens_below_sequence(run: RunConfig) -> Iterator[Finding]:
+    """the longest sequence fits into a dynamic micro batch
+
+    Why: the run fails: older workers refuse the first batch, newer ones the first sequence that is longer
+    Fix: raise it to (rollout.prompt_length + rollout.response_length) / sequence parallel size
+    """
     prompt, response = run.integer(f"{ROLLOUT}.prompt_length"), run.integer(f"{ROLLOUT}.response_length")
     for path, size in _token_limits(run):
         limit = run.integer(path)
@@ -208,7 +198,7 @@ def _tokens(run: Effective) -> Iterator[Finding]:
             yield Finding(what, keys=[path, _LIMIT], fix=f"raise it to {-(-(prompt + response) // size)} or more")
 
 
-def _token_limits(run: Effective) -> Iterator[tuple[str, int]]:
+def _token_limits(run: RunConfig) -> Iterator[tuple[str, int]]:
     """Yield the limits that are read, and the GPUs that share a sequence; others follow the actor's."""
     size, shared = sequence_parallel(run), run.integer(f"{REF}.ulysses_sequence_parallel_size")
     if run.on(DYNAMIC):

@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from grpo.rules.values.checks import quoted
-from grpo.rules.values.verl.run import TOPIC, WORKER
+from grpo.rules.values.verl.run import TOPIC
 from grpo.values.frameworks.model import allows_longer, no_experts, uneven_heads
 from grpo.values.frameworks.verl import ACTOR, MODEL, ROLLOUT, SEQUENCE, model_of, sequence_parallel
 from postrender.finding import Finding
+from postrender.problem import Fails
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from grpo.values.config import Effective
+    from grpo.values.config import RunConfig
 
 _PATH: Final = f"{MODEL}.path"
 _TP: Final = f"{ROLLOUT}.tensor_model_parallel_size"
@@ -23,31 +24,28 @@ _JUDGE: Final = "reward.reward_model"
 _OLD_JUDGE: Final = "reward_model"
 
 
-@TOPIC.rule(
-    "chat-template-constant",
-    "E55",
-    f"{MODEL}.custom_chat_template",
-    title="a chat template of one's own takes the messages",
-    why="every prompt becomes the same text: the run fails at its first answers, or the model learns nothing",
-    fix="write the text of a Jinja template, with {% for message in messages %}, or null for the tokenizer's own",
-    source="workers/config/model.py:177 at 0.9.1",
-)
-def _template(run: Effective) -> str | None:
+@TOPIC.problem(f"{MODEL}.custom_chat_template", source="workers/config/model.py:177 at 0.9.1")
+def chat_template_constant(run: RunConfig) -> str | None:
+    """a chat template of one's own takes the messages
+
+    Why: every prompt becomes the same text: the run fails at its first answers, or the model learns nothing
+    Fix: write the text of a Jinja template, with {% for message in messages %}, or null for the tokenizer's own
+    """
     text = run.at(f"{MODEL}.custom_chat_template")
     is_constant = isinstance(text, str) and "messages" not in text
     return f"model.custom_chat_template is {quoted(text)}, without messages" if is_constant else None
 
 
-@TOPIC.rule(
-    "reward-model",
-    "D5",
+@TOPIC.problem(
     f"{_JUDGE}.model_path {_OLD_JUDGE}.model.path",
-    title="a run with a reward model names it",
-    why="the run ends when it loads the reward model: the cluster is up, and its GPUs are paid for",
-    fix="name the reward model: OWNER/NAME of the hub, or a folder on a volume",
     source="experimental/reward_loop/reward_model.py:61 at 0.7.1",
 )
-def _judge(run: Effective) -> Iterator[Finding]:
+def reward_model(run: RunConfig) -> Iterator[Finding]:
+    """a run with a reward model names it
+
+    Why: the run ends when it loads the reward model: the cluster is up, and its GPUs are paid for
+    Fix: name the reward model: OWNER/NAME of the hub, or a folder on a volume
+    """
     # Until 0.9 the old section still counts; before 0.7.1 its default is a folder of verl's authors.
     keys = [f"{_JUDGE}.model_path"] if run.since("0.7.1") else []
     keys += [] if run.since("0.9.1") else [f"{_OLD_JUDGE}.model.path"]
@@ -57,16 +55,16 @@ def _judge(run: Effective) -> Iterator[Finding]:
         yield Finding(f"a reward model scores the answers, and {keys[0]} is not set", keys=[*keys, *sections])
 
 
-@TOPIC.rule(
-    "sequence-parallel-heads",
-    "A5",
+@TOPIC.problem(
     f"{SEQUENCE} {ACTOR}.fsdp_config.ulysses_sequence_parallel_size {_PATH}",
-    title="the sequence parallel size divides the model's attention heads",
-    why=WORKER,
-    fix="choose a size that divides the attention heads, and divides the KV heads or is a multiple of them",
+    fails=Fails.AT_LOADING,
     source="models/transformers/monkey_patch.py:333 at 0.7.1",
 )
-def _sequence_heads(run: Effective) -> str | None:
+def sequence_parallel_heads(run: RunConfig) -> str | None:
+    """the sequence parallel size divides the model's attention heads
+
+    Fix: choose a size that divides the attention heads, and divides the KV heads or is a multiple of them
+    """
     size = sequence_parallel(run)
     # The FSDP turbo engine has its own size.
     if size <= 1 or run.at(f"{ACTOR}.strategy") == "fsdp_turbo":
@@ -75,46 +73,46 @@ def _sequence_heads(run: Effective) -> str | None:
     return uneven and f"ulysses_sequence_parallel_size is {size}, and {uneven}"
 
 
-@TOPIC.rule(
-    "rollout-heads-not-divisible",
-    "R5",
+@TOPIC.problem(
     f"{_TP} {_PATH}",
-    title="rollout's tensor parallel size divides the model's attention heads",
-    why=WORKER,
-    fix="choose a size that divides the attention heads, and divides the KV heads or is a multiple of them",
+    fails=Fails.AT_LOADING,
     source="workers/rollout/vllm_rollout/vllm_async_server.py:319 at 0.7.1",
 )
-def _rollout_heads(run: Effective) -> str | None:
+def rollout_heads_not_divisible(run: RunConfig) -> str | None:
+    """rollout's tensor parallel size divides the model's attention heads
+
+    Fix: choose a size that divides the attention heads, and divides the KV heads or is a multiple of them
+    """
     size = run.integer(_TP) if run.at(f"{ROLLOUT}.name") == "vllm" else 1
     uneven = uneven_heads(model_of(run), size, repeats=True) if size > 1 else None
     return uneven and f"rollout.tensor_model_parallel_size is {size}, and {uneven}"
 
 
-@TOPIC.rule(
-    "rollout-without-experts",
-    "R14",
+@TOPIC.problem(
     f"{_EXPERTS} {_PATH}",
-    title="expert parallel rollout needs a model with experts",
-    why=WORKER,
-    fix="set expert_parallel_size to 1",
+    fails=Fails.AT_LOADING,
     source="workers/rollout/vllm_rollout/vllm_async_server.py:366 at 0.7.1",
 )
-def _rollout_experts(run: Effective) -> str | None:
+def rollout_without_experts(run: RunConfig) -> str | None:
+    """expert parallel rollout needs a model with experts
+
+    Fix: set expert_parallel_size to 1
+    """
     size = run.integer(_EXPERTS) if run.at(f"{ROLLOUT}.name") == "vllm" else 1
     what = no_experts(model_of(run)) if size > 1 else None
     return what and f"rollout.expert_parallel_size is {size}, and {what}"
 
 
-@TOPIC.rule(
-    "longer-than-model",
-    "R8",
+@TOPIC.problem(
     f"{_LENGTH} data.max_response_length data.max_prompt_length {_PATH}",
-    title="sequences fit into the model's position embeddings",
-    why=WORKER,
-    fix="lower the length, or set model.override_config.max_position_embeddings if you mean it",
+    fails=Fails.AT_LOADING,
     source="workers/rollout/vllm_rollout/vllm_async_server.py:117 at 0.7.1",
 )
-def _longer(run: Effective) -> Iterator[Finding]:
+def longer_than_model(run: RunConfig) -> Iterator[Finding]:
+    """sequences fit into the model's position embeddings
+
+    Fix: lower the length, or set model.override_config.max_position_embeddings if you mean it
+    """
     model, keys = model_of(run), [_LENGTH, _PATH]
     if run.since("0.7.1"):
         # verl itself compares this number, and no other.

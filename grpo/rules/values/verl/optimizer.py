@@ -6,16 +6,17 @@ import difflib
 from typing import TYPE_CHECKING, Final
 
 from grpo.rules.values.checks import quoted, within
-from grpo.rules.values.verl.run import TOPIC, WORKER, failing
+from grpo.rules.values.verl.run import TOPIC, failing
 from grpo.values.frameworks.verl import ACTOR, MODEL, has_engine_workers, has_new_trainer
 from grpo.values.frameworks.verl_data import steps_of_run
 from grpo.values.reference_errors import UnknownError
 from postrender.finding import WARNING, Finding
+from postrender.problem import Fails
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from grpo.values.config import Effective
+    from grpo.values.config import RunConfig
     from postrender.types import Json
 
 _OPTIM: Final = f"{ACTOR}.optim"
@@ -69,16 +70,12 @@ _STILL: Final = 512
 _SMALL: Final = 1e-5
 
 
-@TOPIC.rule(
-    "optimizer-class",
-    "E20",
-    f"{_CLASS} {_MODULE}",
-    title="the optimizer is a class of its module, and takes the arguments that verl passes",
-    why=WORKER,
-    fix="write AdamW with optimizer_impl torch.optim, the defaults",
-    source="workers/config/optimizer.py:215 at 0.7.1",
-)
-def _class(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem(f"{_CLASS} {_MODULE}", fails=Fails.AT_LOADING, source="workers/config/optimizer.py:215 at 0.7.1")
+def optimizer_class(run: RunConfig) -> Iterator[Finding]:
+    """the optimizer is a class of its module, and takes the arguments that verl passes
+
+    Fix: write AdamW with optimizer_impl torch.optim, the defaults
+    """
     name, module = run.at(_CLASS), run.at(_MODULE)
     known = list(_TORCH) if module == "torch.optim" else _OTHERS.get(str(module))
     if known is None or name in known:
@@ -92,16 +89,12 @@ def _class(run: Effective) -> Iterator[Finding]:
     yield Finding(f"{what}, which is no class of {module}", fix=fix)
 
 
-@TOPIC.rule(
-    "optimizer-arguments",
-    "E21",
-    _MORE,
-    title="the optimizer's own arguments are ones that its class takes",
-    why=WORKER,
-    fix="correct the name or the value, or remove the line",
-    source="workers/config/optimizer.py:210 at 0.7.1",
-)
-def _arguments(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem(_MORE, fails=Fails.AT_LOADING, source="workers/config/optimizer.py:210 at 0.7.1")
+def optimizer_arguments(run: RunConfig) -> Iterator[Finding]:
+    """the optimizer's own arguments are ones that its class takes
+
+    Fix: correct the name or the value, or remove the line
+    """
     given, name = run.at(_MORE), str(run.at(_CLASS))
     if run.at(_MODULE) != "torch.optim" or not isinstance(given, dict) or name not in _TORCH:
         return
@@ -118,16 +111,16 @@ def _arguments(run: Effective) -> Iterator[Finding]:
         yield Finding("fused and foreach are both on", keys=[f"{_MORE}.foreach", f"{_MORE}.fused"])
 
 
-@TOPIC.rule(
-    "optimizer-range",
-    "E22",
+@TOPIC.problem(
     f"{_RATE} {_OPTIM}.weight_decay {_OPTIM}.betas",
-    title="learning rate, weight decay and betas are in the optimizer's range",
-    why=WORKER,
-    fix="write lr 1.0e-6, weight_decay 0.01 and betas [0.9, 0.999], the defaults",
+    fails=Fails.AT_LOADING,
     source="workers/config/optimizer.py:201 at 0.7.1",
 )
-def _range(run: Effective) -> Iterator[Finding]:
+def optimizer_range(run: RunConfig) -> Iterator[Finding]:
+    """learning rate, weight decay and betas are in the optimizer's range
+
+    Fix: write lr 1.0e-6, weight_decay 0.01 and betas [0.9, 0.999], the defaults
+    """
     own = run.at(_MORE)
     paths = (_RATE, f"{_OPTIM}.weight_decay", *(f"{_MORE}.{key}" for key in ("lr", "weight_decay", "eps")))
     yield from failing(run, {path: within(path, least=0) for path in paths})
@@ -143,33 +136,25 @@ def _are_betas(given: Json) -> bool:
     return len(values) == len(numbers) == _PAIR and all(0 <= value < 1 for value in numbers)
 
 
-@TOPIC.rule(
-    "learning-rate",
-    "E23",
-    _RATE,
-    title="the learning rate is one that trains a language model",
-    why="silent: above, the first updates destroy the model; below, bfloat16 weights do not change",
-    fix="write 1.0e-6, verl's own for GRPO; with LoRA about 1.0e-5",
-    source="workers/config/optimizer.py:201 at 0.7.1",
-    severity=WARNING,
-)
-def _rate(run: Effective) -> str | None:
+@TOPIC.problem(_RATE, source="workers/config/optimizer.py:201 at 0.7.1", severity=WARNING)
+def learning_rate(run: RunConfig) -> str | None:
+    """the learning rate is one that trains a language model
+
+    Why: silent: above, the first updates destroy the model; below, bfloat16 weights do not change
+    Fix: write 1.0e-6, verl's own for GRPO; with LoRA about 1.0e-5
+    """
     rate = run.number(_RATE)
     usual = rate < 0 or _LEAST <= rate <= _MOST
     return None if usual else f"{_RATE} is {rate:g}, expected {_LEAST:g} to {_MOST:g}"
 
 
-@TOPIC.rule(
-    "weights-in-bfloat16",
-    "E51",
-    f"{_TYPE} {_RATE}",
-    title="the optimizer updates weights in float32",
-    why="silent: a bfloat16 number has 8 bits, so the optimizer's small steps are rounded away and most weights stay",
-    fix="remove model_dtype: its default is fp32, and FSDP computes in bfloat16 in any case",
-    source="workers/engine/fsdp/transformer_impl.py:234 at 0.8.0",
-    severity=WARNING,
-)
-def _half(run: Effective) -> str | None:
+@TOPIC.problem(f"{_TYPE} {_RATE}", source="workers/engine/fsdp/transformer_impl.py:234 at 0.8.0", severity=WARNING)
+def weights_in_bfloat16(run: RunConfig) -> str | None:
+    """the optimizer updates weights in float32
+
+    Why: silent: a bfloat16 number has 8 bits, so the optimizer's small steps are rounded away and most weights stay
+    Fix: remove model_dtype: its default is fp32, and FSDP computes in bfloat16 in any case
+    """
     # Optimizers of other modules may round at random.
     plain = run.at(f"{ACTOR}.strategy") in ("fsdp", "fsdp2") and run.at(_MODULE) == "torch.optim"
     has_lora = run.number(f"{MODEL}.lora_rank") > 0 or run.on(f"{MODEL}.lora_adapter_path")
@@ -180,33 +165,29 @@ def _half(run: Effective) -> str | None:
     return what if 0 < rate <= _SMALL else None
 
 
-@TOPIC.rule(
-    "least-learning-rate",
-    "E24",
-    f"{_OPTIM}.min_lr_ratio",
-    title="the lowest learning rate is a share of the highest",
-    why=WORKER,
-    fix="write a share from 0 to 1, not a learning rate: 0.1 ends at a tenth of lr",
-    source="utils/torch_functional.py:742 at 0.7.1",
-)
-def _lowest(run: Effective) -> str | None:
+@TOPIC.problem(f"{_OPTIM}.min_lr_ratio", fails=Fails.AT_LOADING, source="utils/torch_functional.py:742 at 0.7.1")
+def least_learning_rate(run: RunConfig) -> str | None:
+    """the lowest learning rate is a share of the highest
+
+    Fix: write a share from 0 to 1, not a learning rate: 0.1 ends at a tenth of lr
+    """
     path, older = f"{_OPTIM}.min_lr_ratio", run.at(f"{_OPTIM}.warmup_style")
     if (older or run.at(f"{_OPTIM}.lr_scheduler_type")) != "cosine" or run.at(path) is None:
         return None
     return within(path, least=0, most=1)(run)
 
 
-@TOPIC.rule(
-    "warm-up-longer-than-run",
-    "E25",
+@TOPIC.problem(
     f"{_OPTIM}.lr_warmup_steps_ratio {_OPTIM}.lr_warmup_steps",
-    title="the warm-up of the learning rate ends before the run",
-    why="silent: the learning rate never gets to its value, and the first steps train with almost none",
-    fix="write a ratio such as 0.05, or fewer steps than the run has",
     source="workers/fsdp_workers.py:659 at 0.7.1",
     severity=WARNING,
 )
-def _warm_up(run: Effective) -> Iterator[Finding]:
+def warm_up_longer_than_run(run: RunConfig) -> Iterator[Finding]:
+    """the warm-up of the learning rate ends before the run
+
+    Why: silent: the learning rate never gets to its value, and the first steps train with almost none
+    Fix: write a ratio such as 0.05, or fewer steps than the run has
+    """
     ratio, count = f"{_OPTIM}.lr_warmup_steps_ratio", f"{_OPTIM}.lr_warmup_steps"
     steps = run.at(count)
     # Older workers take 0 for no warm-up; newer ones look at the ratio then, too.
@@ -221,34 +202,31 @@ def _warm_up(run: Effective) -> Iterator[Finding]:
             yield Finding(f"{count} is {quoted(steps)}, and the run has {most} steps", keys=[count])
 
 
-@TOPIC.rule(
-    "gradient-clipping",
-    "E26",
-    f"{ACTOR}.grad_clip {_OPTIM}.clip_grad",
-    title="gradients are clipped to a norm above 0",
-    why="silent: at 0 each gradient becomes 0 and nothing is learned; below 0 its direction is reversed",
-    fix="write 1.0, the default; a large number such as 1.0e9 clips nothing",
-    source="workers/actor/dp_actor.py:396 at 0.7.1",
-)
-def _clip(run: Effective) -> str | None:
+@TOPIC.problem(f"{ACTOR}.grad_clip {_OPTIM}.clip_grad", source="workers/actor/dp_actor.py:396 at 0.7.1")
+def gradient_clipping(run: RunConfig) -> str | None:
+    """gradients are clipped to a norm above 0
+
+    Why: silent: at 0 each gradient becomes 0 and nothing is learned; below 0 its direction is reversed
+    Fix: write 1.0, the default; a large number such as 1.0e9 clips nothing
+    """
     path = f"{_OPTIM}.clip_grad" if has_engine_workers(run) else f"{ACTOR}.grad_clip"
     if run.at(path) is None:
         raise UnknownError(path)
     return within(path, above=0)(run)
 
 
-@TOPIC.rule(
-    "gradient-clipping-unread",
-    "E27",
+@TOPIC.problem(
     f"{ACTOR}.grad_clip",
-    title="the norm of gradients is set where the workers read it",
-    why="silent: these workers read optim.clip_grad, so gradients are clipped at its value",
-    fix="write actor_rollout_ref.actor.optim.clip_grad",
     source="workers/engine/fsdp/transformer_impl.py:621 at 0.7.1",
     severity=WARNING,
     since="0.7.1",
 )
-def _unread(run: Effective) -> Iterator[Finding]:
+def gradient_clipping_unread(run: RunConfig) -> Iterator[Finding]:
+    """the norm of gradients is set where the workers read it
+
+    Why: silent: these workers read optim.clip_grad, so gradients are clipped at its value
+    Fix: write actor_rollout_ref.actor.optim.clip_grad
+    """
     path, read = f"{ACTOR}.grad_clip", f"{_OPTIM}.clip_grad"
     if has_engine_workers(run) and run.given_has(path) and run.at(path) != run.at(read):
         yield Finding(f"{path} is {quoted(run.at(path))}, and {read} is {quoted(run.at(read))}", keys=[path])

@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from grpo.rules.values.checks import one_of, quoted, within
-from grpo.rules.values.verl.run import CHECKED, TOPIC, WORKER, failing
+from grpo.rules.values.verl.run import TOPIC, failing
 from grpo.values.frameworks.verl import MODEL, NODES, ROLLOUT, gpus, model_of
 from grpo.values.reference_errors import UnknownError
 from postrender.finding import WARNING, Finding
+from postrender.problem import Fails
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from grpo.values.config import Effective
+    from grpo.values.config import RunConfig
 
 _TP = f"{ROLLOUT}.tensor_model_parallel_size"
 _DP = f"{ROLLOUT}.data_parallel_size"
@@ -25,16 +26,12 @@ _PROTOCOLS = ("nvlink", "local", "rdma", "tcp")
 _LAST_PORT = 65535
 
 
-@TOPIC.rule(
-    "rollout-name",
-    "R1 R2",
-    f"{ROLLOUT}.name {ROLLOUT}.mode",
-    title="the rollout engine is set, in a mode that this version has",
-    why=WORKER,
-    fix="write name: vllm and mode: async; only 0.6.1 has the mode sync",
-    source="workers/rollout/base.py:100 at 0.7.1",
-)
-def _rollout(run: Effective) -> str | None:
+@TOPIC.problem(f"{ROLLOUT}.name {ROLLOUT}.mode", fails=Fails.AT_LOADING, source="workers/rollout/base.py:100 at 0.7.1")
+def rollout_name(run: RunConfig) -> str | None:
+    """the rollout engine is set, in a mode that this version has
+
+    Fix: write name: vllm and mode: async; only 0.6.1 has the mode sync
+    """
     name, mode = run.at(f"{ROLLOUT}.name"), run.at(f"{ROLLOUT}.mode")
     if name in (None, "???"):
         return "rollout.name is not given"
@@ -45,16 +42,12 @@ def _rollout(run: Effective) -> str | None:
     return f"rollout.name is {quoted(name)} and mode {quoted(mode)}, expected one of {words}"
 
 
-@TOPIC.rule(
-    "rollout-gpus-not-divisible",
-    "R3 R4",
-    f"{_TP} {_DP} {NODES}",
-    title="the GPUs, of all nodes and of each node, are a multiple of the GPUs of one engine",
-    why=WORKER,
-    fix="choose a tensor_model_parallel_size that divides the GPUs of a node",
-    source="workers/rollout/replica.py:112 at 0.7.1",
-)
-def _engines(run: Effective) -> str | None:
+@TOPIC.problem(f"{_TP} {_DP} {NODES}", fails=Fails.AT_LOADING, source="workers/rollout/replica.py:112 at 0.7.1")
+def rollout_gpus_not_divisible(run: RunConfig) -> str | None:
+    """the GPUs, of all nodes and of each node, are a multiple of the GPUs of one engine
+
+    Fix: choose a tensor_model_parallel_size that divides the GPUs of a node
+    """
     tensor, data, stages = (run.integer(path) for path in (_TP, _DP, _PP))
     size = tensor * data * stages
     parts = f"rollout's TP {tensor} × DP {data} × PP {stages} = {size}"
@@ -68,29 +61,25 @@ def _engines(run: Effective) -> str | None:
     return f"a node's {run.gpus} GPUs are not a multiple of rollout's TP {tensor}" if apart else None
 
 
-@TOPIC.rule(
-    "rollout-stages",
-    "R6",
-    _PP,
-    title="rollout has one pipeline stage",
-    why=WORKER,
-    fix="set pipeline_model_parallel_size to 1, and raise tensor_model_parallel_size",
-    source="workers/config/rollout.py:289 at 0.7.1",
-)
-def _stages(run: Effective) -> str | None:
+@TOPIC.problem(_PP, fails=Fails.AT_LOADING, source="workers/config/rollout.py:289 at 0.7.1")
+def rollout_stages(run: RunConfig) -> str | None:
+    """rollout has one pipeline stage
+
+    Fix: set pipeline_model_parallel_size to 1, and raise tensor_model_parallel_size
+    """
     return within(_PP, most=1)(run)
 
 
-@TOPIC.rule(
-    "rollout-experts",
-    "R7",
+@TOPIC.problem(
     f"{ROLLOUT}.expert_parallel_size {_TP} {_DP}",
-    title="the expert parallel size of rollout is 1, or all GPUs of an engine",
-    why=WORKER,
-    fix="set expert_parallel_size to 1, or to TP × DP",
+    fails=Fails.AT_LOADING,
     source="workers/config/rollout.py:264 at 0.7.1",
 )
-def _experts(run: Effective) -> Iterator[Finding]:
+def rollout_experts(run: RunConfig) -> Iterator[Finding]:
+    """the expert parallel size of rollout is 1, or all GPUs of an engine
+
+    Fix: set expert_parallel_size to 1, or to TP × DP
+    """
     shards = f"{ROLLOUT}.moe_tensor_parallel_size"
     if run.at(shards) is not None and run.integer(shards) > 1 and run.at(f"{ROLLOUT}.name") != "trtllm":
         yield Finding(f"{shards} is {run.integer(shards)}, which only trtllm takes", keys=[shards], fix="remove it")
@@ -100,17 +89,17 @@ def _experts(run: Effective) -> Iterator[Finding]:
         yield Finding(f"rollout.expert_parallel_size is {experts}, and TP × DP is {size}")
 
 
-@TOPIC.rule(
-    "disaggregation",
-    "R15",
+@TOPIC.problem(
     f"{_APART}.enabled",
-    title="prefill and decoding on GPUs of their own are set as this version takes it",
-    why=WORKER,
-    fix="remove rollout.disaggregation, or write numbers of 1 or more and transfer_backend nixl",
+    fails=Fails.AT_LOADING,
     source="workers/config/disaggregation.py:36 at 0.8.0",
     since="0.8.0",
 )
-def _disaggregation(run: Effective) -> Iterator[Finding]:
+def disaggregation(run: RunConfig) -> Iterator[Finding]:
+    """prefill and decoding on GPUs of their own are set as this version takes it
+
+    Fix: remove rollout.disaggregation, or write numbers of 1 or more and transfer_backend nixl
+    """
     if not run.on(f"{_APART}.enabled"):
         return
     if run.at(f"{ROLLOUT}.name") == "vllm" and not run.since("0.9.1"):
@@ -128,17 +117,17 @@ def _disaggregation(run: Effective) -> Iterator[Finding]:
     yield from failing(run, tests)
 
 
-@TOPIC.rule(
-    "chunked-prefill-budget",
-    "R9",
+@TOPIC.problem(
     f"{ROLLOUT}.max_num_batched_tokens {_LENGTH}",
-    title="max_num_batched_tokens is enough for one whole sequence",
-    why=WORKER,
-    fix="raise max_num_batched_tokens to max_model_len, or set enable_chunked_prefill to false",
+    fails=Fails.AT_LOADING,
     source="workers/rollout/vllm_rollout/vllm_rollout_spmd.py:197 at 0.6.1",
     before="0.7.1",
 )
-def _prefill(run: Effective) -> str | None:
+def chunked_prefill_budget(run: RunConfig) -> str | None:
+    """max_num_batched_tokens is enough for one whole sequence
+
+    Fix: raise max_num_batched_tokens to max_model_len, or set enable_chunked_prefill to false
+    """
     if (run.at(f"{ROLLOUT}.name"), run.at(f"{ROLLOUT}.mode")) != ("vllm", "sync"):
         return None
     length = run.integer(_LENGTH) if run.on(_LENGTH) else _longest(run)
@@ -147,33 +136,33 @@ def _prefill(run: Effective) -> str | None:
     return f"rollout.max_num_batched_tokens is {budget}, and a sequence has up to {length} tokens" if few else None
 
 
-def _longest(run: Effective) -> int:
+def _longest(run: RunConfig) -> int:
     return run.integer(f"{ROLLOUT}.prompt_length") + run.integer(f"{ROLLOUT}.response_length")
 
 
-@TOPIC.rule(
-    "no-room-for-an-answer",
-    "R10",
+@TOPIC.problem(
     f"{_LENGTH} data.max_prompt_length",
-    title="the engine's sequences are longer than the longest prompt",
-    why="the run fails at the first prompt of the full length, which may be hours into the training",
-    fix="set max_model_len to max_prompt_length + max_response_length",
     source="workers/rollout/vllm_rollout/vllm_async_server.py:475 at 0.8.0",
     since="0.7.1",
 )
-def _room(run: Effective) -> Iterator[Finding]:
+def no_room_for_an_answer(run: RunConfig) -> Iterator[Finding]:
+    """the engine's sequences are longer than the longest prompt
+
+    Why: the run fails at the first prompt of the full length, which may be hours into the training
+    Fix: set max_model_len to max_prompt_length + max_response_length
+    """
     length, what = _sequence(run)
     prompt = run.integer(f"{ROLLOUT}.prompt_length")
     if _has_no_room(run, length):
         yield Finding(f"{what}, and prompts have up to {prompt} tokens", fix=_shorter(run))
 
 
-def _has_no_room(run: Effective, length: int) -> bool:
+def _has_no_room(run: RunConfig, length: int) -> bool:
     """Say whether the longest prompt does not fit; from 0.8.0 on a token must be left for the answer."""
     return length < run.integer(f"{ROLLOUT}.prompt_length") + run.since("0.8.0")
 
 
-def _sequence(run: Effective) -> tuple[int, str]:
+def _sequence(run: RunConfig) -> tuple[int, str]:
     """Return the length of the engine's sequences in tokens, and where it is set: by default in the model."""
     if run.at(_LENGTH) is not None:
         return run.integer(_LENGTH), f"rollout.max_model_len is {run.integer(_LENGTH)}"
@@ -182,25 +171,25 @@ def _sequence(run: Effective) -> tuple[int, str]:
     return most, f"rollout.max_model_len is null, which is {model.name}'s {most}"
 
 
-@TOPIC.rule(
-    "answers-cut-by-engine",
-    "S11",
+@TOPIC.problem(
     f"{_LENGTH} data.max_response_length",
-    title="prompt and response fit into the engine's sequences",
-    why="silent: after a long prompt the engine cuts the answer before max_response_length, and it earns no reward",
-    fix="set max_model_len to max_prompt_length + max_response_length",
     source="workers/rollout/vllm_rollout/vllm_async_server.py:542 at 0.7.1",
     severity=WARNING,
     since="0.7.1",
 )
-def _cut(run: Effective) -> Iterator[Finding]:
+def answers_cut_by_engine(run: RunConfig) -> Iterator[Finding]:
+    """prompt and response fit into the engine's sequences
+
+    Why: silent: after a long prompt the engine cuts the answer before max_response_length, and it earns no reward
+    Fix: set max_model_len to max_prompt_length + max_response_length
+    """
     length, what = _sequence(run)
     if _has_no_room(run, length) or length >= _longest(run):
         return
     yield Finding(f"{what}, and prompt and response have up to {_longest(run)} tokens", fix=_shorter(run))
 
 
-def _shorter(run: Effective) -> str:
+def _shorter(run: RunConfig) -> str:
     """Say how lengths fit where the model ends before prompt and response do; an empty text where it is longer."""
     try:
         most = model_of(run).number("max_position_embeddings")
@@ -214,47 +203,43 @@ def _shorter(run: Effective) -> str:
     return f"lower data.max_response_length to {most - prompt} or less: the model has {most} positions"
 
 
-@TOPIC.rule(
-    "validation-temperature",
-    "R11",
+@TOPIC.problem(
     f"{ROLLOUT}.temperature {ROLLOUT}.val_kwargs.do_sample",
-    title="validation with sampling has a temperature above 0",
-    why=CHECKED,
-    fix="set rollout.temperature above 0, or val_kwargs.do_sample to false",
+    fails=Fails.AT_SETUP,
     source="utils/config.py:186 at 0.7.1",
 )
-def _temperature(run: Effective) -> str | None:
+def validation_temperature(run: RunConfig) -> str | None:
+    """validation with sampling has a temperature above 0
+
+    Fix: set rollout.temperature above 0, or val_kwargs.do_sample to false
+    """
     warm = run.number(f"{ROLLOUT}.temperature")
     cold = run.on(f"{ROLLOUT}.val_kwargs.do_sample") and warm <= 0
     return f"val_kwargs.do_sample is on, and rollout.temperature is {quoted(warm)}" if cold else None
 
 
-@TOPIC.rule(
-    "lora-rank",
-    "R12",
-    f"{MODEL}.lora_rank {MODEL}.lora.rank",
-    title="the LoRA rank is one that vLLM can load",
-    why=CHECKED,
-    fix="choose a rank of 512 or less",
-    source="utils/config.py:200 at 0.7.1",
-)
-def _lora(run: Effective) -> str | None:
+@TOPIC.problem(f"{MODEL}.lora_rank {MODEL}.lora.rank", fails=Fails.AT_SETUP, source="utils/config.py:200 at 0.7.1")
+def lora_rank(run: RunConfig) -> str | None:
+    """the LoRA rank is one that vLLM can load
+
+    Fix: choose a rank of 512 or less
+    """
     if run.at(f"{ROLLOUT}.name") != "vllm" or (run.since("0.7.1") and run.on(f"{MODEL}.lora.merge")):
         return None
     newer = run.since("0.7.1") and run.has(f"{MODEL}.lora.rank") and run.number(f"{MODEL}.lora.rank") > 0
     return within(f"{MODEL}.lora{'.' if newer else '_'}rank", most=512)(run)
 
 
-@TOPIC.rule(
-    "asynchronous-without-chat",
-    "R13",
+@TOPIC.problem(
     f"data.return_raw_chat {ROLLOUT}.mode",
-    title="asynchronous rollout needs the raw chat messages",
-    why="the run fails at the first generation, after the model is loaded on all GPUs",
-    fix="set data.return_raw_chat to true, which is the default from 0.7.0 on",
     source="experimental/agent_loop/single_turn_agent_loop.py:38 at 0.6.1",
     before="0.7.1",
 )
-def _chat(run: Effective) -> str | None:
+def asynchronous_without_chat(run: RunConfig) -> str | None:
+    """asynchronous rollout needs the raw chat messages
+
+    Why: the run fails at the first generation, after the model is loaded on all GPUs
+    Fix: set data.return_raw_chat to true, which is the default from 0.7.0 on
+    """
     silent = run.at(f"{ROLLOUT}.mode") == "async" and not run.on("data.return_raw_chat")
     return "rollout.mode is async, and data.return_raw_chat is off" if silent else None

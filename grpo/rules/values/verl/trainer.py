@@ -5,19 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from grpo.rules.values.checks import one_of, quoted
-from grpo.rules.values.verl.run import CHECKED, TOPIC
+from grpo.rules.values.verl.run import TOPIC
 from grpo.values.config import overlay_names
 from grpo.values.derived import mapping
 from grpo.values.frameworks.verl import BATCH, MINI, ROLLOUT, has_new_trainer, validates
 from grpo.values.reference_errors import UnknownError
 from postrender.finding import WARNING, Finding
-from postrender.rules.rule import REFUSED
+from postrender.problem import Fails
 from postrender.values.merge import value_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from grpo.values.config import Effective
+    from grpo.values.config import RunConfig
 
 _TRUNCATION = "data.truncation"
 _RESUME = "trainer.resume_mode"
@@ -37,16 +37,13 @@ _FIX_OF: Final = {
 }
 
 
-@TOPIC.rule(
-    "data-files",
-    "D1",
-    "data.train_files data.val_files",
-    title="data files are Parquet, or JSON from 0.7.1 on",
-    why="the run ends when it reads its data: the cluster is up, and its GPUs are paid for",
-    fix="run task prepare-data, which writes Parquet",
-    source="utils/dataset/rl_dataset.py:163 at 0.7.1",
-)
-def _files(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem("data.train_files data.val_files", source="utils/dataset/rl_dataset.py:163 at 0.7.1")
+def data_files(run: RunConfig) -> Iterator[Finding]:
+    """data files are Parquet, or JSON from 0.7.1 on
+
+    Why: the run ends when it reads its data: the cluster is up, and its GPUs are paid for
+    Fix: run task prepare-data, which writes Parquet
+    """
     if run.at("data.custom_cls.path") is not None:
         return
     for path in ("data.train_files", "data.val_files"):
@@ -66,7 +63,7 @@ def _files(run: Effective) -> Iterator[Finding]:
                 yield Finding(f"{path} is {quoted(file)}, expected a name that ends in {wanted}", keys=[path])
 
 
-def _texts(run: Effective, path: str) -> list[str]:
+def _texts(run: RunConfig, path: str) -> list[str]:
     """Return the file names at a path. A folder that only the running job knows may stand in front of a name."""
     try:
         given = run.at(path)
@@ -77,16 +74,9 @@ def _texts(run: Effective, path: str) -> list[str]:
     return [name for name in names if isinstance(name, str) and not name.endswith("}")]
 
 
-@TOPIC.rule(
-    "relative-path",
-    "D1 D5",
-    "",
-    title="paths are absolute, because each process runs in its own pod",
-    why=REFUSED,
-    fix=_ON_VOLUME,
-    source="utils/dataset/rl_dataset.py:163 at 0.7.1",
-)
-def _paths(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem("", fails=Fails.AT_RENDER, fix=_ON_VOLUME, source="utils/dataset/rl_dataset.py:163 at 0.7.1")
+def relative_path(run: RunConfig) -> Iterator[Finding]:
+    """paths are absolute, because each process runs in its own pod"""
     if not run.trains:
         return
     for path in _ABSOLUTE:
@@ -105,46 +95,39 @@ def _is_absolute(name: str) -> bool:
     return name.startswith(("/", "${")) or bool(is_address and scheme and not scheme.strip(_OF_SCHEME))
 
 
-@TOPIC.rule(
-    "truncation",
-    "D3",
-    _TRUNCATION,
-    title="data.truncation is a value that verl knows",
-    why="the run fails when it reads the first prompt, after the model is loaded on all GPUs",
-    fix="write error, left, right or middle",
-    source="utils/torch_functional.py:352 at 0.6.1",
-    before="0.7.1",
-)
-def _truncation(run: Effective) -> str | None:
+@TOPIC.problem(_TRUNCATION, source="utils/torch_functional.py:352 at 0.6.1", before="0.7.1")
+def truncation(run: RunConfig) -> str | None:
+    """data.truncation is a value that verl knows
+
+    Why: the run fails when it reads the first prompt, after the model is loaded on all GPUs
+    Fix: write error, left, right or middle
+    """
     return one_of(_TRUNCATION, ("error", "left", "right", "middle"))(run)
 
 
-@TOPIC.rule(
-    "long-prompts-cut",
-    "S9",
+@TOPIC.problem(
     "data.filter_overlong_prompts data.truncation",
-    title="too long prompts are filtered out",
-    why="silent from 0.7.1 on: verl ignores data.truncation and cuts off the beginning of such prompts",
-    fix="set data.filter_overlong_prompts to true",
     source="utils/dataset/rl_dataset.py:114 at 0.7.1",
     severity=WARNING,
     since="0.7.1",
 )
-def _overlong(run: Effective) -> str | None:
+def long_prompts_cut(run: RunConfig) -> str | None:
+    """too long prompts are filtered out
+
+    Why: silent from 0.7.1 on: verl ignores data.truncation and cuts off the beginning of such prompts
+    Fix: set data.filter_overlong_prompts to true
+    """
     silent = run.given_has(_TRUNCATION) and not run.on("data.filter_overlong_prompts")
     return f"data.truncation is {quoted(run.at(_TRUNCATION))}, and filter_overlong_prompts is off" if silent else None
 
 
-@TOPIC.rule(
-    "reward-manager",
-    "D5",
-    "reward.reward_manager.name reward_model.reward_manager",
-    title="the reward manager is one that this version has",
-    why="the reward workers refuse it when they start: the cluster is up, and its GPUs are paid for",
-    fix="write naive, the default",
-    source="trainer/ppo/reward.py:112 at 0.7.1",
-)
-def _manager(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem("reward.reward_manager.name reward_model.reward_manager", source="trainer/ppo/reward.py:112 at 0.7.1")
+def reward_manager(run: RunConfig) -> Iterator[Finding]:
+    """the reward manager is one that this version has
+
+    Why: the reward workers refuse it when they start: the cluster is up, and its GPUs are paid for
+    Fix: write naive, the default
+    """
     source = "reward.reward_manager.source"
     unknown = one_of(source, ("register", "importlib"))(run) if run.since("0.7.1") else None
     if unknown:
@@ -160,33 +143,33 @@ def _manager(run: Effective) -> Iterator[Finding]:
         yield Finding(what, keys=[path])
 
 
-@TOPIC.rule(
-    "reward-function-without-name",
-    "D5",
+@TOPIC.problem(
     "reward.custom_reward_function.name custom_reward_function.name",
-    title="a custom reward function has a name",
-    why="the reward workers look for it when they start: the cluster is up, and its GPUs are paid for",
-    fix="write the function's name, or remove the line: compute_score is the default",
     source="trainer/ppo/reward.py:76 at 0.7.1",
 )
-def _function(run: Effective) -> Iterator[Finding]:
+def reward_function_without_name(run: RunConfig) -> Iterator[Finding]:
+    """a custom reward function has a name
+
+    Why: the reward workers look for it when they start: the cluster is up, and its GPUs are paid for
+    Fix: write the function's name, or remove the line: compute_score is the default
+    """
     for section in ("reward.custom_reward_function", "custom_reward_function"):
         read = section.startswith("reward.") == run.since("0.7.1")
         if read and run.on(f"{section}.path") and run.at(f"{section}.name") is None:
             yield Finding(f"{section}.path is given, and its name is null", keys=[f"{section}.name"])
 
 
-@TOPIC.rule(
-    "reward-function-not-used",
-    "D5",
+@TOPIC.problem(
     "=job.rewards reward.custom_reward_function.path custom_reward_function.path",
-    title="a run has its reward function from one place",
-    why="silent: job.rewards replaces the function of the configuration, which scores nothing",
-    fix="remove it, or remove job.rewards",
     source="trainer/ppo/reward.py:70 at 0.9.1",
     severity=WARNING,
 )
-def _replaced(run: Effective) -> Iterator[Finding]:
+def reward_function_not_used(run: RunConfig) -> Iterator[Finding]:
+    """a run has its reward function from one place
+
+    Why: silent: job.rewards replaces the function of the configuration, which scores nothing
+    Fix: remove it, or remove job.rewards
+    """
     if not run.trains or not any(entry is not None for entry in mapping(run.value("job.rewards")).values()):
         return
     job = mapping(run.value("job"))
@@ -199,17 +182,17 @@ def _replaced(run: Effective) -> Iterator[Finding]:
                 yield Finding(f"{key} is {quoted(path)}, and job.rewards are given", keys=[key])
 
 
-@TOPIC.rule(
-    "legacy-reward",
-    "S4",
+@TOPIC.problem(
     "custom_reward_function reward_model sandbox_fusion",
-    title="rewards are configured under reward",
-    why="silent: this version ignores the old section, and uses the default reward",
-    fix="write reward.custom_reward_function, or use job.rewards of the values",
     source="trainer/ppo/reward.py:70 at 0.9.1",
     since="0.9.1",
 )
-def _legacy(run: Effective) -> Iterator[Finding]:
+def legacy_reward(run: RunConfig) -> Iterator[Finding]:
+    """rewards are configured under reward
+
+    Why: silent: this version ignores the old section, and uses the default reward
+    Fix: write reward.custom_reward_function, or use job.rewards of the values
+    """
     for section in ("custom_reward_function", "reward_model", "sandbox_fusion"):
         if run.given_has(section):
             names = [f"{section}.{key}" for key in mapping(value_at(run.given, (section,)))]
@@ -228,31 +211,25 @@ def _of_today(path: str) -> str:
     return "reward.reward_manager.name" if name == "reward_manager" else f"reward.{path}"
 
 
-@TOPIC.rule(
-    "cpus-for-gpus",
-    "K2",
-    "=accelerator.worker.cpu",
-    title="a node has the CPUs that verl reserves with each GPU",
-    why="silent: the job waits forever for a placement group that fits no node",
-    fix="set accelerator.worker.cpu to three CPUs per GPU, for 0.6.1 to one",
-    source="single_controller/ray/base.py:143 at 0.7.1",
-)
-def _cpus(run: Effective) -> str | None:
+@TOPIC.problem("=accelerator.worker.cpu", source="single_controller/ray/base.py:143 at 0.7.1")
+def cpus_for_gpus(run: RunConfig) -> str | None:
+    """a node has the CPUs that verl reserves with each GPU
+
+    Why: silent: the job waits forever for a placement group that fits no node
+    Fix: set accelerator.worker.cpu to three CPUs per GPU, for 0.6.1 to one
+    """
     cpus, share = str(run.value("accelerator.worker.cpu")), 3 if run.since("0.7.1") else 1
     few = cpus.isdecimal() and int(cpus) < share * run.gpus
     return f"a worker has {cpus} CPUs, and verl reserves {share} for each of its {run.gpus} GPUs" if few else None
 
 
-@TOPIC.rule(
-    "resume-mode",
-    "V7 V8",
-    f"{_RESUME} {_FROM}",
-    title="resume_mode is auto, disable, or resume_path with a step",
-    why="the run fails when it looks for checkpoints, after the model is loaded on all GPUs",
-    fix="write auto, disable, or resume_path with a folder called global_step_N",
-    source="trainer/ppo/ray_trainer.py:944 at 0.7.1",
-)
-def _resume(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem(f"{_RESUME} {_FROM}", source="trainer/ppo/ray_trainer.py:944 at 0.7.1")
+def resume_mode(run: RunConfig) -> Iterator[Finding]:
+    """resume_mode is auto, disable, or resume_path with a step
+
+    Why: the run fails when it looks for checkpoints, after the model is loaded on all GPUs
+    Fix: write auto, disable, or resume_path with a folder called global_step_N
+    """
     what = one_of(_RESUME, ("auto", "disable", "resume_path"))(run)
     if what:
         yield Finding(what, keys=[_RESUME])
@@ -263,48 +240,41 @@ def _resume(run: Effective) -> Iterator[Finding]:
             yield Finding(f"{_FROM} is {quoted(folder)}, expected .../global_step_N", keys=[_FROM])
 
 
-@TOPIC.rule(
-    "hdfs-resume",
-    "V6",
-    "trainer.default_hdfs_dir",
-    title="a run does not resume from HDFS",
-    why="the run fails when it looks for checkpoints, after the model is loaded on all GPUs",
-    fix="remove trainer.default_hdfs_dir",
-    source="trainer/ppo/ray_trainer.py:929 at 0.7.1",
-)
-def _hdfs(run: Effective) -> str | None:
+@TOPIC.problem("trainer.default_hdfs_dir", source="trainer/ppo/ray_trainer.py:929 at 0.7.1")
+def hdfs_resume(run: RunConfig) -> str | None:
+    """a run does not resume from HDFS
+
+    Why: the run fails when it looks for checkpoints, after the model is loaded on all GPUs
+    Fix: remove trainer.default_hdfs_dir
+    """
     given = run.at("trainer.default_hdfs_dir")
     if given is None or run.at(_RESUME) == "disable" or has_new_trainer(run):
         return None
     return f"trainer.default_hdfs_dir is {quoted(given)}, and resume_mode {quoted(run.at(_RESUME))}"
 
 
-@TOPIC.rule(
-    "trainer-mode",
-    "V10",
-    "trainer.v1.trainer_mode",
-    title="the trainer's mode is one that verl has",
-    why="the run fails when it creates the trainer: the cluster is up, and its GPUs are paid for",
-    fix="write sync, the default",
-    source="trainer/ppo/v1/trainer_base.py:2023 at 0.9.1",
-    since="0.9.1",
-)
-def _mode(run: Effective) -> str | None:
+@TOPIC.problem("trainer.v1.trainer_mode", source="trainer/ppo/v1/trainer_base.py:2023 at 0.9.1", since="0.9.1")
+def trainer_mode(run: RunConfig) -> str | None:
+    """the trainer's mode is one that verl has
+
+    Why: the run fails when it creates the trainer: the cluster is up, and its GPUs are paid for
+    Fix: write sync, the default
+    """
     known = ("sync", "colocate_async", "separate_async")
     return one_of("trainer.v1.trainer_mode", known)(run) if has_new_trainer(run) else None
 
 
-@TOPIC.rule(
-    "separate-rollout",
-    "V11",
+@TOPIC.problem(
     "trainer.v1.trainer_mode",
-    title="a separate rollout has its own GPUs, and one update per weight synchronization",
-    why=CHECKED,
-    fix="set trainer.v1.trainer_mode to sync, or set the named keys",
+    fails=Fails.AT_SETUP,
     source="trainer/ppo/v1/trainer_separate_async.py:59 at 0.9.1",
     since="0.9.1",
 )
-def _separate(run: Effective) -> Iterator[Finding]:
+def separate_rollout(run: RunConfig) -> Iterator[Finding]:
+    """a separate rollout has its own GPUs, and one update per weight synchronization
+
+    Fix: set trainer.v1.trainer_mode to sync, or set the named keys
+    """
     if not has_new_trainer(run) or run.at("trainer.v1.trainer_mode") != "separate_async":
         return
     path = "trainer.v1.separate_async.parameter_sync_step"
@@ -320,62 +290,54 @@ def _separate(run: Effective) -> Iterator[Finding]:
         yield Finding('rollout.checkpoint_engine.backend is "naive"', keys=[backend])
 
 
-@TOPIC.rule(
-    "no-checkpoint",
-    "E33",
-    "trainer.save_freq",
-    title="the run writes a checkpoint",
-    why="silent: no step is saved, not even the last one, so the trained model is lost when the job ends",
-    fix="write a number of steps such as 20; the last step is then saved too",
-    source="trainer/ppo/ray_trainer.py:1521 at 0.7.1",
-    severity=WARNING,
-)
-def _saves(run: Effective) -> str | None:
+@TOPIC.problem("trainer.save_freq", source="trainer/ppo/ray_trainer.py:1521 at 0.7.1", severity=WARNING)
+def no_checkpoint(run: RunConfig) -> str | None:
+    """the run writes a checkpoint
+
+    Why: silent: no step is saved, not even the last one, so the trained model is lost when the job ends
+    Fix: write a number of steps such as 20; the last step is then saved too
+    """
     steps = run.number("trainer.save_freq")
     return f"trainer.save_freq is {quoted(steps)}" if steps <= 0 and not run.on("trainer.val_only") else None
 
 
-@TOPIC.rule(
-    "no-validation",
-    "E34",
+@TOPIC.problem(
     "trainer.test_freq trainer.val_before_train",
-    title="the run validates",
-    why="silent: no step is validated, so nothing tells which checkpoint is good",
-    fix="write a number of steps such as 10; the last step is then validated too",
     source="trainer/ppo/ray_trainer.py:1544 at 0.7.1",
     severity=WARNING,
 )
-def _validates(run: Effective) -> str | None:
+def no_validation(run: RunConfig) -> str | None:
+    """the run validates
+
+    Why: silent: no step is validated, so nothing tells which checkpoint is good
+    Fix: write a number of steps such as 10; the last step is then validated too
+    """
     if validates(run):
         return None
     return f"trainer.test_freq is {quoted(run.at('trainer.test_freq'))}, and val_before_train is off"
 
 
-@TOPIC.rule(
-    "validation-only-trains",
-    "E35",
+@TOPIC.problem(
     "trainer.val_only trainer.val_before_train",
-    title="a run that only validates has its validation before the training",
-    why="silent: verl looks at val_only after this validation; without it, the whole training runs",
-    fix="set trainer.val_before_train to true",
     source="trainer/ppo/ray_trainer.py:1258 at 0.7.1",
     severity=WARNING,
 )
-def _only(run: Effective) -> str | None:
+def validation_only_trains(run: RunConfig) -> str | None:
+    """a run that only validates has its validation before the training
+
+    Why: silent: verl looks at val_only after this validation; without it, the whole training runs
+    Fix: set trainer.val_before_train to true
+    """
     trains = run.on("trainer.val_only") and run.at("trainer.val_before_train", True) is False
     return "trainer.val_only is on, and val_before_train is off" if trains else None
 
 
-@TOPIC.rule(
-    "validation-only",
-    "E35",
-    "trainer.val_only",
-    title="a run trains, and does not only validate",
-    why="silent: the run validates the model once, trains nothing, writes no checkpoint and ends with exit code 0",
-    fix="remove trainer.val_only; to evaluate a model or a checkpoint, run task evaluate",
-    source="trainer/ppo/ray_trainer.py:1263 at 0.7.1",
-    severity=WARNING,
-)
-def _validates_only(run: Effective) -> str | None:
+@TOPIC.problem("trainer.val_only", source="trainer/ppo/ray_trainer.py:1263 at 0.7.1", severity=WARNING)
+def validation_only(run: RunConfig) -> str | None:
+    """a run trains, and does not only validate
+
+    Why: silent: the run validates the model once, trains nothing, writes no checkpoint and ends with exit code 0
+    Fix: remove trainer.val_only; to evaluate a model or a checkpoint, run task evaluate
+    """
     only = run.trains and run.on("trainer.val_only") and run.at("trainer.val_before_train", True) is not False
     return "trainer.val_only is on: the run trains nothing" if only else None

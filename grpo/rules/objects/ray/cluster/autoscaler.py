@@ -14,7 +14,7 @@ from grpo.rules.objects.ray.rayspec import (
     number,
 )
 from postrender.finding import ERROR, INFO
-from postrender.rules.rule import OBJECTS, Rule
+from postrender.problem import OBJECTS, Problem
 
 if TYPE_CHECKING:
     from grpo.rules.objects.ray.rayspec import Found
@@ -74,7 +74,7 @@ def _trains(cluster: Cluster) -> Found:
 
 
 RULES = (
-    Rule(
+    Problem(
         "ray/idle-timeout-without-v2",
         target=OBJECTS,
         severity=ERROR,
@@ -82,10 +82,9 @@ RULES = (
         why=EVENT_ONLY,
         fix="write autoscalerOptions.version: v2, or remove idleTimeoutSeconds of the group",
         source=VALIDATION,
-        fact="kuberay/C8",
         check=each_worker_group(_idle_without_v2),
     ),
-    Rule(
+    Problem(
         "ray/negative-idle-timeout",
         target=OBJECTS,
         severity=ERROR,
@@ -93,10 +92,9 @@ RULES = (
         why=EVENT_ONLY,
         fix="write seconds, 0 or more",
         source=VALIDATION,
-        fact="kuberay/C8 kuberay/C19",
         check=each_cluster(_negative_idle),
     ),
-    Rule(
+    Problem(
         "ray/autoscaler-v2-without-autoscaler",
         target=OBJECTS,
         severity=ERROR,
@@ -104,10 +102,9 @@ RULES = (
         why=EVENT_ONLY,
         fix="remove the variable, or set enableInTreeAutoscaling: true and autoscalerOptions.version: v2",
         source=VALIDATION,
-        fact="kuberay/C16",
         check=each_cluster(_v2_alone),
     ),
-    Rule(
+    Problem(
         "ray/autoscaler-version-twice",
         target=OBJECTS,
         severity=ERROR,
@@ -115,10 +112,9 @@ RULES = (
         why=EVENT_ONLY,
         fix="remove the variable and keep autoscalerOptions.version",
         source=VALIDATION,
-        fact="kuberay/C17",
         check=each_cluster(_twice),
     ),
-    Rule(
+    Problem(
         "ray/restart-policy-with-v2",
         target=OBJECTS,
         severity=ERROR,
@@ -126,10 +122,9 @@ RULES = (
         why=EVENT_ONLY,
         fix="remove restartPolicy, or write Never",
         source=VALIDATION,
-        fact="kuberay/C18",
         check=each_cluster(_restarts),
     ),
-    Rule(
+    Problem(
         "ray/autoscaler-on",
         target=OBJECTS,
         severity=INFO,
@@ -137,7 +132,6 @@ RULES = (
         why="it removes idle workers between two phases of a step, and Argo CD and Flux undo its changes",
         fix="for a fixed number of nodes set enableInTreeAutoscaling: false and minReplicas = maxReplicas = replicas",
         source="https://github.com/ray-project/kuberay/issues/1120",
-        fact="kuberay/pitfall-9",
         check=each_cluster(_trains),
     ),
 )

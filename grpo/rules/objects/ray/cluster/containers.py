@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from grpo.rules.objects.ray.rayspec import Cluster, Group, each_cluster, each_group
 from postrender.finding import ERROR, WARNING
 from postrender.manifests.pods import gpus, mapping, sequence
-from postrender.rules.rule import OBJECTS, Rule
+from postrender.problem import OBJECTS, Problem
 from postrender.values.quantity import quantity
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def _labelled(group: Group) -> Found:
 
 
 RULES = (
-    Rule(
+    Problem(
         "ray/command-joined",
         target=OBJECTS,
         severity=ERROR,
@@ -119,10 +119,9 @@ RULES = (
         why="bash -c 'a; b' becomes bash -c a; b: a bare set prints all secrets to the log, and set -e has no effect",
         fix="annotate with ray.io/overwrite-container-cmd: true and end with eval $KUBERAY_GEN_RAY_START_CMD",
         source=_POD,
-        fact="gke/R7",
         check=each_group(_joined),
     ),
-    Rule(
+    Problem(
         "ray/command-never-starts-ray",
         target=OBJECTS,
         severity=WARNING,
@@ -130,10 +129,9 @@ RULES = (
         why="with ray.io/overwrite-container-cmd the pod runs only this command, and its probes kill it",
         fix="end the command with eval $KUBERAY_GEN_RAY_START_CMD, or remove the annotation",
         source=_POD,
-        fact="gke/R7",
         check=each_group(_never_starts),
     ),
-    Rule(
+    Problem(
         "ray/dashboard-port-missing",
         target=OBJECTS,
         severity=ERROR,
@@ -141,10 +139,9 @@ RULES = (
         why="its Service then has no port of that name, and no RayJob can ever be submitted",
         fix="add port 8265 with the name dashboard, or declare no ports: the operator then uses its defaults",
         source="kuberay/ray-operator/controllers/ray/utils/util.go at v1.6.2",
-        fact="kuberay/managed",
         check=each_cluster(_ports),
     ),
-    Rule(
+    Problem(
         "ray/memory-without-limit",
         target=OBJECTS,
         severity=WARNING,
@@ -152,10 +149,9 @@ RULES = (
         why="Ray then schedules with the memory of the whole node, and /dev/shm has no size",
         fix="write resources.limits.memory",
         source=_POD,
-        fact="kuberay/pitfall-8",
         check=each_group(_memory),
     ),
-    Rule(
+    Problem(
         "ray/small-head",
         target=OBJECTS,
         severity=WARNING,
@@ -163,10 +159,9 @@ RULES = (
         why="Ray's control store and the driver are killed there under load, and the whole job is lost",
         fix="give the head 8Gi or more; NVIDIA gives it 200Gi for 64 nodes",
         source="https://github.com/ray-project/kuberay/issues/4287",
-        fact="kuberay/pitfall-7",
         check=each_cluster(_small),
     ),
-    Rule(
+    Problem(
         "ray/variable-of-operator",
         target=OBJECTS,
         severity=WARNING,
@@ -174,10 +169,9 @@ RULES = (
         why="the operator appends its own variable, so the name is there twice and the operator's value wins",
         fix="remove the variable, or give it another name",
         source=_POD,
-        fact="kuberay/managed",
         check=each_group(_variables),
     ),
-    Rule(
+    Problem(
         "ray/label-of-operator",
         target=OBJECTS,
         severity=WARNING,
@@ -185,7 +179,6 @@ RULES = (
         why="the operator does not refuse it, and Services and tools no longer find the pods",
         fix="remove the label",
         source=_POD,
-        fact="kuberay/managed",
         check=each_group(_labelled),
     ),
 )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from grpo.rules.objects.ray.rayspec import EVENT_ONLY, VALIDATION, Cluster, each_cluster
 from postrender.finding import ERROR
-from postrender.rules.rule import OBJECTS, Rule
+from postrender.problem import OBJECTS, Problem
 
 if TYPE_CHECKING:
     from grpo.rules.objects.ray.rayspec import Found
@@ -52,7 +52,7 @@ def _username(cluster: Cluster) -> Found:
 
 
 RULES = (
-    Rule(
+    Problem(
         "ray/fault-tolerance-twice",
         target=OBJECTS,
         severity=ERROR,
@@ -60,10 +60,9 @@ RULES = (
         why=EVENT_ONLY,
         fix="remove the annotation and keep gcsFaultToleranceOptions",
         source=VALIDATION,
-        fact="kuberay/C10",
         check=each_cluster(_twice),
     ),
-    Rule(
+    Problem(
         "ray/redis-address-alone",
         target=OBJECTS,
         severity=ERROR,
@@ -71,10 +70,9 @@ RULES = (
         why=EVENT_ONLY,
         fix="remove the variable, or write gcsFaultToleranceOptions.redisAddress instead",
         source=VALIDATION,
-        fact="kuberay/C11",
         check=each_cluster(_implied),
     ),
-    Rule(
+    Problem(
         "ray/redis-beside-options",
         target=OBJECTS,
         severity=ERROR,
@@ -82,10 +80,9 @@ RULES = (
         why=EVENT_ONLY,
         fix="move it into gcsFaultToleranceOptions",
         source=VALIDATION,
-        fact="kuberay/C12",
         check=each_cluster(_beside),
     ),
-    Rule(
+    Problem(
         "ray/redis-username",
         target=OBJECTS,
         severity=ERROR,
@@ -93,7 +90,6 @@ RULES = (
         why=EVENT_ONLY,
         fix="write gcsFaultToleranceOptions.redisUsername",
         source=VALIDATION,
-        fact="kuberay/C13",
         check=each_cluster(_username),
     ),
 )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from grpo.rules.objects.ray.rayspec import Group, each_group
 from postrender.finding import ERROR
 from postrender.manifests.pods import GPU, mapping
-from postrender.rules.rule import OBJECTS, Rule
+from postrender.problem import OBJECTS, Problem
 from postrender.values.quantity import whole
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def _hidden(group: Group) -> Found:
 
 
 RULES = (
-    Rule(
+    Problem(
         "ray/gpus-hidden",
         target=OBJECTS,
         severity=ERROR,
@@ -43,7 +43,6 @@ RULES = (
         why="Ray refuses to start: Attempting to start raylet with 8 GPU, but …; the pod restarts again and again",
         fix="remove the variable: the pod sees the GPUs that it requests, and Ray gives each process its own",
         source="ray/_private/resource_and_label_spec.py:353 at v2.55.1",
-        fact="kuberay/gpus-hidden",
         check=each_group(_hidden),
     ),
 )

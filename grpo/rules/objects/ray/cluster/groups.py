@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from grpo.rules.objects.ray.rayspec import EVENT_ONLY, VALIDATION, Group, each_group, number
 from postrender.finding import ERROR, WARNING
 from postrender.manifests.pods import mapping, sequence
-from postrender.rules.rule import OBJECTS, Rule
+from postrender.problem import OBJECTS, Problem
 
 if TYPE_CHECKING:
     from grpo.rules.objects.ray.rayspec import Found
@@ -73,7 +73,7 @@ def _is_key(key: str) -> bool:
 
 
 RULES = (
-    Rule(
+    Problem(
         "ray/no-container",
         target=OBJECTS,
         severity=ERROR,
@@ -81,10 +81,9 @@ RULES = (
         why=EVENT_ONLY,
         fix="write a container; Ray is started in the first one",
         source=VALIDATION,
-        fact="kuberay/C1 kuberay/C2",
         check=each_group(_empty),
     ),
-    Rule(
+    Problem(
         "ray/resources-twice",
         target=OBJECTS,
         severity=ERROR,
@@ -92,10 +91,9 @@ RULES = (
         why=EVENT_ONLY,
         fix="write them into resources or into rayStartParams, not into both",
         source=VALIDATION,
-        fact="kuberay/C3",
         check=each_group(_resources),
     ),
-    Rule(
+    Problem(
         "ray/labels-in-start-params",
         target=OBJECTS,
         severity=ERROR,
@@ -103,10 +101,9 @@ RULES = (
         why=EVENT_ONLY,
         fix="write them into the group's own labels",
         source=VALIDATION,
-        fact="kuberay/C4",
         check=each_group(_param),
     ),
-    Rule(
+    Problem(
         "ray/group-label",
         target=OBJECTS,
         severity=ERROR,
@@ -114,10 +111,9 @@ RULES = (
         why=EVENT_ONLY,
         fix="write up to 63 letters, digits, dashes, dots and underscores, with a letter or digit at both ends",
         source=VALIDATION,
-        fact="kuberay/C5",
         check=each_group(_labels),
     ),
-    Rule(
+    Problem(
         "ray/recreated-by-label",
         target=OBJECTS,
         severity=WARNING,
@@ -125,10 +121,9 @@ RULES = (
         why="the operator deletes all pods of the cluster when a pod template changes, and what ran there is lost",
         fix="leave the label out of the pod templates; the RayCluster may keep it",
         source="kuberay/ray-operator/controllers/ray/raycluster_controller.go at v1.6.2",
-        fact="kuberay/pitfall-12",
         check=each_group(_chart),
     ),
-    Rule(
+    Problem(
         "ray/pods-end",
         target=OBJECTS,
         severity=WARNING,
@@ -136,7 +131,6 @@ RULES = (
         why="Kubernetes kills all pods of a group at about the same time, in the middle of what then runs there",
         fix="remove it; limit the steps of a training, or write activeDeadlineSeconds of a RayJob",
         source="kubernetes/pkg/kubelet/active_deadline.go at v1.34.0",
-        fact="kuberay/pods-end",
         check=each_group(_deadline),
     ),
 )

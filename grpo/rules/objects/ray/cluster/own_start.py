@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from grpo.rules.objects.ray.rayspec import Group, each_group
 from postrender.finding import ERROR, WARNING
 from postrender.manifests.pods import mapping, sequence
-from postrender.rules.rule import OBJECTS, Rule
+from postrender.problem import OBJECTS, Problem
 
 if TYPE_CHECKING:
     from grpo.rules.objects.ray.rayspec import Found
@@ -40,7 +40,7 @@ def _files(group: Group) -> Found:
 
 
 RULES = (
-    Rule(
+    Problem(
         "ray/command-is-no-program",
         target=OBJECTS,
         severity=ERROR,
@@ -48,10 +48,9 @@ RULES = (
         why="with ray.io/overwrite-container-cmd no shell reads it, and there is no program of this name",
         fix="write command: [/bin/bash, -c] and the line into args",
         source=_POD,
-        fact="gke/R7",
         check=each_group(_one_word),
     ),
-    Rule(
+    Problem(
         "ray/few-open-files",
         target=OBJECTS,
         severity=WARNING,
@@ -59,7 +58,6 @@ RULES = (
         why="the operator's start command raises it to 65536; with a lower limit Ray's processes lose connections",
         fix="begin the command with: ulimit -n 65536",
         source=_POD,
-        fact="gke/R7",
         check=each_group(_files),
     ),
 )

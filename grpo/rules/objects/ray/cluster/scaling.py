@@ -14,7 +14,7 @@ from grpo.rules.objects.ray.rayspec import (
     number,
 )
 from postrender.finding import ERROR, WARNING
-from postrender.rules.rule import OBJECTS, Rule
+from postrender.problem import OBJECTS, Problem
 
 if TYPE_CHECKING:
     from grpo.rules.objects.ray.rayspec import Found
@@ -68,7 +68,7 @@ def _suspended(group: Group) -> Found:
 
 
 RULES = (
-    Rule(
+    Problem(
         "ray/min-above-max",
         target=OBJECTS,
         severity=ERROR,
@@ -76,10 +76,9 @@ RULES = (
         why=EVENT_ONLY,
         fix="for training write the number of nodes into replicas, minReplicas and maxReplicas",
         source=VALIDATION,
-        fact="kuberay/C7",
         check=each_worker_group(_crossed),
     ),
-    Rule(
+    Problem(
         "ray/negative-replicas",
         target=OBJECTS,
         severity=ERROR,
@@ -87,10 +86,9 @@ RULES = (
         why=EVENT_ONLY,
         fix="write 0 or more for both",
         source=VALIDATION,
-        fact="kuberay/C7",
         check=each_worker_group(_negative),
     ),
-    Rule(
+    Problem(
         "ray/replicas-outside-bounds",
         target=OBJECTS,
         severity=WARNING,
@@ -98,10 +96,9 @@ RULES = (
         why="silent: the operator uses the nearest bound, and a job that needs all nodes waits until its deadline",
         fix="write the number of nodes into replicas, minReplicas and maxReplicas",
         source="kuberay/ray-operator/controllers/ray/utils/util.go at v1.6.2",
-        fact="kuberay/C7",
         check=each_worker_group(_outside),
     ),
-    Rule(
+    Problem(
         "ray/group-name-twice",
         target=OBJECTS,
         severity=ERROR,
@@ -109,10 +106,9 @@ RULES = (
         why="without the operator's webhook both are accepted, and each deletes the pods of the other",
         fix="give each worker group its own name",
         source="kuberay/ray-operator/pkg/webhooks/v1/raycluster_webhook.go at v1.6.2",
-        fact="kuberay/W2",
         check=each_cluster(_twice),
     ),
-    Rule(
+    Problem(
         "ray/suspended-group-scales",
         target=OBJECTS,
         severity=ERROR,
@@ -120,7 +116,6 @@ RULES = (
         why=EVENT_ONLY,
         fix="set enableInTreeAutoscaling: false, or remove suspend",
         source=VALIDATION,
-        fact="kuberay/C15",
         check=each_worker_group(_suspended),
     ),
 )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from grpo.rules.objects.ray.rayspec import EVENT_ONLY, VALIDATION, Cluster, each_cluster, version
 from postrender.finding import ERROR
-from postrender.rules.rule import OBJECTS, Rule
+from postrender.problem import OBJECTS, Problem
 
 if TYPE_CHECKING:
     from grpo.rules.objects.ray.rayspec import Found
@@ -53,7 +53,7 @@ def _owned(cluster: Cluster) -> Found:
 
 
 RULES = (
-    Rule(
+    Problem(
         "ray/token-needs-version",
         target=OBJECTS,
         severity=ERROR,
@@ -61,10 +61,9 @@ RULES = (
         why=EVENT_ONLY,
         fix="write the version of Ray that the image holds into rayVersion, or set authOptions.mode: disabled",
         source=VALIDATION,
-        fact="kuberay/C22",
         check=each_cluster(_version),
     ),
-    Rule(
+    Problem(
         "ray/kubernetes-tokens",
         target=OBJECTS,
         severity=ERROR,
@@ -72,10 +71,9 @@ RULES = (
         why=EVENT_ONLY,
         fix="set authOptions.mode: token and remove secretName, or remove enableK8sTokenAuth",
         source=VALIDATION,
-        fact="kuberay/C22",
         check=each_cluster(_kubernetes),
     ),
-    Rule(
+    Problem(
         "ray/kubernetes-tokens-owned",
         target=OBJECTS,
         severity=ERROR,
@@ -83,7 +81,6 @@ RULES = (
         why=EVENT_ONLY,
         fix="remove enableK8sTokenAuth, or run the job on a separate RayCluster",
         source=VALIDATION,
-        fact="kuberay/J16",
         check=each_cluster(_owned),
     ),
 )

@@ -8,11 +8,11 @@ from grpo.rules.objects.ray.duration import nanoseconds, number
 from grpo.rules.objects.ray.rayspec import EVENT_ONLY, annotations_of, each_of, labels_of
 from postrender.finding import ERROR, WARNING
 from postrender.manifests.pods import mapping
-from postrender.rules.rule import OBJECTS, Rule
+from postrender.problem import OBJECTS, Problem
 
 if TYPE_CHECKING:
     from grpo.rules.objects.ray.rayspec import Found
-    from postrender.rules.manifests import Item
+    from postrender.gate.manifests import Item
 
 _EACH: Final = each_of("RayCronJob")
 _NAMED: Final = frozenset(("@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"))
@@ -86,7 +86,7 @@ def _unread(item: Item) -> Found:
 
 
 RULES = (
-    Rule(
+    Problem(
         "ray/cron-schedule",
         target=OBJECTS,
         severity=ERROR,
@@ -94,10 +94,9 @@ RULES = (
         why=EVENT_ONLY.replace("pods", "jobs"),
         fix='write five fields, as in "0 6 * * 1-5", or @daily, or @every 6h',
         source="https://pkg.go.dev/github.com/robfig/cron/v3",
-        fact="kuberay/RayCronJob",
         check=_EACH(_schedule),
     ),
-    Rule(
+    Problem(
         "ray/cron-job-labels",
         target=OBJECTS,
         severity=WARNING,
@@ -105,7 +104,6 @@ RULES = (
         why="the operator creates each job without them, so the job bypasses its queue and scheduler",
         fix="submit the RayJob with its labels from a CronJob of Kubernetes, or remove them",
         source="kuberay/ray-operator/controllers/ray/raycronjob_controller.go at v1.6.2",
-        fact="kuberay/RayCronJob",
         check=_EACH(_unread),
     ),
 )

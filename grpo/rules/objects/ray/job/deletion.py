@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from grpo.rules.objects.ray.rayspec import EVENT_ONLY, VALIDATION, Job, each_job, number
 from postrender.finding import ERROR
 from postrender.manifests.pods import mapping, sequence
-from postrender.rules.rule import OBJECTS, Rule
+from postrender.problem import OBJECTS, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -122,7 +122,7 @@ def _workers(job: Job) -> Found:
 
 
 RULES = (
-    Rule(
+    Problem(
         "ray/deletion-shape",
         target=OBJECTS,
         severity=ERROR,
@@ -130,10 +130,9 @@ RULES = (
         why="the API server or the operator refuses the job, and none of its pods is created",
         fix="write only deletionRules; onSuccess and onFailure are the older form",
         source=VALIDATION,
-        fact="kuberay/J6 kuberay/J7 kuberay/J8",
         check=each_job(_shape),
     ),
-    Rule(
+    Problem(
         "ray/deletion-and-shutdown",
         target=OBJECTS,
         severity=ERROR,
@@ -141,10 +140,9 @@ RULES = (
         why=EVENT_ONLY,
         fix="remove shutdownAfterJobFinishes and ttlSecondsAfterFinished, or the strategy",
         source=VALIDATION,
-        fact="kuberay/J5 kuberay/J8",
         check=each_job(_shutdown),
     ),
-    Rule(
+    Problem(
         "ray/deletion-condition",
         target=OBJECTS,
         severity=ERROR,
@@ -152,10 +150,9 @@ RULES = (
         why="the API server refuses the job, after others of the same release are installed",
         fix="write jobStatus or jobDeploymentStatus, and ttlSeconds of 0 or more",
         source=VALIDATION,
-        fact="kuberay/J9",
         check=each_job(_conditions),
     ),
-    Rule(
+    Problem(
         "ray/deletion-rule-twice",
         target=OBJECTS,
         severity=ERROR,
@@ -163,10 +160,9 @@ RULES = (
         why=EVENT_ONLY,
         fix="remove one of the two",
         source=VALIDATION,
-        fact="kuberay/J9",
         check=each_job(_twice),
     ),
-    Rule(
+    Problem(
         "ray/deletion-order",
         target=OBJECTS,
         severity=ERROR,
@@ -174,10 +170,9 @@ RULES = (
         why=EVENT_ONLY,
         fix="order the times: workers first, then the cluster, then the job itself",
         source=VALIDATION,
-        fact="kuberay/J9",
         check=each_job(_order),
     ),
-    Rule(
+    Problem(
         "ray/deletion-of-another-cluster",
         target=OBJECTS,
         severity=ERROR,
@@ -185,10 +180,9 @@ RULES = (
         why=EVENT_ONLY,
         fix="write DeleteSelf or DeleteNone",
         source=VALIDATION,
-        fact="kuberay/J9",
         check=each_job(_not_ours),
     ),
-    Rule(
+    Problem(
         "ray/deletion-of-scaled-workers",
         target=OBJECTS,
         severity=ERROR,
@@ -196,7 +190,6 @@ RULES = (
         why=EVENT_ONLY,
         fix="set enableInTreeAutoscaling: false, or delete the cluster instead",
         source=VALIDATION,
-        fact="kuberay/J9",
         check=each_job(_workers),
     ),
 )

@@ -8,7 +8,7 @@ from grpo.rules.objects.ray.rayspec import EVENT_ONLY, VALIDATION, Job, each_job
 from postrender.errors import InputError
 from postrender.finding import ERROR, WARNING
 from postrender.manifests.pods import mapping
-from postrender.rules.rule import OBJECTS, Rule
+from postrender.problem import OBJECTS, Problem
 from postrender.yaml import reader
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def _kept(job: Job) -> Found:
 
 
 RULES = (
-    Rule(
+    Problem(
         "ray/job-number",
         target=OBJECTS,
         severity=ERROR,
@@ -114,10 +114,9 @@ RULES = (
         why=EVENT_ONLY,
         fix="write a larger one, or remove the field",
         source=VALIDATION,
-        fact="kuberay/J2 kuberay/J19",
         check=each_job(_numbers),
     ),
-    Rule(
+    Problem(
         "ray/suspend-without-shutdown",
         target=OBJECTS,
         severity=ERROR,
@@ -125,10 +124,9 @@ RULES = (
         why=EVENT_ONLY,
         fix="set shutdownAfterJobFinishes: true",
         source=VALIDATION,
-        fact="kuberay/J1",
         check=each_job(_suspended),
     ),
-    Rule(
+    Problem(
         "ray/ttl-without-shutdown",
         target=OBJECTS,
         severity=ERROR,
@@ -136,10 +134,9 @@ RULES = (
         why=EVENT_ONLY,
         fix="set shutdownAfterJobFinishes: true",
         source=VALIDATION,
-        fact="kuberay/J3",
         check=each_job(_ttl),
     ),
-    Rule(
+    Problem(
         "ray/job-without-cluster",
         target=OBJECTS,
         severity=ERROR,
@@ -147,10 +144,9 @@ RULES = (
         why=EVENT_ONLY,
         fix="write rayClusterSpec, or the cluster's name at clusterSelector under ray.io/cluster",
         source=VALIDATION,
-        fact="kuberay/J11 kuberay/J12",
         check=each_job(_nowhere),
     ),
-    Rule(
+    Problem(
         "ray/job-with-two-clusters",
         target=OBJECTS,
         severity=ERROR,
@@ -158,10 +154,9 @@ RULES = (
         why="the operator ignores rayClusterSpec, so the job runs on whatever the selected cluster has",
         fix="remove rayClusterSpec or clusterSelector",
         source="kuberay/ray-operator/controllers/ray/rayjob_controller.go at v1.6.2",
-        fact="kuberay/unvalidated",
         check=each_job(_both),
     ),
-    Rule(
+    Problem(
         "ray/selector-excludes",
         target=OBJECTS,
         severity=ERROR,
@@ -169,10 +164,9 @@ RULES = (
         why=EVENT_ONLY,
         fix="remove it, or define the cluster in rayClusterSpec",
         source=VALIDATION,
-        fact="kuberay/J10 kuberay/J13",
         check=each_job(_selected),
     ),
-    Rule(
+    Problem(
         "ray/job-cannot-retry",
         target=OBJECTS,
         severity=ERROR,
@@ -180,10 +174,9 @@ RULES = (
         why=EVENT_ONLY,
         fix="remove backoffLimit: a retry creates a new cluster, which needs rayClusterSpec",
         source=VALIDATION,
-        fact="kuberay/J14",
         check=each_job(_retried),
     ),
-    Rule(
+    Problem(
         "ray/sidecar-excludes",
         target=OBJECTS,
         severity=ERROR,
@@ -191,10 +184,9 @@ RULES = (
         why=EVENT_ONLY,
         fix="remove them, or write submissionMode: HTTPMode",
         source=VALIDATION,
-        fact="kuberay/J15",
         check=each_job(_sidecar),
     ),
-    Rule(
+    Problem(
         "ray/runtime-env-not-a-map",
         target=OBJECTS,
         severity=ERROR,
@@ -202,10 +194,9 @@ RULES = (
         why=EVENT_ONLY,
         fix="write a map in YAML, such as env_vars: {NAME: value}",
         source=VALIDATION,
-        fact="kuberay/J18",
         check=each_job(_environment),
     ),
-    Rule(
+    Problem(
         "ray/cluster-outlives-job",
         target=OBJECTS,
         severity=WARNING,
@@ -213,7 +204,6 @@ RULES = (
         why="by default the operator leaves the cluster running forever after the job has ended or failed",
         fix="set shutdownAfterJobFinishes: true with ttlSecondsAfterFinished, or write deletionStrategy",
         source="kuberay/ray-operator/apis/ray/v1/rayjob_types.go at v1.6.2",
-        fact="kuberay/unvalidated",
         check=each_job(_kept),
     ),
 )

@@ -9,7 +9,7 @@ from grpo.rules.objects.ray.rayspec import Job, each_job
 from postrender.errors import InputError
 from postrender.finding import ERROR, WARNING
 from postrender.manifests.pods import mapping, sequence
-from postrender.rules.rule import OBJECTS, Rule
+from postrender.problem import OBJECTS, Problem
 from postrender.yaml import reader
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def _moving(job: Job) -> Found:
 
 
 RULES = (
-    Rule(
+    Problem(
         "ray/runtime-env-key",
         target=OBJECTS,
         severity=ERROR,
@@ -69,10 +69,9 @@ RULES = (
         why="Ray only logs a warning and ignores the key: no working directory, no packages, no hook",
         fix="correct the spelling; a stray quote is part of the key",
         source=_SOURCE,
-        fact="gke/R21",
         check=each_job(_unknown),
     ),
-    Rule(
+    Problem(
         "ray/runtime-env-unpinned",
         target=OBJECTS,
         severity=WARNING,
@@ -80,7 +79,6 @@ RULES = (
         why="every job may get other versions, and torch from the index replaces the image's build for its CUDA",
         fix="write name==version, or build the packages into the image",
         source=_SOURCE,
-        fact="gke/R12",
         check=each_job(_moving),
     ),
 )

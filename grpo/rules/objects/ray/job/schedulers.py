@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from grpo.rules.objects.ray.rayspec import Job, each_job, labels_of
 from postrender.finding import ERROR
-from postrender.rules.rule import OBJECTS, Rule
+from postrender.problem import OBJECTS, Problem
 
 if TYPE_CHECKING:
     from grpo.rules.objects.ray.rayspec import Found
@@ -28,7 +28,7 @@ def _volcano(job: Job) -> Found:
 _FOLDER: Final = "kuberay/ray-operator/controllers/ray/batchscheduler"
 
 RULES = (
-    Rule(
+    Problem(
         "ray/kai-with-submitter",
         target=OBJECTS,
         severity=ERROR,
@@ -36,10 +36,9 @@ RULES = (
         why="the job never starts: the operator refuses it, because the submitter pod starts after the gang",
         fix="write submissionMode: HTTPMode",
         source=f"{_FOLDER}/kai-scheduler/kai_scheduler.go at v1.6.2",
-        fact="kuberay/schedulers",
         check=each_job(_kai),
     ),
-    Rule(
+    Problem(
         "ray/volcano-with-selector",
         target=OBJECTS,
         severity=ERROR,
@@ -47,7 +46,6 @@ RULES = (
         why="a gang needs the job's own cluster (rayClusterSpec); the operator refuses any other",
         fix="put the label on the RayCluster, and remove it from the job",
         source=f"{_FOLDER}/volcano/volcano_scheduler.go at v1.6.2",
-        fact="kuberay/schedulers",
         check=each_job(_volcano),
     ),
 )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from grpo.rules.objects.ray.rayspec import Job, each_job
 from postrender.finding import ERROR, WARNING
-from postrender.rules.rule import OBJECTS, Rule
+from postrender.problem import OBJECTS, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -109,7 +109,7 @@ def _for_bash(job: Job) -> Found:
 
 
 RULES = (
-    Rule(
+    Problem(
         "ray/entrypoint-split",
         target=OBJECTS,
         severity=ERROR,
@@ -117,10 +117,9 @@ RULES = (
         why="only the first command becomes the job and may succeed; the rest runs in the submitter, without GPUs",
         fix="write submissionMode: HTTPMode, or put the whole into bash -c '…'",
         source=_COMMAND,
-        fact="kuberay/pitfall-1",
         check=each_job(_split),
     ),
-    Rule(
+    Problem(
         "ray/entrypoint-expanded",
         target=OBJECTS,
         severity=WARNING,
@@ -128,10 +127,9 @@ RULES = (
         why="variables, commands and files are those of the submitter's container, not those of the head",
         fix="write submissionMode: HTTPMode, or put it into single quotes",
         source=_COMMAND,
-        fact="kuberay/pitfall-1",
         check=each_job(_expanded),
     ),
-    Rule(
+    Problem(
         "ray/runtime-env-expanded",
         target=OBJECTS,
         severity=WARNING,
@@ -139,10 +137,9 @@ RULES = (
         why="the operator pastes it in double quotes, so variables and commands are those of the submitter",
         fix="write submissionMode: HTTPMode, or remove $ and backticks",
         source=_COMMAND,
-        fact="kuberay/pitfall-1",
         check=each_job(_environment),
     ),
-    Rule(
+    Problem(
         "ray/entrypoint-for-bash",
         target=OBJECTS,
         severity=WARNING,
@@ -150,7 +147,6 @@ RULES = (
         why="if /bin/sh is dash, as in Debian's and Ubuntu's images, the job fails at this line",
         fix="put the whole entrypoint into exec bash -c '…'",
         source="https://docs.ray.io/en/latest/cluster/running-applications/job-submission/quickstart.html",
-        fact="kuberay/pitfall-2",
         check=each_job(_for_bash),
     ),
 )

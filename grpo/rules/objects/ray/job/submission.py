@@ -9,7 +9,7 @@ from grpo.rules.objects.ray.rayspec import Cluster, Group, Job, each_job
 from postrender import json_text
 from postrender.finding import ERROR, WARNING
 from postrender.manifests.pods import mapping, sequence
-from postrender.rules.rule import OBJECTS, Rule
+from postrender.problem import OBJECTS, Problem
 from postrender.values.quantity import quantity
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def _gpus(group: Group) -> float:
 
 
 RULES = (
-    Rule(
+    Problem(
         "ray/entrypoint-missing",
         target=OBJECTS,
         severity=ERROR,
@@ -100,10 +100,9 @@ RULES = (
         why="nothing refuses it: the cluster with its GPUs starts, and then the submission fails",
         fix="write the command of the job into entrypoint",
         source=_JOB,
-        fact="kuberay/unvalidated",
         check=each_job(_nothing),
     ),
-    Rule(
+    Problem(
         "ray/unknown-submission-mode",
         target=OBJECTS,
         severity=ERROR,
@@ -111,10 +110,9 @@ RULES = (
         why="nothing refuses it: the cluster with its GPUs starts, the job is never submitted, and nothing ends it",
         fix="write HTTPMode, or correct the spelling of the mode",
         source=_CONTROLLER,
-        fact="kuberay/unvalidated",
         check=each_job(_mode),
     ),
-    Rule(
+    Problem(
         "ray/submitter-without-container",
         target=OBJECTS,
         severity=ERROR,
@@ -122,10 +120,9 @@ RULES = (
         why="the operator panics at each attempt, after the cluster with its GPUs has started",
         fix="write a container, or remove submitterPodTemplate",
         source=_CONTROLLER,
-        fact="kuberay/unvalidated",
         check=each_job(_submitter),
     ),
-    Rule(
+    Problem(
         "ray/submitter-unused",
         target=OBJECTS,
         severity=WARNING,
@@ -133,10 +130,9 @@ RULES = (
         why="in this mode the operator submits the job itself and ignores these settings",
         fix="remove it, or write submissionMode: K8sJobMode",
         source=_CONTROLLER,
-        fact="kuberay/unvalidated",
         check=each_job(_unused),
     ),
-    Rule(
+    Problem(
         "ray/metadata-needs-version",
         target=OBJECTS,
         severity=ERROR,
@@ -144,10 +140,9 @@ RULES = (
         why="the operator cannot write the command that submits the job, after the cluster has started",
         fix="set rayVersion to the image's version of Ray, or remove metadata",
         source=_JOB,
-        fact="kuberay/unvalidated",
         check=each_job(_metadata),
     ),
-    Rule(
+    Problem(
         "ray/entrypoint-resources",
         target=OBJECTS,
         severity=ERROR,
@@ -155,10 +150,9 @@ RULES = (
         why="the submission fails after the cluster with its GPUs has started",
         fix="write a map in JSON, such as '{\"driver\": 1}'",
         source=_JOB,
-        fact="kuberay/unvalidated",
         check=each_job(_resources),
     ),
-    Rule(
+    Problem(
         "ray/entrypoint-gpus",
         target=OBJECTS,
         severity=ERROR,
@@ -166,7 +160,6 @@ RULES = (
         why="the job stays pending forever, and keeps the GPUs of its cluster",
         fix="remove entrypointNumGpus: a driver such as NeMo RL's needs no GPU, its workers request theirs",
         source="https://docs.ray.io/en/latest/cluster/running-applications/job-submission/sdk.html",
-        fact="kuberay/unvalidated",
         check=each_job(_too_many),
     ),
 )

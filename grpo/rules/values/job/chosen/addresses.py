@@ -14,7 +14,7 @@ from postrender.values.merge import value_at
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from grpo.values.config import Effective
+    from grpo.values.config import RunConfig
 
 TOPIC: Final = Topic("job", framework="", source="")
 _ADDRESS: Final = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
@@ -29,7 +29,7 @@ def _scheme(text: str) -> str:
     return found[1].lower() if found else ""
 
 
-def _loads_data(run: Effective, scheme: str) -> bool:
+def _loads_data(run: RunConfig, scheme: str) -> bool:
     """Return whether the framework, or a library of its image, opens an address of data."""
     if scheme in _OPENED or not inputs.is_official(run):
         # An image of one's own may have the library for a bucket.
@@ -40,16 +40,13 @@ def _loads_data(run: Effective, scheme: str) -> bool:
     return scheme in _S3 and not run.since("v0.7.0")
 
 
-@TOPIC.rule(
-    "address-not-loaded",
-    "nemo-rl/N1 verl/D1",
-    "data",
-    title="data and models are on a volume or on the hub, not at an address that nothing opens",
-    why="the run ends when it loads it: every pod has started, and the GPUs are paid for",
-    fix="put it on a volume (grpo upload for data, task fetch for a model) and write its absolute path there",
-    source="verl/utils/fs.py:43 at 0.7.1; nemo_rl/data/datasets/utils.py:107 at v0.7.0",
-)
-def _addresses(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem("data", source="verl/utils/fs.py:43 at 0.7.1; nemo_rl/data/datasets/utils.py:107 at v0.7.0")
+def address_not_loaded(run: RunConfig) -> Iterator[Finding]:
+    """data and models are on a volume or on the hub, not at an address that nothing opens
+
+    Why: the run ends when it loads it: every pod has started, and the GPUs are paid for
+    Fix: put it on a volume (grpo upload for data, task fetch for a model) and write its absolute path there
+    """
     for path, text in inputs.data_files(run):
         scheme = _scheme(text)
         if scheme and not _loads_data(run, scheme):
@@ -65,16 +62,13 @@ def _addresses(run: Effective) -> Iterator[Finding]:
             yield Finding(f"{path} is at {scheme}://, and no loader of models opens it", keys=[path], fix=fix)
 
 
-@TOPIC.rule(
-    "pattern-for-data",
-    "nemo-rl/N1 verl/D1",
-    "data",
-    title="a file of data has its whole name, without *, ? or [",
-    why="the job ends at its start, when the cluster is up: no file has exactly this name",
-    fix="write the name of each file: verl takes a list, NeMo RL one file a section",
-    source="jobs/launcher/launch.py at 0.1.0",
-)
-def _patterns(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem("data", source="jobs/launcher/launch.py at 0.1.0")
+def pattern_for_data(run: RunConfig) -> Iterator[Finding]:
+    """a file of data has its whole name, without *, ? or [
+
+    Why: the job ends at its start, when the cluster is up: no file has exactly this name
+    Fix: write the name of each file: verl takes a list, NeMo RL one file a section
+    """
     volumes = [str(mapping(each).get("mountPath")).rstrip("/") for each in mapping(run.value("storage")).values()]
     for path, text in inputs.data_files(run):
         is_on_volume = any(text.startswith(f"{folder}/") for folder in volumes)

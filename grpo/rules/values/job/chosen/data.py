@@ -14,7 +14,7 @@ from postrender.finding import INFO, WARNING, Finding
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from grpo.values.config import Effective
+    from grpo.values.config import RunConfig
 
 TOPIC: Final = Topic("job", framework="", source="")
 _FILES: Final = ("data.train_files", "data.val_files")
@@ -33,16 +33,16 @@ _MATHEMATICS: Final = frozenset(
 _REPOSITORIES: Final = frozenset(inputs.REPOSITORIES[name] for name in _MATHEMATICS & inputs.REPOSITORIES.keys())
 
 
-@TOPIC.rule(
-    "data-not-chosen",
-    "nemo-rl/D1 verl/D1",
+@TOPIC.problem(
     "data.train.dataset_name data.dataset_name data.train_files data.val_files data",
-    title="the values name the data that the model is trained on",
-    why="silent: the framework trains on the data set of its own base configuration, for as long as the run lasts",
-    fix="name the data set",
     source="examples/configs/grpo_math_1B.yaml:377 at v0.7.0; verl/trainer/config/data/legacy_data.yaml:11 at 0.7.1",
 )
-def _chosen(run: Effective) -> Iterator[Finding]:
+def data_not_chosen(run: RunConfig) -> Iterator[Finding]:
+    """the values name the data that the model is trained on
+
+    Why: silent: the framework trains on the data set of its own base configuration, for as long as the run lasts
+    Fix: name the data set
+    """
     if not run.trains:
         return
     if run.framework == "verl":
@@ -59,7 +59,7 @@ def _chosen(run: Effective) -> Iterator[Finding]:
         yield Finding(_default(run, key), keys=[key, "data", "=job.config"], fix=fix)
 
 
-def _chosen_of_verl(run: Effective) -> Iterator[Finding]:
+def _chosen_of_verl(run: RunConfig) -> Iterator[Finding]:
     why = "the run ends when it reads its data, which is in no pod: the cluster is up, and its GPUs are paid for"
     if run.at("data.custom_cls.path") is not None:
         return
@@ -74,11 +74,11 @@ def _split(key: str) -> str:
     return "train" if key == _FILES[0] else "test"
 
 
-def _default(run: Effective, key: str) -> str:
+def _default(run: RunConfig, key: str) -> str:
     return f"{key} is not set, and the base configuration of {run.framework} {run.version} has {run.at(key)}"
 
 
-def _own_data(run: Effective) -> Iterator[tuple[str, Mapping[str, object]]]:
+def _own_data(run: RunConfig) -> Iterator[tuple[str, Mapping[str, object]]]:
     """Yield the sections of NeMo RL's data for the training that are not known to be questions of mathematics."""
     for path, section in data_sections(run):
         files = [str(section.get(key)) for key in ("data_path", "train_data_path")]
@@ -89,7 +89,7 @@ def _own_data(run: Effective) -> Iterator[tuple[str, Mapping[str, object]]]:
             yield path, section
 
 
-def own_training_data(run: Effective) -> str:
+def own_training_data(run: RunConfig) -> str:
     """Return the data of the training if they are not known to be questions of mathematics; else an empty text."""
     if run.framework == "verl":
         given = run.config.get("data", {}).get("train_files")
@@ -98,7 +98,7 @@ def own_training_data(run: Effective) -> str:
     return next((_named(section) for _, section in _own_data(run)), "")
 
 
-def _given(run: Effective, name: str) -> list[str]:
+def _given(run: RunConfig, name: str) -> list[str]:
     """Return where the files set a key of NeMo RL's data: in a section, or for all of them."""
     found = [key for key in (f"{section}.{name}" for section in _SECTIONS) if run.given_has(key)]
     train = mapping(run.given.get("data")).get("train")
@@ -106,13 +106,13 @@ def _given(run: Effective, name: str) -> list[str]:
     return ["data.train", *found] if is_entry else found
 
 
-def _chosen_key(path: str, section: Mapping[str, object], run: Effective) -> str:
+def _chosen_key(path: str, section: Mapping[str, object], run: RunConfig) -> str:
     """Return the key that names the data of a section."""
     names = ("data_path", "train_data_path", "dataset_name")
     return next((key for key in (f"{path}.{name}" for name in names if section.get(name)) if run.given_has(key)), path)
 
 
-def _inherited(run: Effective, keys: list[str]) -> str:
+def _inherited(run: RunConfig, keys: list[str]) -> str:
     """Return the key of the recipe that holds for data which a later file names; an empty text if none does."""
     own = [_chosen_key(path, section, run) for path, section in _own_data(run)][:1]
     all_are = bool(own and keys) and all(run.inherits(key, own[0]) for key in keys)
@@ -123,21 +123,21 @@ def _named(section: Mapping[str, object]) -> str:
     return quoted(section.get("data_path") or section.get("train_data_path") or section.get("dataset_name"))
 
 
-def _rewards(run: Effective) -> list[str]:
+def _rewards(run: RunConfig) -> list[str]:
     return [name for name, entry in mapping(run.value("job.rewards")).items() if entry is not None]
 
 
-@TOPIC.rule(
-    "reward-not-chosen",
-    "nemo-rl/D3",
+@TOPIC.problem(
     "data.default.env_name data.env_name data",
-    title="data that is not mathematics has a reward of the user's choice",
-    why="silent: the reward of the base configuration compares the last answer in a box, so other answers score 0",
-    fix="name an environment in data.default.env_name (before v0.6.0 data.env_name), or set job.rewards",
     source="examples/configs/grpo_math_1B.yaml:386 at v0.7.0",
     severity=WARNING,
 )
-def _reward(run: Effective) -> Iterator[Finding]:
+def reward_not_chosen(run: RunConfig) -> Iterator[Finding]:
+    """data that is not mathematics has a reward of the user's choice
+
+    Why: silent: the reward of the base configuration compares the last answer in a box, so other answers score 0
+    Fix: name an environment in data.default.env_name (before v0.6.0 data.env_name), or set job.rewards
+    """
     if not _judges(run):
         return
     rewards = [f"=job.rewards.{name}" for name in _rewards(run)]
@@ -161,17 +161,18 @@ def _reward(run: Effective) -> Iterator[Finding]:
             yield Finding(what, keys=[place, inherited] if inherited else [key, path], fix=fix)
 
 
-@TOPIC.rule(
-    "prompt-not-chosen",
-    "nemo-rl/P6",
+@TOPIC.problem(
     "data.default.prompt_file data.prompt_file data",
-    title="data or rewards of the user's own have a prompt of the user's choice",
-    why="silent: the prompt of the base configuration asks for an answer in a box, whatever the reward",
-    fix="name a prompt in data.default.prompt_file (before v0.6.0 data.prompt_file); null leaves the question as it is",
     source="examples/configs/grpo_math_1B.yaml:383 at v0.7.0",
     severity=WARNING,
 )
-def _prompt(run: Effective) -> Iterator[Finding]:
+def prompt_not_chosen(run: RunConfig) -> Iterator[Finding]:
+    """data or rewards of the user's own have a prompt of the user's choice
+
+    Why: silent: the prompt of the base configuration asks for an answer in a box, whatever the reward
+    Fix: name a prompt in data.default.prompt_file (before v0.6.0 data.prompt_file); null leaves the question as it
+    is
+    """
     if not _judges(run):
         return
     given = _given(run, "prompt_file")
@@ -191,7 +192,7 @@ def _prompt(run: Effective) -> Iterator[Finding]:
         yield Finding(what, keys=[key, path], fix=fix)
 
 
-def _inherited_prompt(run: Effective, key: str) -> Finding:
+def _inherited_prompt(run: RunConfig, key: str) -> Finding:
     path, section = next(_own_data(run))
     prompt = run.at(key)
     what = f"{key} is that of the recipe, so the model gets {prompt}, and {_named(section)} may need another prompt"
@@ -199,22 +200,22 @@ def _inherited_prompt(run: Effective, key: str) -> Finding:
     return Finding(what, keys=[_chosen_key(path, section, run), key], fix=fix)
 
 
-def _judges(run: Effective) -> bool:
+def _judges(run: RunConfig) -> bool:
     """Say whether NeMo RL trains, with an environment that the configuration names."""
     return run.framework == "nemo-rl" and run.since("v0.5.0") and run.trains
 
 
-@TOPIC.rule(
-    "validation-of-the-recipe",
-    "nemo-rl/D3 verl/D1",
+@TOPIC.problem(
     "data.validation data.val_files data.val_dataset_name",
-    title="data of the user's own are not validated with the data of a recipe",
-    why="silent: the accuracy, by which the best checkpoint is chosen, is that of another task than the model learns",
-    fix="name rows of your own for the validation, or write the recipe's data set into your own file if you mean it",
     source="examples/configs/grpo_math_1B.yaml:377 at v0.7.0; verl/trainer/config/data/legacy_data.yaml:11 at 0.7.1",
     severity=WARNING,
 )
-def _validation(run: Effective) -> Iterator[Finding]:
+def validation_of_the_recipe(run: RunConfig) -> Iterator[Finding]:
+    """data of the user's own are not validated with the data of a recipe
+
+    Why: silent: the accuracy, by which the best checkpoint is chosen, is that of another task than the model learns
+    Fix: name rows of your own for the validation, or write the recipe's data set into your own file if you mean it
+    """
     if not run.trains:
         return
     train, validation = _keys_of_data(run)
@@ -226,7 +227,7 @@ def _validation(run: Effective) -> Iterator[Finding]:
         yield Finding(what, keys=[train, validation])
 
 
-def _keys_of_data(run: Effective) -> tuple[str, str]:
+def _keys_of_data(run: RunConfig) -> tuple[str, str]:
     """Return the keys that name data of the user's for the training, and the data of the validation."""
     if not own_training_data(run):
         return "", ""
@@ -237,17 +238,17 @@ def _keys_of_data(run: Effective) -> tuple[str, str]:
     return _chosen_key(path, section, run), next(filter(run.given_has, names), "")
 
 
-@TOPIC.rule(
-    "environment-not-used",
-    "nemo-rl/D3",
+@TOPIC.problem(
     "=job.config.data.default.env_name =job.config.data.train.env_name =job.config.data.env_name =job.rewards",
-    title="no environment is named beside job.rewards, which replace it",
-    why="the answers are scored by job.rewards alone, and the environment is not started",
-    fix="remove env_name, or remove job.rewards if the environment is meant",
     source="charts/grpo-job/templates/_nemo_rl.tpl at 0.1.0",
     severity=INFO,
 )
-def _environment(run: Effective) -> Iterator[Finding]:
+def environment_not_used(run: RunConfig) -> Iterator[Finding]:
+    """no environment is named beside job.rewards, which replace it
+
+    Why: the answers are scored by job.rewards alone, and the environment is not started
+    Fix: remove env_name, or remove job.rewards if the environment is meant
+    """
     rewards = _rewards(run)
     for section in (*_SECTIONS, "data.validation") if _judges(run) and rewards else ():
         key = f"job.config.{section}.env_name"

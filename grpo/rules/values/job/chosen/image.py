@@ -11,22 +11,19 @@ from postrender.finding import Finding
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from grpo.values.config import Effective
+    from grpo.values.config import RunConfig
 
 TOPIC: Final = Topic("job", framework="", source="")
 _REPOSITORY: Final = "images.training.repository"
 
 
-@TOPIC.rule(
-    "image-of-another-framework",
-    "nemo-rl/K3 verl/D1",
-    f"={_REPOSITORY} =job.framework",
-    title="the image is one of the run's framework",
-    why="the driver does not find the framework: the job ends when every pod has started, and the GPUs are paid for",
-    fix="write the image of the framework, or correct job.framework",
-    source="values/recipes at 0.1.0",
-)
-def _image(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem(f"={_REPOSITORY} =job.framework", source="values/recipes at 0.1.0")
+def image_of_another_framework(run: RunConfig) -> Iterator[Finding]:
+    """the image is one of the run's framework
+
+    Why: the driver does not find the framework: the job ends when every pod has started, and the GPUs are paid for
+    Fix: write the image of the framework, or correct job.framework
+    """
     repository = run.value(_REPOSITORY)
     owner = images.framework_of(repository)
     if owner and owner != run.framework:

@@ -10,12 +10,12 @@ from grpo.values.config import MODEL
 from grpo.values.derived import mapping
 from grpo.values.frameworks.nemo_rl import environments
 from postrender.finding import WARNING, Finding
-from postrender.rules.rule import REFUSED
+from postrender.problem import REASONS, Fails
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from grpo.values.config import Effective
+    from grpo.values.config import RunConfig
 
 TOPIC: Final = Topic("job", framework="", source="")
 _OFFLINE: Final = "huggingface.offline.enabled"
@@ -23,16 +23,16 @@ _REPOSITORY: Final = re.compile(r"[\w.-]+/[\w.-]+")
 _TOKENIZERS: Final = {"nemo-rl": "policy.tokenizer.name", "verl": "actor_rollout_ref.model.tokenizer_path"}
 
 
-@TOPIC.rule(
-    "model-not-chosen",
-    "nemo-rl/N1 verl/D1",
+@TOPIC.problem(
     " ".join(MODEL.values()),
-    title="the values name the model that is trained",
-    why="silent: the framework trains the model of its own base configuration, for as long as the run lasts",
-    fix="name the model: OWNER/NAME of the hub, or a folder on a volume",
     source="examples/configs/grpo_math_1B.yaml:102 at v0.7.0; verl/trainer/config/model/hf_model.yaml:10 at 0.7.1",
 )
-def _chosen(run: Effective) -> Iterator[Finding]:
+def model_not_chosen(run: RunConfig) -> Iterator[Finding]:
+    """the values name the model that is trained
+
+    Why: silent: the framework trains the model of its own base configuration, for as long as the run lasts
+    Fix: name the model: OWNER/NAME of the hub, or a folder on a volume
+    """
     key = MODEL[run.framework]
     default = run.at(key)
     # Another rule reports a section that replaces the one of the base file and leaves the key out.
@@ -42,19 +42,19 @@ def _chosen(run: Effective) -> Iterator[Finding]:
         yield Finding(
             what,
             keys=[key, key.partition(".")[0], "=job.config"],
-            why=REFUSED if run.framework == "verl" else "",
+            why=REASONS[Fails.AT_RENDER] if run.framework == "verl" else "",
             fix=fix,
         )
 
 
-def _reward_model(run: Effective) -> str:
+def _reward_model(run: RunConfig) -> str:
     """Return the key of the model that scores the answers, an empty text if there is none."""
     if run.framework == "verl":
         return "reward.reward_model.model_path" if run.on("reward.reward_model.enable") else ""
     return "env.reward_model.model_name" if "reward_model" in environments(run) else ""
 
 
-def _not_fetched(run: Effective, keys: list[str]) -> Iterator[tuple[str, str, list[str]]]:
+def _not_fetched(run: RunConfig, keys: list[str]) -> Iterator[tuple[str, str, list[str]]]:
     """Yield those keys whose repository task fetch leaves out, with the repository and what it takes."""
     fetched = [name for name, entry in mapping(run.value("job.fetch.models")).items() if entry is not None]
     # Without an entry it takes the model of the run.
@@ -64,38 +64,31 @@ def _not_fetched(run: Effective, keys: list[str]) -> Iterator[tuple[str, str, li
             yield key, name, fetched
 
 
-def _reads_cache(run: Effective) -> bool:
+def _reads_cache(run: RunConfig) -> bool:
     """Say whether nothing but the cache has the model: without the hub, or for the copies of job.stage."""
     return run.value(_OFFLINE) is True or run.value("job.stage") is True
 
 
-@TOPIC.rule(
-    "model-not-fetched",
-    "nemo-rl/N1",
-    "=job.fetch.models",
-    title="task fetch takes the model that the run loads",
-    why="the trainers download it when every pod has started and the GPUs are paid for; task fetch takes another",
-    fix="name it under job.fetch.models, and set the other one to null",
-    source="charts/grpo-job/templates/_tasks.tpl at 0.1.0",
-    severity=WARNING,
-)
-def _fetched(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem("=job.fetch.models", source="charts/grpo-job/templates/_tasks.tpl at 0.1.0", severity=WARNING)
+def model_not_fetched(run: RunConfig) -> Iterator[Finding]:
+    """task fetch takes the model that the run loads
+
+    Why: the trainers download it when every pod has started and the GPUs are paid for; task fetch takes another
+    Fix: name it under job.fetch.models, and set the other one to null
+    """
     for key, name, fetched in () if _reads_cache(run) else _not_fetched(run, [MODEL[run.framework]]):
         others = ", ".join(f"{each}: null" for each in fetched)
         fix = f"write job.fetch.models: {{{name}: {{revision: main}}, {others}}}, and run task fetch"
         yield _finding(key, name, fetched)._replace(fix=fix)
 
 
-@TOPIC.rule(
-    "cache-without-model",
-    "nemo-rl/N1",
-    f"=job.fetch.models ={_OFFLINE} =job.stage",
-    title="what a run loads from the cache of the hub is what task fetch takes",
-    why="the run ends when it loads the model: every pod has started, and the GPUs are paid for",
-    fix="name it under job.fetch.models and run task fetch again",
-    source="jobs/staging/model_staging.py at 0.1.0",
-)
-def _cached(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem(f"=job.fetch.models ={_OFFLINE} =job.stage", source="jobs/staging/model_staging.py at 0.1.0")
+def cache_without_model(run: RunConfig) -> Iterator[Finding]:
+    """what a run loads from the cache of the hub is what task fetch takes
+
+    Why: the run ends when it loads the model: every pod has started, and the GPUs are paid for
+    Fix: name it under job.fetch.models and run task fetch again
+    """
     keys = [MODEL[run.framework], _TOKENIZERS[run.framework], _reward_model(run)]
     if not run.value(_OFFLINE):
         # The copies of job.stage are of the model alone.

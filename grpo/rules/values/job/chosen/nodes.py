@@ -13,31 +13,28 @@ from postrender.values.quantity import quantity
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from grpo.values.config import Effective
+    from grpo.values.config import RunConfig
     from postrender.values.profiles import Machine
 
 TOPIC: Final = Topic("job", framework="", source="")
 _GPUS: Final = "accelerator.gpusPerNode"
 
 
-def _machine(run: Effective) -> Machine | None:
+def _machine(run: RunConfig) -> Machine | None:
     """Return the machine that the labels select; None if no profile knows it, or if several differ in their GPUs."""
     labels = mapping(run.value("accelerator.nodeSelector"))
     found = profiles.chosen({label: {str(value)} for label, value in labels.items()})
     return found[0] if len({each.gpus for each in found}) == 1 else None
 
 
-@TOPIC.rule(
-    "gpus-left-idle",
-    "gke/R27",
-    f"={_GPUS} =accelerator.worker",
-    title="the workers of a node take all of its GPUs, or leave room for others",
-    why="silent: the other GPUs of each node are paid for, and no other worker fits beside the first",
-    fix="write the number of the profile, or divide CPUs and memory of the worker too, as values/examples/one-gpu.yaml",
-    source="values/accelerators at 0.1.0",
-    severity=WARNING,
-)
-def _idle(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem(f"={_GPUS} =accelerator.worker", source="values/accelerators at 0.1.0", severity=WARNING)
+def gpus_left_idle(run: RunConfig) -> Iterator[Finding]:
+    """the workers of a node take all of its GPUs, or leave room for others
+
+    Why: silent: the other GPUs of each node are paid for, and no other worker fits beside the first
+    Fix: write the number of the profile, or divide CPUs and memory of the worker too, as
+    values/examples/one-gpu.yaml
+    """
     machine = _machine(run)
     if machine is None or not 0 < run.gpus < machine.gpus:
         return
@@ -49,12 +46,12 @@ def _idle(run: Effective) -> Iterator[Finding]:
         yield Finding(what, keys=[f"={_GPUS}"], fix=_fix(run, machine.gpus))
 
 
-def _fix(run: Effective, node: int) -> str:
+def _fix(run: RunConfig, node: int) -> str:
     rest = "; or divide CPUs and memory of the worker too" if run.value("network.mode") == "none" else ""
     return f"write {node}, or choose a machine that has {run.gpus}{rest}"
 
 
-def _beside(run: Effective, machine: Machine) -> int:
+def _beside(run: RunConfig, machine: Machine) -> int:
     """Return how many workers have room on a node by CPUs, memory and network; at least one."""
     if run.value("network.mode") in profiles.modes(mapping(run.value("accelerator"))):
         # A worker takes all RDMA interfaces of its node.

@@ -11,7 +11,7 @@ from postrender.finding import Finding
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from grpo.values.config import Effective
+    from grpo.values.config import RunConfig
 
 # What people call the two texts, in TRL, in verl and in their own code.
 _ANSWERS: Final = frozenset(("response", "responses", "completion", "solution_str", "prediction", "output", "answer"))
@@ -19,7 +19,7 @@ _TRUTHS: Final = frozenset(("ground_truth", "truth", "label", "reference", "expe
 _NUMBERS: Final = ("float", "int", "bool", "len")
 
 
-def _functions(run: Effective) -> Iterator[tuple[str, ast.FunctionDef]]:
+def _functions(run: RunConfig) -> Iterator[tuple[str, ast.FunctionDef]]:
     """Yield name and function of each reward that is a file, but for those that a decorator may change."""
     for name, text, _ in files(run):
         tree = parsed(text)
@@ -28,16 +28,13 @@ def _functions(run: Effective) -> Iterator[tuple[str, ast.FunctionDef]]:
             yield name, function
 
 
-@TOPIC.rule(
-    "reward-arguments-swapped",
-    "nemo-rl/R1",
-    "=job.rewards",
-    title="the function of a reward takes the expected answer first, and the response second",
-    why="silent: the reward gets the two by position, so it judges the expected answer instead of the response",
-    fix="write def reward(ground_truth, response, **kwargs)",
-    source="jobs/rewards/rewards.py at 0.1.0",
-)
-def _swapped(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem("=job.rewards", source="jobs/rewards/rewards.py at 0.1.0")
+def reward_arguments_swapped(run: RunConfig) -> Iterator[Finding]:
+    """the function of a reward takes the expected answer first, and the response second
+
+    Why: silent: the reward gets the two by position, so it judges the expected answer instead of the response
+    Fix: write def reward(ground_truth, response, **kwargs)
+    """
     for name, function in _functions(run):
         if function.name == OF_VERL:
             # It is called by the names.
@@ -48,16 +45,13 @@ def _swapped(run: Effective) -> Iterator[Finding]:
             yield Finding(what, keys=[f"=job.rewards.{name}.file"])
 
 
-@TOPIC.rule(
-    "reward-not-a-pair",
-    "nemo-rl/R1",
-    "=job.rewards",
-    title="the function of a reward returns its score and whether the response is correct",
-    why="silent: such a result scores 0.0 and counts as not correct, for every response, and the run goes to its end",
-    fix="return score, correct (True, False, or None if the reward does not judge that); compute_score: return score",
-    source="jobs/rewards/rewards.py at 0.1.0",
-)
-def _pair(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem("=job.rewards", source="jobs/rewards/rewards.py at 0.1.0")
+def reward_not_a_pair(run: RunConfig) -> Iterator[Finding]:
+    """the function of a reward returns its score and whether the response is correct
+
+    Why: silent: such a result scores 0.0 and counts as not correct, for every response, and the run goes to its end
+    Fix: return score, correct (True, False, or None if the reward does not judge that); compute_score: return score
+    """
     for name, function in _functions(run):
         is_of_verl = function.name == OF_VERL
         wrong = _wrong_result(function, _may_be_score if is_of_verl else _may_be_pair)

@@ -13,7 +13,7 @@ from postrender.finding import WARNING, Finding
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from grpo.values.config import Effective
+    from grpo.values.config import RunConfig
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -60,17 +60,13 @@ _UNTIL: Final = (
 )
 
 
-@TOPIC.rule(
-    "reward-runs-generated-code",
-    "nemo-rl/R1",
-    "=job.rewards",
-    title="no reward runs code of the model in the pod of the training",
-    why="what the model writes can read and send the pod's tokens, and delete all checkpoints: nothing is between them",
-    fix=_SEND,
-    source="jobs/rewards/nemo_rl_environment.py at 0.1.0",
-    severity=WARNING,
-)
-def _generated(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem("=job.rewards", fix=_SEND, source="jobs/rewards/nemo_rl_environment.py at 0.1.0", severity=WARNING)
+def reward_runs_generated_code(run: RunConfig) -> Iterator[Finding]:
+    """no reward runs code of the model in the pod of the training
+
+    Why: what the model writes can read and send the pod's tokens, and delete all checkpoints: nothing is between
+    them
+    """
     for name, text, _ in files(run) if run.trains else ():
         tree = parsed(text)
         function = reward_of(tree) if tree else None

@@ -15,7 +15,7 @@ from postrender.finding import WARNING, Finding
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from grpo.values.config import Effective
+    from grpo.values.config import RunConfig
 
 _ZERO: Final = "silent: no answer is ever right, so the reward is 0 for the whole run"
 _MATH: Final = ("math", "math_default")
@@ -38,7 +38,7 @@ _FIELDS: Final = {
 _STOPS: Final = f"{GENERATION}.stop_strings"
 
 
-def _of_math(run: Effective) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+def _of_math(run: RunConfig) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
     """Yield the environment, path and settings of each data set that an environment for mathematics checks."""
     for path, section in data_sections(run):
         # v0.4.0 always starts this one.
@@ -47,7 +47,7 @@ def _of_math(run: Effective) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
             yield str(name), path, section
 
 
-def _asks_for(run: Effective, file: object) -> str | None:
+def _asks_for(run: RunConfig, file: object) -> str | None:
     """Return what a prompt file asks for, "box", "answer" or an empty text; None if its text is not known."""
     if not file:
         return ""
@@ -63,16 +63,16 @@ def _asks_for(run: Effective, file: object) -> str | None:
     return "box" if name in names["promptsForBox"] else "answer" if name in names["promptsForAnswer"] else ""
 
 
-@TOPIC.rule(
-    "answer-format",
-    "S64",
+@TOPIC.problem(
     "env.math.math_verify_impl data.default.prompt_file data.prompt_file",
-    title="the prompt asks for the form of answer that the verifier reads",
     why=_ZERO,
-    fix="write hf_math_verify, or a prompt that asks for a last line Answer: NUMBER",
     source="nemo_rl/environments/dapo_math_verifier.py:170 at v0.7.0",
 )
-def _format(run: Effective) -> Iterator[Finding]:
+def answer_format(run: RunConfig) -> Iterator[Finding]:
+    """the prompt asks for the form of answer that the verifier reads
+
+    Fix: write hf_math_verify, or a prompt that asks for a last line Answer: NUMBER
+    """
     for name, path, section in _of_math(run):
         key, prompt = f"env.{name}.math_verify_impl", section.get("prompt_file")
         is_dapo = run.at(key) == "dapo_math_verify" and run.at(f"env.{name}.verifier_type", "math") == "math"
@@ -86,16 +86,16 @@ def _format(run: Effective) -> Iterator[Finding]:
             return
 
 
-@TOPIC.rule(
-    "multiple-choice-of-numbers",
-    "S65",
+@TOPIC.problem(
     "env.math.verifier_type data.train.dataset_name data.dataset_name",
-    title="a verifier of multiple choice gets a data set whose answers are letters",
     why=_ZERO,
-    fix="remove verifier_type: its default, math, compares numbers and formulas",
     source="nemo_rl/environments/math_environment.py:212 at v0.7.0",
 )
-def _letters(run: Effective) -> Iterator[Finding]:
+def multiple_choice_of_numbers(run: RunConfig) -> Iterator[Finding]:
+    """a verifier of multiple choice gets a data set whose answers are letters
+
+    Fix: remove verifier_type: its default, math, compares numbers and formulas
+    """
     for name, path, section in _of_math(run):
         key, data = f"env.{name}.verifier_type", section.get("dataset_name")
         verifier = str(run.at(key, "math"))
@@ -105,17 +105,17 @@ def _letters(run: Effective) -> Iterator[Finding]:
             return
 
 
-@TOPIC.rule(
-    "processor-field",
-    "D12",
+@TOPIC.problem(
     "data.default.processor data.train.processor data.processor",
-    title="the processor reads a field that the rows of the data set have",
-    why="the run fails with a KeyError when it reads the first row, after the model is loaded",
-    fix="write math_hf_data_processor, which reads messages",
     source="nemo_rl/data/processors.py:320 at v0.7.0",
     since="v0.6.0",
 )
-def _field(run: Effective) -> Iterator[Finding]:
+def processor_field(run: RunConfig) -> Iterator[Finding]:
+    """the processor reads a field that the rows of the data set have
+
+    Why: the run fails with a KeyError when it reads the first row, after the model is loaded
+    Fix: write math_hf_data_processor, which reads messages
+    """
     for path, section in data_sections(run):
         processor, data = str(section.get("processor")), section.get("dataset_name")
         # Rows of a file that have messages already keep their other columns.
@@ -125,17 +125,13 @@ def _field(run: Effective) -> Iterator[Finding]:
             yield Finding(what, keys=[f"{path}.processor", "data.default.processor", path])
 
 
-@TOPIC.rule(
-    "stop-in-reasoning",
-    "S66",
-    _STOPS,
-    title="no stop string ends an answer before it has its result",
-    why="silent: generation ends there, no answer reaches its result, and the reward stays near 0",
-    fix="write null: the model's own end of text ends the answer",
-    source="nemo_rl/models/generation/vllm/vllm_worker.py:481 at v0.7.0",
-    severity=WARNING,
-)
-def _stop(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem(_STOPS, source="nemo_rl/models/generation/vllm/vllm_worker.py:481 at v0.7.0", severity=WARNING)
+def stop_in_reasoning(run: RunConfig) -> Iterator[Finding]:
+    """no stop string ends an answer before it has its result
+
+    Why: silent: generation ends there, no answer reaches its result, and the reward stays near 0
+    Fix: write null: the model's own end of text ends the answer
+    """
     given = run.at(_STOPS)
     for text in given if isinstance(given, list) else ():
         if isinstance(text, str) and text and (not text.strip() or text.strip() == "</think>"):

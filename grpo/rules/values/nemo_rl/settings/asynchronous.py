@@ -9,24 +9,24 @@ from grpo.values.frameworks.nemo_rl import PROMPTS
 from postrender.finding import WARNING
 
 if TYPE_CHECKING:
-    from grpo.values.config import Effective
+    from grpo.values.config import RunConfig
 
 _ASYNC: Final = "grpo.async_grpo.enabled"
 _AGE: Final = "grpo.async_grpo.max_trajectory_age_steps"
 _EPOCHS: Final = "grpo.max_num_epochs"
 
 
-@TOPIC.rule(
-    "async-resume",
-    "S50",
+@TOPIC.problem(
     f"=job.attempt =job.retries {_ASYNC}",
-    title="asynchronous training resumes without losing prompts",
-    why="silent: a checkpoint counts prompts as trained whose answers were still being generated (NeMo RL PR 3599)",
-    fix="count on the loss and save rarely, or train synchronously; no version that we read has the correction",
     source="nemo_rl/algorithms/grpo.py:4199 at v0.7.0",
     severity=WARNING,
 )
-def _resume(run: Effective) -> str | None:
+def async_resume(run: RunConfig) -> str | None:
+    """asynchronous training resumes without losing prompts
+
+    Why: silent: a checkpoint counts prompts as trained whose answers were still being generated (NeMo RL PR 3599)
+    Fix: count on the loss and save rarely, or train synchronously; no version that we read has the correction
+    """
     attempt, retries = run.value("job.attempt"), run.value("job.retries")
     resumes = (isinstance(attempt, int) and attempt > 1) or (isinstance(retries, int) and retries > 0)
     if not resumes or not run.on(_ASYNC) or not run.on("checkpointing.enabled"):
@@ -37,16 +37,16 @@ def _resume(run: Effective) -> str | None:
     return f"{how}, and each time that asynchronous training resumes it skips about {lost} prompts"
 
 
-@TOPIC.rule(
-    "async-epochs",
-    "S51",
+@TOPIC.problem(
     f"{_EPOCHS} {_ASYNC}",
-    title="asynchronous training reads the data once",
-    why="silent: at the end of the data no answer is generated, and the training waits for one on all its GPUs",
-    fix="set grpo.max_num_steps to the steps of one epoch or fewer, and max_num_epochs to 1",
     source="nemo_rl/algorithms/async_utils/trajectory_collector.py:252 at v0.7.0",
     severity=WARNING,
 )
-def _epochs(run: Effective) -> str | None:
+def async_epochs(run: RunConfig) -> str | None:
+    """asynchronous training reads the data once
+
+    Why: silent: at the end of the data no answer is generated, and the training waits for one on all its GPUs
+    Fix: set grpo.max_num_steps to the steps of one epoch or fewer, and max_num_epochs to 1
+    """
     epochs = run.integer(_EPOCHS) if run.on(_ASYNC) else 1
     return f"max_num_epochs is {epochs}, and asynchronous training does not read it" if epochs > 1 else None

@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING, Final
 
 from grpo.rules.values.checks import quoted
 from grpo.rules.values.nemo_rl.generation import RESERVED
-from grpo.rules.values.nemo_rl.run import SETUP, TOPIC, WORKER
+from grpo.rules.values.nemo_rl.run import TOPIC
 from grpo.values import catalogue
 from grpo.values.frameworks.nemo_rl import GENERATION, VLLM, is_vllm
 from postrender.finding import WARNING, Finding
+from postrender.problem import Fails
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from grpo.values.config import Effective
+    from grpo.values.config import RunConfig
     from postrender.types import Json
 
 _KWARGS: Final = f"{GENERATION}.vllm_kwargs"
@@ -27,22 +28,18 @@ _MEDIA: Final = "grpo.deduplicate_multimodal_data"
 _PLANE: Final = "data_plane.enabled"
 
 
-def _given(run: Effective) -> Mapping[str, Json]:
+def _given(run: RunConfig) -> Mapping[str, Json]:
     """Return the arguments of vllm_kwargs, without those that another rule refuses."""
     given = run.at(_KWARGS) if is_vllm(run) else None
     return {name: value for name, value in given.items() if name not in RESERVED} if isinstance(given, dict) else {}
 
 
-@TOPIC.rule(
-    "vllm-argument",
-    "S52",
-    _KWARGS,
-    title="vllm_kwargs has only arguments that this version's vLLM takes",
-    why=WORKER,
-    fix="write an argument of vLLM's engine, with underscores; settings of NeMo RL belong to vllm_cfg",
-    source="nemo_rl/models/generation/vllm/vllm_worker.py:456 at v0.7.0",
-)
-def _arguments(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem(_KWARGS, fails=Fails.AT_LOADING, source="nemo_rl/models/generation/vllm/vllm_worker.py:456 at v0.7.0")
+def vllm_argument(run: RunConfig) -> Iterator[Finding]:
+    """vllm_kwargs has only arguments that this version's vLLM takes
+
+    Fix: write an argument of vLLM's engine, with underscores; settings of NeMo RL belong to vllm_cfg
+    """
     engine = catalogue.engine(run.catalogue.vllm)
     known = {*engine.keys, *(engine.served if run.on(f"{VLLM}.async_engine") else engine.offline)}
     for name in _given(run):
@@ -67,16 +64,13 @@ def _wrong(name: str, value: Json, wanted: str | list[str | None] | None) -> str
     return f"{name} is {quoted(value)}, expected true or false" if wanted in ("boolean", "boolean|null") else ""
 
 
-@TOPIC.rule(
-    "vllm-argument-value",
-    "S53",
-    _KWARGS,
-    title="the values in vllm_kwargs are those that vLLM takes",
-    why="vLLM refuses it when it starts, minutes into the job; a text in the place of a boolean counts as true",
-    fix="write one of the words, a boolean without quotes, or a number of 1 or more",
-    source="vllm/config/scheduler.py:49 at v0.20.0",
-)
-def _values(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem(_KWARGS, source="vllm/config/scheduler.py:49 at v0.20.0")
+def vllm_argument_value(run: RunConfig) -> Iterator[Finding]:
+    """the values in vllm_kwargs are those that vLLM takes
+
+    Why: vLLM refuses it when it starts, minutes into the job; a text in the place of a boolean counts as true
+    Fix: write one of the words, a boolean without quotes, or a number of 1 or more
+    """
     engine = catalogue.engine(run.catalogue.vllm)
     for name, value in _given(run).items():
         what = _wrong(name, value, engine.keys.get(name))
@@ -84,16 +78,12 @@ def _values(run: Effective) -> Iterator[Finding]:
             yield Finding(what, keys=[f"{_KWARGS}.{name}", _KWARGS])
 
 
-@TOPIC.rule(
-    "vllm-precision",
-    "S54",
-    _PRECISION,
-    title="the precision of generation is one that vLLM knows",
-    why=WORKER,
-    fix="write bfloat16, or fp8",
-    source="nemo_rl/models/generation/vllm/vllm_worker.py:446 at v0.7.0",
-)
-def _precision(run: Effective) -> str | None:
+@TOPIC.problem(_PRECISION, fails=Fails.AT_LOADING, source="nemo_rl/models/generation/vllm/vllm_worker.py:446 at v0.7.0")
+def vllm_precision(run: RunConfig) -> str | None:
+    """the precision of generation is one that vLLM knows
+
+    Fix: write bfloat16, or fp8
+    """
     value, types = run.at(_PRECISION), catalogue.engine(run.catalogue.vllm).keys["dtype"]
     known = (*types, "fp8")
     if not is_vllm(run) or not isinstance(value, str) or value.lower() in known:
@@ -101,17 +91,13 @@ def _precision(run: Effective) -> str | None:
     return f"vllm_cfg.precision is {quoted(value)}, expected one of {', '.join(map(quoted, known))}"
 
 
-@TOPIC.rule(
-    "vllm-argument-overwritten",
-    "S55",
-    _KWARGS,
-    title="vllm_kwargs has no argument that NeMo RL overwrites",
-    why="silent: NeMo RL writes its own value over it before vLLM starts",
-    fix="remove it; what hf_overrides should change belongs to policy.hf_config_overrides",
-    source="nemo_rl/algorithms/grpo.py:1024 at v0.7.0",
-    severity=WARNING,
-)
-def _overwritten(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem(_KWARGS, source="nemo_rl/algorithms/grpo.py:1024 at v0.7.0", severity=WARNING)
+def vllm_argument_overwritten(run: RunConfig) -> Iterator[Finding]:
+    """vllm_kwargs has no argument that NeMo RL overwrites
+
+    Why: silent: NeMo RL writes its own value over it before vLLM starts
+    Fix: remove it; what hf_overrides should change belongs to policy.hf_config_overrides
+    """
     names = ("distributed_executor_backend", *(("hf_overrides",) if run.since("v0.6.0") else ()))
     given = _given(run)
     for name in names:
@@ -127,34 +113,30 @@ _MISPLACED: Final = {
 }
 
 
-@TOPIC.rule(
-    "vllm-argument-misplaced",
-    "S63",
-    VLLM,
-    title="vllm_cfg has the settings that NeMo RL reads; other arguments of vLLM belong to vllm_kwargs",
-    why="silent: NeMo RL ignores it, and vLLM goes on with its default",
-    fix="write it under policy.generation.vllm_kwargs",
-    source="nemo_rl/models/generation/vllm/vllm_worker.py:436 at v0.7.0",
-    severity=WARNING,
-)
-def _misplaced(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem(VLLM, source="nemo_rl/models/generation/vllm/vllm_worker.py:436 at v0.7.0", severity=WARNING)
+def vllm_argument_misplaced(run: RunConfig) -> Iterator[Finding]:
+    """vllm_cfg has the settings that NeMo RL reads; other arguments of vLLM belong to vllm_kwargs
+
+    Why: silent: NeMo RL ignores it, and vLLM goes on with its default
+    Fix: write it under policy.generation.vllm_kwargs
+    """
     for name, fix in _MISPLACED.items() if is_vllm(run) else ():
         path = f"{VLLM}.{name}"
         if run.catalogue.knows(path) and run.given_has(path) and run.at(path):
             yield Finding(f"NeMo RL does not read {name} of vllm_cfg", keys=[path], fix=fix)
 
 
-@TOPIC.rule(
-    "refit-transport",
-    "V18 V19",
+@TOPIC.problem(
     f"{_TRANSPORT} {GENERATION}.backend",
-    title="new weights reach the engine in a way that it knows",
-    why=SETUP,
-    fix="write null, nccl_reshard, vllm_s3_sparse, vllm_zmq_sparse, nixl or module:Class; null for another backend",
+    fails=Fails.AT_SETUP,
     source="nemo_rl/models/generation/vllm/config.py:273 at 7ea279ab",
     since="v0.8.0",
 )
-def _transport(run: Effective) -> str | None:
+def refit_transport(run: RunConfig) -> str | None:
+    """new weights reach the engine in a way that it knows
+
+    Fix: write null, nccl_reshard, vllm_s3_sparse, vllm_zmq_sparse, nixl or module:Class; null for another backend
+    """
     way = run.at(_TRANSPORT)
     if way is None:
         return None
@@ -166,17 +148,17 @@ def _transport(run: Effective) -> str | None:
     )
 
 
-@TOPIC.rule(
-    "media-deduplication",
-    "G8",
+@TOPIC.problem(
     f"{_MEDIA} {GENERATION}.backend {_PLANE}",
-    title="media are sent once only with vLLM and without the data plane",
-    why=SETUP,
-    fix="set grpo.deduplicate_multimodal_data to false",
+    fails=Fails.AT_SETUP,
     source="nemo_rl/algorithms/grpo.py:384 at 7ea279ab",
     since="v0.8.0",
 )
-def _media(run: Effective) -> Iterator[Finding]:
+def media_deduplication(run: RunConfig) -> Iterator[Finding]:
+    """media are sent once only with vLLM and without the data plane
+
+    Fix: set grpo.deduplicate_multimodal_data to false
+    """
     if not run.on(_MEDIA):
         return
     if not is_vllm(run):

@@ -6,15 +6,16 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from grpo.rules.values.checks import one_of, quoted
-from grpo.rules.values.nemo_rl.run import TOPIC, WORKER
+from grpo.rules.values.nemo_rl.run import TOPIC
 from grpo.values.derived import mapping
 from grpo.values.frameworks.nemo_rl import MEGATRON, is_megatron
 from postrender.finding import WARNING, Finding
+from postrender.problem import Fails
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from grpo.values.config import Effective
+    from grpo.values.config import RunConfig
 
 _TEMPLATE: Final = "policy.tokenizer.chat_template"
 _CHATS: Final = re.compile(r"-(it|instruct|chat)(-|$)", re.IGNORECASE)
@@ -22,34 +23,32 @@ _TURN: Final = re.compile(r"<\|\w+\|>|<start_of_turn>|\[INST\]")
 _DTYPE: Final = f"{MEGATRON}.pipeline_dtype"
 
 
-@TOPIC.rule(
-    "chat-template",
-    "S56",
-    _TEMPLATE,
-    title="a chat template is default, a .jinja file, or a template with a place for the messages",
-    why="silent: NeMo RL takes any other text for the template itself, so the model never sees the question",
-    fix="write default, the path of a file that ends in .jinja, or remove the key",
-    source="nemo_rl/algorithms/utils.py:379 at v0.7.0",
-)
-def _template(run: Effective) -> str | None:
+@TOPIC.problem(_TEMPLATE, source="nemo_rl/algorithms/utils.py:379 at v0.7.0")
+def chat_template(run: RunConfig) -> str | None:
+    """a chat template is default, a .jinja file, or a template with a place for the messages
+
+    Why: silent: NeMo RL takes any other text for the template itself, so the model never sees the question
+    Fix: write default, the path of a file that ends in .jinja, or remove the key
+    """
     text = run.at(_TEMPLATE)
     if not isinstance(text, str) or text.lower() == "default" or text.endswith(".jinja") or "{{" in text:
         return None
     return f"{_TEMPLATE} is {quoted(text)}, a template without {{{{ }}}}"
 
 
-@TOPIC.rule(
-    "no-chat-template",
-    "S71",
+@TOPIC.problem(
     f"{_TEMPLATE} policy.model_name",
-    title="a model that was trained on chats gets its prompts as a chat",
-    why="silent: null joins the texts without the tokens of a turn, so the model continues the question or never stops",
-    fix="write default, the template of the tokenizer",
     source="nemo_rl/algorithms/utils.py:323 at v0.6.0",
     severity=WARNING,
     before="v0.7.0",
 )
-def _none(run: Effective) -> Iterator[Finding]:
+def no_chat_template(run: RunConfig) -> Iterator[Finding]:
+    """a model that was trained on chats gets its prompts as a chat
+
+    Why: silent: null joins the texts without the tokens of a turn, so the model continues the question or never
+    stops
+    Fix: write default, the template of the tokenizer
+    """
     name, prompts = str(run.at("policy.model_name")), mapping(run.value("job.prompts")).values()
     if not run.has(_TEMPLATE) or run.at(_TEMPLATE) is not None or not _CHATS.search(name):
         return
@@ -72,16 +71,16 @@ _FP8_WORDS: Final = (
 )
 
 
-@TOPIC.rule(
-    "megatron-word",
-    "S57",
+@TOPIC.problem(
     " ".join(path for path, _ in (*_WORDS, *_FP8_WORDS)),
-    title="the words in Megatron's section are those that it knows",
-    why=WORKER,
-    fix="write one of the words",
+    fails=Fails.AT_LOADING,
     source="nemo_rl/models/megatron/setup.py:785 at v0.7.0",
 )
-def _words(run: Effective) -> Iterator[Finding]:
+def megatron_word(run: RunConfig) -> Iterator[Finding]:
+    """the words in Megatron's section are those that it knows
+
+    Fix: write one of the words
+    """
     if not is_megatron(run):
         return
     for path, words in (*_WORDS, *(_FP8_WORDS if run.on(f"{_FP8}.enabled") else ())):

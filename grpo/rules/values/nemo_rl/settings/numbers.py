@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from grpo.rules.values.checks import Test, within
-from grpo.rules.values.nemo_rl.run import SETUP, STEP, TOPIC
+from grpo.rules.values.nemo_rl.run import TOPIC
 from grpo.values.frameworks.nemo_rl import (
     DTENSOR,
     DYNAMIC,
@@ -20,11 +20,12 @@ from grpo.values.frameworks.nemo_rl import (
 )
 from grpo.values.reference_errors import UnknownError
 from postrender.finding import WARNING, Finding
+from postrender.problem import Fails
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from grpo.values.config import Effective
+    from grpo.values.config import RunConfig
 
 _SHAPING: Final = "grpo.reward_shaping"
 _THRESHOLD: Final = "grpo.seq_logprob_error_threshold"
@@ -32,7 +33,7 @@ _PORTS: Final = 65536
 _SAVE: Final = "checkpointing.save_period"
 
 
-def _always(_: Effective) -> bool:
+def _always(_: RunConfig) -> bool:
     return True
 
 
@@ -43,10 +44,10 @@ class _Range:
     path: str
     test: Test
     effect: str = ""
-    reads: Callable[[Effective], bool] = _always
+    reads: Callable[[RunConfig], bool] = _always
     fix: str = ""
 
-    def findings(self, run: Effective) -> Iterator[Finding]:
+    def findings(self, run: RunConfig) -> Iterator[Finding]:
         try:
             what = self.test(run) if self.reads(run) else None
         except UnknownError:
@@ -55,16 +56,16 @@ class _Range:
             yield Finding(f"{what}: {self.effect}" if self.effect else what, keys=[self.path], fix=self.fix)
 
 
-def _one_or_more(path: str, effect: str = "", reads: Callable[[Effective], bool] = _always) -> _Range:
+def _one_or_more(path: str, effect: str = "", reads: Callable[[RunConfig], bool] = _always) -> _Range:
     return _Range(path, within(path, least=1), effect, reads)
 
 
-def _findings(ranges: Iterable[_Range], run: Effective) -> Iterator[Finding]:
+def _findings(ranges: Iterable[_Range], run: RunConfig) -> Iterator[Finding]:
     for each in ranges:
         yield from each.findings(run)
 
 
-def _is_dtensor(run: Effective) -> bool:
+def _is_dtensor(run: RunConfig) -> bool:
     return not is_megatron(run)
 
 
@@ -83,16 +84,13 @@ _SIZES: Final = (
 )
 
 
-@TOPIC.rule(
-    "parallel-size",
-    "S20",
-    " ".join(each.path for each in _SIZES),
-    title="parallel sizes are 1 or more",
-    why="NeMo RL divides the GPUs by it, at set-up or while the workers start: the GPUs are paid for by then",
-    fix="write 1, or a size that divides the number of GPUs",
-    source="nemo_rl/models/policy/lm_policy.py:207 at v0.7.0",
-)
-def _sizes(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem(" ".join(each.path for each in _SIZES), source="nemo_rl/models/policy/lm_policy.py:207 at v0.7.0")
+def parallel_size(run: RunConfig) -> Iterator[Finding]:
+    """parallel sizes are 1 or more
+
+    Why: NeMo RL divides the GPUs by it, at set-up or while the workers start: the GPUs are paid for by then
+    Fix: write 1, or a size that divides the number of GPUs
+    """
     yield from _findings(_SIZES, run)
 
 
@@ -107,24 +105,24 @@ _LENGTHS: Final = (
 )
 
 
-@TOPIC.rule(
-    "length-not-positive",
-    "S21",
+@TOPIC.problem(
     " ".join(each.path for each in _LENGTHS),
-    title="lengths of sequences are 1 or more",
-    why=STEP,
-    fix="write a whole number of 1 or more",
+    fails=Fails.AT_FIRST_STEP,
     source="nemo_rl/data/llm_message_utils.py:335 at v0.7.0",
 )
-def _lengths(run: Effective) -> Iterator[Finding]:
+def length_not_positive(run: RunConfig) -> Iterator[Finding]:
+    """lengths of sequences are 1 or more
+
+    Fix: write a whole number of 1 or more
+    """
     yield from _findings(_LENGTHS, run)
 
 
-def _loads_validation(run: Effective) -> bool:
+def _loads_validation(run: RunConfig) -> bool:
     return validates(run) and run.at("grpo.val_batch_size") is not None
 
 
-def _within_gpu(run: Effective) -> str | None:
+def _within_gpu(run: RunConfig) -> str | None:
     memory = run.value("accelerator.gpuMemoryGigabytes")
     return within(_REFIT, below=memory)(run) if isinstance(memory, int | float) else None
 
@@ -147,20 +145,20 @@ _COUNTS: Final = (
 )
 
 
-@TOPIC.rule(
-    "count-out-of-range",
-    "S22",
+@TOPIC.problem(
     " ".join(each.path for each in _COUNTS),
-    title="counts that set-up reads are in their range",
-    why=SETUP,
-    fix="write a number in the range",
+    fails=Fails.AT_SETUP,
     source="nemo_rl/algorithms/grpo.py:362 at v0.7.0",
 )
-def _counts(run: Effective) -> Iterator[Finding]:
+def count_out_of_range(run: RunConfig) -> Iterator[Finding]:
+    """counts that set-up reads are in their range
+
+    Fix: write a number in the range
+    """
     yield from _findings(_COUNTS, run)
 
 
-def _penalizes(run: Effective) -> bool:
+def _penalizes(run: RunConfig) -> bool:
     return run.number("loss_fn.reference_policy_kl_penalty") > 0
 
 
@@ -190,73 +188,62 @@ _NOTHING_LEFT: Final = (
 )
 
 
-@TOPIC.rule(
-    "nothing-to-learn",
-    "S24",
+@TOPIC.problem(
     " ".join(each.path for each in _NOTHING_LEFT),
-    title="the limits of an update leave something to learn from",
-    why="silent: the run uses its GPUs to the end, and the model learns nothing, or the opposite",
-    fix="write a number in the range",
     source="nemo_rl/models/dtensor/parallelize.py:802 at v0.7.0",
 )
-def _nothing(run: Effective) -> Iterator[Finding]:
+def nothing_to_learn(run: RunConfig) -> Iterator[Finding]:
+    """the limits of an update leave something to learn from
+
+    Why: silent: the run uses its GPUs to the end, and the model learns nothing, or the opposite
+    Fix: write a number in the range
+    """
     yield from _findings(_NOTHING_LEFT, run)
 
 
-@TOPIC.rule(
-    "save-period-zero",
-    "S25",
-    _SAVE,
-    title="the period of checkpoints is not 0",
-    why="the first step ends with a division by zero, even if checkpointing is off",
-    fix="write the steps between two checkpoints; to save none, set checkpointing.enabled to false",
-    source="nemo_rl/algorithms/grpo.py:2875 at v0.7.0",
-)
-def _save_period(run: Effective) -> str | None:
+@TOPIC.problem(_SAVE, source="nemo_rl/algorithms/grpo.py:2875 at v0.7.0")
+def save_period_zero(run: RunConfig) -> str | None:
+    """the period of checkpoints is not 0
+
+    Why: the first step ends with a division by zero, even if checkpointing is off
+    Fix: write the steps between two checkpoints; to save none, set checkpointing.enabled to false
+    """
     # The last step saves without looking at the period.
     return f"{_SAVE} is 0" if run.number(_SAVE) == 0 and run.number("grpo.max_num_steps") != 1 else None
 
 
-@TOPIC.rule(
-    "save-period-negative",
-    "S25",
-    _SAVE,
-    title="the period of checkpoints is not negative",
-    why="silent: NeMo RL saves whenever the period divides the step, with -1 at every step",
-    fix="write the steps between two checkpoints; to save none, set checkpointing.enabled to false",
-    source="nemo_rl/algorithms/grpo.py:2875 at v0.7.0",
-    severity=WARNING,
-)
-def _negative_period(run: Effective) -> str | None:
+@TOPIC.problem(_SAVE, source="nemo_rl/algorithms/grpo.py:2875 at v0.7.0", severity=WARNING)
+def save_period_negative(run: RunConfig) -> str | None:
+    """the period of checkpoints is not negative
+
+    Why: silent: NeMo RL saves whenever the period divides the step, with -1 at every step
+    Fix: write the steps between two checkpoints; to save none, set checkpointing.enabled to false
+    """
     period = run.number(_SAVE) if run.on("checkpointing.enabled") else 0
     return f"{_SAVE} is {period:g}, which saves every {-period:g} steps" if period < 0 else None
 
 
-@TOPIC.rule(
-    "keeps-no-best",
-    "S59",
-    "checkpointing.keep_top_k",
-    title="at least one of the best checkpoints is kept",
-    why="silent: with 0 only the newest checkpoint is left; a negative number keeps all but the worst ones",
-    fix="write the number to keep, for instance 3; a large one keeps all",
-    source="nemo_rl/utils/checkpoint.py:307 at v0.7.0",
-    severity=WARNING,
-)
-def _top(run: Effective) -> str | None:
+@TOPIC.problem("checkpointing.keep_top_k", source="nemo_rl/utils/checkpoint.py:307 at v0.7.0", severity=WARNING)
+def keeps_no_best(run: RunConfig) -> str | None:
+    """at least one of the best checkpoints is kept
+
+    Why: silent: with 0 only the newest checkpoint is left; a negative number keeps all but the worst ones
+    Fix: write the number to keep, for instance 3; a large one keeps all
+    """
     return within("checkpointing.keep_top_k", least=1)(run) if run.on("checkpointing.enabled") else None
 
 
-@TOPIC.rule(
-    "port-range",
-    "S61",
+@TOPIC.problem(
     "cluster.master_port_range_low cluster.master_port_range_high",
-    title="a range of ports is not empty",
-    why=SETUP,
-    fix="write two ports, the lower one first, or remove both",
+    fails=Fails.AT_SETUP,
     source="nemo_rl/distributed/virtual_cluster.py:165 at v0.7.0",
     since="v0.7.0",
 )
-def _ports(run: Effective) -> Iterator[Finding]:
+def port_range(run: RunConfig) -> Iterator[Finding]:
+    """a range of ports is not empty
+
+    Fix: write two ports, the lower one first, or remove both
+    """
     sections = ["cluster.master_port_range"]
     sections += [f"{GENERATION}.port_range"] if is_vllm(run) and run.on(f"{VLLM}.expose_http_server") else []
     for path in sections:
@@ -269,29 +256,26 @@ def _ports(run: Effective) -> Iterator[Finding]:
 _share = within(f"{VLLM}.gpu_memory_utilization", above=0, below=1)
 
 
-@TOPIC.rule(
-    "gpu-memory-share",
-    "S26",
-    f"{VLLM}.gpu_memory_utilization",
-    title="vLLM's share of the GPU memory is between 0 and 1",
-    why="vLLM refuses it when it starts: it is a share of the whole memory, and a part of that is always in use",
-    fix="write a share such as 0.6 (colocated) or 0.9 (generation has its own GPUs)",
-    source="nemo_rl/models/generation/vllm/vllm_worker.py:444 at v0.7.0",
-)
-def _memory(run: Effective) -> str | None:
+@TOPIC.problem(f"{VLLM}.gpu_memory_utilization", source="nemo_rl/models/generation/vllm/vllm_worker.py:444 at v0.7.0")
+def gpu_memory_share(run: RunConfig) -> str | None:
+    """vLLM's share of the GPU memory is between 0 and 1
+
+    Why: vLLM refuses it when it starts: it is a share of the whole memory, and a part of that is always in use
+    Fix: write a share such as 0.6 (colocated) or 0.9 (generation has its own GPUs)
+    """
     return _share(run) if is_vllm(run) else None
 
 
-@TOPIC.rule(
-    "overlong-buffer",
-    "S27",
+@TOPIC.problem(
     f"{_SHAPING}.overlong_buffer_length {_SHAPING}.max_response_length",
-    title="the overlong buffer has a length, and is shorter than the response",
-    why="0 divides by zero at the first reward; a buffer as long as the response penalizes every answer",
-    fix="write the last tokens of max_response_length in which the penalty grows, for instance a fifth of it",
     source="nemo_rl/algorithms/reward_functions.py:169 at v0.7.0",
 )
-def _buffer(run: Effective) -> str | None:
+def overlong_buffer(run: RunConfig) -> str | None:
+    """the overlong buffer has a length, and is shorter than the response
+
+    Why: 0 divides by zero at the first reward; a buffer as long as the response penalizes every answer
+    Fix: write the last tokens of max_response_length in which the penalty grows, for instance a fifth of it
+    """
     stops = run.since("v0.6.0") and run.at(f"{_SHAPING}.stop_properly_penalty_coef") is not None
     if not run.on(f"{_SHAPING}.enabled") or stops:
         return None
@@ -302,32 +286,32 @@ def _buffer(run: Effective) -> str | None:
     return wrong if buffer >= longest else None
 
 
-@TOPIC.rule(
-    "reward-scaling",
-    "S28",
+@TOPIC.problem(
     "grpo.reward_scaling.source_min grpo.reward_scaling.source_max grpo.reward_scaling.enabled",
-    title="the source range of reward scaling is not empty",
-    why="silent: an empty range makes every reward NaN, and a reversed one makes all rewards equal",
-    fix="write a source_min below source_max, for instance 0 and 1",
     source="nemo_rl/algorithms/grpo.py:1420 at v0.7.0",
 )
-def _scaling(run: Effective) -> str | None:
+def reward_scaling(run: RunConfig) -> str | None:
+    """the source range of reward scaling is not empty
+
+    Why: silent: an empty range makes every reward NaN, and a reversed one makes all rewards equal
+    Fix: write a source_min below source_max, for instance 0 and 1
+    """
     if not run.on("grpo.reward_scaling.enabled"):
         return None
     least, most = run.number("grpo.reward_scaling.source_min"), run.number("grpo.reward_scaling.source_max")
     return f"reward_scaling.source_min {least:g} is not below source_max {most:g}" if least >= most else None
 
 
-@TOPIC.rule(
-    "advantage-clip",
-    "S29",
+@TOPIC.problem(
     "grpo.advantage_clip_low grpo.advantage_clip_high",
-    title="the lower bound of advantages is below the upper one",
-    why="silent: every advantage becomes the upper bound, and the reward no longer matters",
-    fix="write a negative advantage_clip_low and a positive advantage_clip_high, or null",
     source="nemo_rl/algorithms/grpo.py:1844 at v0.7.0",
     since="v0.7.0",
 )
-def _clip(run: Effective) -> str | None:
+def advantage_clip(run: RunConfig) -> str | None:
+    """the lower bound of advantages is below the upper one
+
+    Why: silent: every advantage becomes the upper bound, and the reward no longer matters
+    Fix: write a negative advantage_clip_low and a positive advantage_clip_high, or null
+    """
     low, high = run.number("grpo.advantage_clip_low"), run.number("grpo.advantage_clip_high")
     return f"advantage_clip_low {low:g} is not below advantage_clip_high {high:g}" if low >= high else None

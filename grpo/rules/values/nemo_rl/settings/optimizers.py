@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from grpo.rules.values.checks import quoted
-from grpo.rules.values.nemo_rl.run import TOPIC, WORKER
+from grpo.rules.values.nemo_rl.run import TOPIC
 from grpo.values.frameworks.nemo_rl import MEGATRON, is_megatron
 from grpo.values.reference_errors import UnknownError
 from postrender.finding import WARNING, Finding
+from postrender.problem import Fails
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from grpo.values.config import Effective
+    from grpo.values.config import RunConfig
     from postrender.types import Json
 
 _KWARGS: Final = "policy.optimizer.kwargs"
@@ -23,38 +24,34 @@ _RATES: Final = f"{_KWARGS}.lr {_OPTIMIZER}.lr"
 _SMALL, _LARGE = 1e-9, 1e-2
 
 
-def _rate(run: Effective) -> tuple[str, float]:
+def _rate(run: RunConfig) -> tuple[str, float]:
     """Return the learning rate of the backend that trains, with its key."""
     path = f"{_OPTIMIZER if is_megatron(run) else _KWARGS}.lr"
     return path, run.number(path)
 
 
-@TOPIC.rule(
-    "learning-rate",
-    "S30",
-    _RATES,
-    title="the learning rate has a usual size",
-    why="silent: below it a step of bfloat16 changes no weight, above it the model is lost in a few steps",
-    fix="write a rate such as 1.0e-6 for all weights, or 1.0e-4 for LoRA",
-    source="examples/configs/grpo_math_1B.yaml:290 at v0.7.0",
-    severity=WARNING,
-)
-def _usual(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem(_RATES, source="examples/configs/grpo_math_1B.yaml:290 at v0.7.0", severity=WARNING)
+def learning_rate(run: RunConfig) -> Iterator[Finding]:
+    """the learning rate has a usual size
+
+    Why: silent: below it a step of bfloat16 changes no weight, above it the model is lost in a few steps
+    Fix: write a rate such as 1.0e-6 for all weights, or 1.0e-4 for LoRA
+    """
     path, rate = _rate(run)
     if rate >= 0 and not _SMALL <= rate <= _LARGE:
         yield Finding(f"{path} is {rate:g}, expected {_SMALL:g} to {_LARGE:g}", keys=[path])
 
 
-@TOPIC.rule(
-    "optimizer-negative",
-    "S30",
+@TOPIC.problem(
     f"{_RATES} {_KWARGS}.weight_decay {_KWARGS}.eps {_SCHEDULER}.start_weight_decay",
-    title="learning rate, weight decay and epsilon are not negative",
-    why=WORKER,
-    fix="write a number of 0 or more",
+    fails=Fails.AT_LOADING,
     source="torch/optim/adam.py:59 at v2.11.0",
 )
-def _negative(run: Effective) -> Iterator[Finding]:
+def optimizer_negative(run: RunConfig) -> Iterator[Finding]:
+    """learning rate, weight decay and epsilon are not negative
+
+    Fix: write a number of 0 or more
+    """
     if is_megatron(run):
         paths = [f"{_OPTIMIZER}.lr", f"{_OPTIMIZER}.min_lr", f"{_SCHEDULER}.start_weight_decay"]
     else:
@@ -64,7 +61,7 @@ def _negative(run: Effective) -> Iterator[Finding]:
             yield Finding(f"{path} is {number:g}", keys=[path])
 
 
-def _numbers(run: Effective, paths: Iterable[str]) -> Iterator[tuple[str, float]]:
+def _numbers(run: RunConfig, paths: Iterable[str]) -> Iterator[tuple[str, float]]:
     """Yield the keys that have a number, with it."""
     for path in paths:
         try:
@@ -77,16 +74,16 @@ def _are_two_numbers(given: list[Json]) -> bool:
     return len(given) == 2 and all(isinstance(each, int | float) and not isinstance(each, bool) for each in given)
 
 
-@TOPIC.rule(
-    "betas",
-    "S31",
+@TOPIC.problem(
     f"{_KWARGS}.betas {_OPTIMIZER}.adam_beta1 {_OPTIMIZER}.adam_beta2",
-    title="Adam has two betas of 0 or more, and below 1",
-    why="PyTorch refuses it when the workers start; Megatron divides by 1 - beta, and every weight becomes NaN",
-    fix="write [0.9, 0.999]",
     source="torch/optim/adam.py:63 at v2.11.0",
 )
-def _betas(run: Effective) -> Iterator[Finding]:
+def betas_(run: RunConfig) -> Iterator[Finding]:
+    """Adam has two betas of 0 or more, and below 1
+
+    Why: PyTorch refuses it when the workers start; Megatron divides by 1 - beta, and every weight becomes NaN
+    Fix: write [0.9, 0.999]
+    """
     megatron, betas = is_megatron(run), f"{_KWARGS}.betas"
     given = run.at(betas)
     if not megatron and isinstance(given, list) and not _are_two_numbers(given):

@@ -6,16 +6,17 @@ import difflib
 from typing import TYPE_CHECKING, Final
 
 from grpo.rules.values.checks import one_of, within
-from grpo.rules.values.nemo_rl.run import TOPIC, TRAINING
+from grpo.rules.values.nemo_rl.run import TOPIC
 from grpo.values.derived import mapping
 from grpo.values.frameworks.nemo_rl import environments
 from grpo.values.reference_errors import UnknownError
 from postrender.finding import WARNING, Finding
+from postrender.problem import Fails
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from grpo.values.config import Effective
+    from grpo.values.config import RunConfig
 
 _GYM: Final = "env.should_use_nemo_gym"
 _PENALTIES: Final = tuple(
@@ -44,42 +45,36 @@ _VERIFIERS: Final = {
 }
 
 
-def _started(run: Effective) -> list[str]:
+def _started(run: RunConfig) -> list[str]:
     """Return the environments that a run starts; v0.4.0 always starts the one for mathematics."""
     return sorted(environments(run)) if run.since("v0.5.0") else ["math"]
 
 
-def _misnamed(run: Effective, path: str, words: Sequence[str]) -> Iterator[Finding]:
+def _misnamed(run: RunConfig, path: str, words: Sequence[str]) -> Iterator[Finding]:
     what = one_of(path, words)(run)
     if what:
         yield Finding(what, keys=[path])
 
 
-@TOPIC.rule(
-    "math-verifier",
-    "S40",
-    "env.math.math_verify_impl env",
-    title="the check of mathematical answers is one that this version has",
-    why="silent: NeMo RL catches the error of each answer and gives it the reward 0, for the whole run",
-    fix="write hf_math_verify, or dapo_math_verify for answers that end in Answer: NUMBER",
-    source="nemo_rl/environments/math_environment.py:112 at v0.7.0",
-)
-def _implementation(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem("env.math.math_verify_impl env", source="nemo_rl/environments/math_environment.py:112 at v0.7.0")
+def math_verifier(run: RunConfig) -> Iterator[Finding]:
+    """the check of mathematical answers is one that this version has
+
+    Why: silent: NeMo RL catches the error of each answer and gives it the reward 0, for the whole run
+    Fix: write hf_math_verify, or dapo_math_verify for answers that end in Answer: NUMBER
+    """
     for name in _started(run):
         if name in _IMPLEMENTATIONS and run.at(f"env.{name}.verifier_type", "math") == "math":
             yield from _misnamed(run, f"env.{name}.math_verify_impl", _IMPLEMENTATIONS[name])
 
 
-@TOPIC.rule(
-    "environment-key",
-    "S62",
-    "env.math env",
-    title="the environment for mathematics has only keys that it reads",
-    why="silent: NeMo RL ignores the key, and the run goes on with the default",
-    fix="correct the name or remove the key",
-    source="nemo_rl/environments/math_environment.py:44 at v0.7.0",
-)
-def _keys(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem("env.math env", source="nemo_rl/environments/math_environment.py:44 at v0.7.0")
+def environment_key(run: RunConfig) -> Iterator[Finding]:
+    """the environment for mathematics has only keys that it reads
+
+    Why: silent: NeMo RL ignores the key, and the run goes on with the default
+    Fix: correct the name or remove the key
+    """
     for name in _IMPLEMENTATIONS:
         section = run.at(f"env.{name}") if run.given_has(f"env.{name}") else None
         for key in section if isinstance(section, dict) else ():
@@ -90,31 +85,27 @@ def _keys(run: Effective) -> Iterator[Finding]:
                 yield Finding(what, keys=[f"env.{name}.{key}"], fix=fix)
 
 
-@TOPIC.rule(
-    "verifier-type",
-    "S41",
+@TOPIC.problem(
     "env.math.verifier_type env",
-    title="the verifier of the environment is one that this version has",
     why=_REWARD,
-    fix="remove the key for mathematics, or write english_multichoice or multilingual_multichoice",
     source="nemo_rl/environments/math_environment.py:357 at v0.7.0",
 )
-def _verifier(run: Effective) -> Iterator[Finding]:
+def verifier_type(run: RunConfig) -> Iterator[Finding]:
+    """the verifier of the environment is one that this version has
+
+    Fix: remove the key for mathematics, or write english_multichoice or multilingual_multichoice
+    """
     for name in _started(run):
         if name in _VERIFIERS:
             yield from _misnamed(run, f"env.{name}.verifier_type", _VERIFIERS[name])
 
 
-@TOPIC.rule(
-    "environment-workers",
-    "S42",
-    "env.math.num_workers env",
-    title="an environment has at least one process that checks answers",
-    why=_REWARD,
-    fix="write the number of processes, for instance 8",
-    source="nemo_rl/environments/utils.py:95 at v0.7.0",
-)
-def _workers(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem("env.math.num_workers env", why=_REWARD, source="nemo_rl/environments/utils.py:95 at v0.7.0")
+def environment_workers(run: RunConfig) -> Iterator[Finding]:
+    """an environment has at least one process that checks answers
+
+    Fix: write the number of processes, for instance 8
+    """
     for name in _started(run):
         path = f"env.{name}.num_workers"
         try:
@@ -125,17 +116,17 @@ def _workers(run: Effective) -> Iterator[Finding]:
             yield Finding(what, keys=[path])
 
 
-@TOPIC.rule(
-    "reward-scaling-clips",
-    "S67",
+@TOPIC.problem(
     f"{_SCALING}.source_min {_SCALING}.source_max {_SCALING}.enabled =job.rewards",
-    title="the source range of reward scaling contains every possible score",
-    why="silent: a score outside of the range counts as the bound, so the rewards that lead there have no effect",
-    fix="write the lowest and the highest possible sum of job.rewards",
     source="nemo_rl/algorithms/grpo.py:1418 at v0.7.0",
     severity=WARNING,
 )
-def _clipped(run: Effective) -> Iterator[Finding]:
+def reward_scaling_clips(run: RunConfig) -> Iterator[Finding]:
+    """the source range of reward scaling contains every possible score
+
+    Why: silent: a score outside of the range counts as the bound, so the rewards that lead there have no effect
+    Fix: write the lowest and the highest possible sum of job.rewards
+    """
     bounds = _possible(run) if run.on(f"{_SCALING}.enabled") else None
     if bounds is None:
         return
@@ -150,24 +141,24 @@ def _clipped(run: Effective) -> Iterator[Finding]:
         yield Finding(what, keys=keys, fix=fix)
 
 
-@TOPIC.rule(
-    "penalties-without-gym",
-    "G10",
+@TOPIC.problem(
     f"{' '.join(_PENALTIES)} {_GYM}",
-    title="reward_penalties are for NeMo-Gym",
-    why=TRAINING,
-    fix="set it to false; job.rewards can take points for the form of an answer",
+    fails=Fails.LATER,
     source="nemo_rl/algorithms/grpo.py:1981 at 7ea279ab",
     since="v0.8.0",
 )
-def _penalties(run: Effective) -> Iterator[Finding]:
+def penalties_without_gym(run: RunConfig) -> Iterator[Finding]:
+    """reward_penalties are for NeMo-Gym
+
+    Fix: set it to false; job.rewards can take points for the form of an answer
+    """
     for key in _PENALTIES:
         if run.on(key) and not run.on(_GYM):
             what = f"{key} is on, and env.should_use_nemo_gym is off"
             yield Finding(what, keys=[key], proposed={key: False})
 
 
-def _possible(run: Effective) -> tuple[float, float] | None:
+def _possible(run: RunConfig) -> tuple[float, float] | None:
     """Return the lowest and the highest sum of job.rewards; None if one of them has no known range."""
     rewards = [mapping(entry) for entry in mapping(run.value("job.rewards")).values() if entry]
     low, high = 0.0, 0.0

@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from grpo.rules.values.checks import quoted, within
-from grpo.rules.values.nemo_rl.run import SETUP, TOPIC
+from grpo.rules.values.nemo_rl.run import TOPIC
 from grpo.values.frameworks.nemo_rl import CONTROLLER, is_controlled
 from postrender.finding import Finding
+from postrender.problem import Fails
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from grpo.values.config import Effective
+    from grpo.values.config import RunConfig
 
 _FIRST: Final = "v0.8.0"
 _FAILURE: Final = f"{CONTROLLER}.rollout_failure"
@@ -78,7 +79,7 @@ _NOT_NEGATIVE: Final = (
 _REPEATED: Final = (429, 500, 502, 503, 504, 520)
 
 
-def _number(run: Effective, key: str) -> float | None:
+def _number(run: RunConfig, key: str) -> float | None:
     """Return a number or its default; None for null, which switches a deadline off."""
     value = run.at(key, _DEFAULTS.get(key))
     return None if value is None else run.number(key) if run.has(key) else _DEFAULTS[key]
@@ -88,17 +89,17 @@ def _short(key: str) -> str:
     return key.removeprefix(f"{CONTROLLER}.")
 
 
-@TOPIC.rule(
-    "controller-range",
-    "SC13",
+@TOPIC.problem(
     " ".join((*_ABOVE_ZERO, *_NOT_NEGATIVE, _FRACTION)),
-    title="the numbers of async_rl are in their ranges",
-    why=SETUP,
-    fix="write a number in the range, or remove the key",
+    fails=Fails.AT_SETUP,
     source="nemo_rl/algorithms/single_controller_utils/config.py:115 at 7ea279ab",
     since=_FIRST,
 )
-def _ranges(run: Effective) -> Iterator[Finding]:
+def controller_range(run: RunConfig) -> Iterator[Finding]:
+    """the numbers of async_rl are in their ranges
+
+    Fix: write a number in the range, or remove the key
+    """
     if not is_controlled(run):
         return
     tests = [
@@ -112,17 +113,17 @@ def _ranges(run: Effective) -> Iterator[Finding]:
             yield Finding(what, keys=[key])
 
 
-@TOPIC.rule(
-    "controller-deadlines",
-    "SC14",
+@TOPIC.problem(
     " ".join(dict.fromkeys(key for first, second, _ in _ORDERED for key in (first, second))),
-    title="a deadline of async_rl ends before the one around it",
-    why=SETUP,
-    fix="lower the first, or raise the second",
+    fails=Fails.AT_SETUP,
     source="nemo_rl/algorithms/single_controller_utils/config.py:476 at 7ea279ab",
     since=_FIRST,
 )
-def _deadlines(run: Effective) -> Iterator[Finding]:
+def controller_deadlines(run: RunConfig) -> Iterator[Finding]:
+    """a deadline of async_rl ends before the one around it
+
+    Fix: lower the first, or raise the second
+    """
     pairs = [*_ORDERED, *([(_BACKEND, _ROLLOUT, True)] if run.on(f"{_ROUTER}.enabled") else [])]
     for first, second, may_equal in pairs if is_controlled(run) else ():
         low, high = _number(run, first), _number(run, second)
@@ -132,17 +133,17 @@ def _deadlines(run: Effective) -> Iterator[Finding]:
             yield Finding(f"{_short(first)} is {low:g}, expected {relation} {_short(second)} {high:g}", keys=keys)
 
 
-@TOPIC.rule(
-    "controller-drops",
-    "SC15",
+@TOPIC.problem(
     f"{' '.join(_BUDGETS)} {_SAMPLER}",
-    title="only a sampler that gives each answer its step can do without some answers",
-    why=SETUP,
-    fix="set async_rl.sampler.name to in_order, or both budgets to 0",
+    fails=Fails.AT_SETUP,
     source="nemo_rl/algorithms/single_controller_utils/config.py:621 at 7ea279ab",
     since=_FIRST,
 )
-def _drops(run: Effective) -> Iterator[Finding]:
+def controller_drops(run: RunConfig) -> Iterator[Finding]:
+    """only a sampler that gives each answer its step can do without some answers
+
+    Fix: set async_rl.sampler.name to in_order, or both budgets to 0
+    """
     sampler = run.at(_SAMPLER, "in_order")
     if not is_controlled(run) or sampler in ("in_order", "custom"):
         return
@@ -151,17 +152,17 @@ def _drops(run: Effective) -> Iterator[Finding]:
             yield Finding(f"{_short(key)} is {run.integer(key)}, and the sampler is {quoted(sampler)}", keys=[key])
 
 
-@TOPIC.rule(
-    "controller-replacements",
-    "SC16",
+@TOPIC.problem(
     f"{_ATTEMPTS} {_RESERVE} {_DROPPED}",
-    title="prompts that are replaced need attempts and a reserve",
-    why=SETUP,
-    fix="write 1 or more, or set on_dropped_prompt to shrink",
+    fails=Fails.AT_SETUP,
     source="nemo_rl/algorithms/single_controller_utils/config.py:204 at 7ea279ab",
     since=_FIRST,
 )
-def _replacements(run: Effective) -> Iterator[Finding]:
+def controller_replacements(run: RunConfig) -> Iterator[Finding]:
+    """prompts that are replaced need attempts and a reserve
+
+    Fix: write 1 or more, or set on_dropped_prompt to shrink
+    """
     if not is_controlled(run) or run.at(_DROPPED) != "replace":
         return
     for key in (_ATTEMPTS, _RESERVE):
@@ -169,17 +170,17 @@ def _replacements(run: Effective) -> Iterator[Finding]:
             yield Finding(f"on_dropped_prompt is replace, and {_short(key)} is 0", keys=[key], proposed={key: 1})
 
 
-@TOPIC.rule(
-    "controller-unread-deadline",
-    "SC17",
+@TOPIC.problem(
     f"{' '.join((*_NATIVE, *_OF_GYM))} {_ROUTER}.enabled {_GYM}",
-    title="async_rl has the settings of the rollouts that the run uses, of NeMo-Gym or its own",
-    why=SETUP,
-    fix="write it under rollout_failure.native without NeMo-Gym, under rollout_failure.nemo_gym with it",
+    fails=Fails.AT_SETUP,
     source="nemo_rl/algorithms/single_controller_utils/config.py:790 at 7ea279ab",
     since=_FIRST,
 )
-def _unread(run: Effective) -> Iterator[Finding]:
+def controller_unread_deadline(run: RunConfig) -> Iterator[Finding]:
+    """async_rl has the settings of the rollouts that the run uses, of NeMo-Gym or its own
+
+    Fix: write it under rollout_failure.native without NeMo-Gym, under rollout_failure.nemo_gym with it
+    """
     if not is_controlled(run):
         return
     gym = run.on(_GYM)
@@ -192,17 +193,17 @@ def _unread(run: Effective) -> Iterator[Finding]:
         yield Finding(f"{says}, and generation_router is on", keys=[f"{_ROUTER}.enabled"], fix=fix)
 
 
-@TOPIC.rule(
-    "controller-status",
-    "SC18",
+@TOPIC.problem(
     _STATUS,
-    title="NeMo-Gym does not repeat what the router answers without a healthy engine",
-    why=SETUP,
-    fix="write 409, the default, or another number that NeMo-Gym does not repeat",
+    fails=Fails.AT_SETUP,
     source="nemo_rl/algorithms/single_controller_utils/config.py:355 at 7ea279ab",
     since=_FIRST,
 )
-def _status(run: Effective) -> str | None:
+def controller_status(run: RunConfig) -> str | None:
+    """NeMo-Gym does not repeat what the router answers without a healthy engine
+
+    Fix: write 409, the default, or another number that NeMo-Gym does not repeat
+    """
     status = run.at(_STATUS)
     repeated = is_controlled(run) and status in _REPEATED
     return f"no_healthy_backend_status is {status}, which NeMo-Gym repeats for ever" if repeated else None

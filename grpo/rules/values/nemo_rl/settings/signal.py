@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from grpo.rules.values.checks import quoted, within
-from grpo.rules.values.nemo_rl.run import STEP, TOPIC
+from grpo.rules.values.nemo_rl.run import TOPIC
 from grpo.values.frameworks.nemo_rl import GENERATION, GENERATIONS, is_vllm
 from postrender.finding import WARNING, Finding
+from postrender.problem import Fails
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from grpo.values.config import Effective
+    from grpo.values.config import RunConfig
 
 _TEMPERATURE: Final = f"{GENERATION}.temperature"
 _TOP_K: Final = f"{GENERATION}.top_k"
@@ -30,16 +31,14 @@ _KL_TYPE: Final = "loss_fn.reference_policy_kl_type"
 _TRUNCATED: Final = "loss_fn.truncated_importance_sampling"
 
 
-@TOPIC.rule(
-    "greedy-generation",
-    "S43",
-    f"{_TEMPERATURE} {_TOP_K}",
-    title="generation samples: its temperature is above 0, and top_k is not 1",
-    why="all answers of a prompt are equal, so every advantage is 0; training divides its logits by a temperature of 0",
-    fix="write temperature 1.0; validation of accuracy needs no greedy generation",
-    source="nemo_rl/models/automodel/train.py:187 at v0.7.0",
-)
-def _greedy(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem(f"{_TEMPERATURE} {_TOP_K}", source="nemo_rl/models/automodel/train.py:187 at v0.7.0")
+def greedy_generation(run: RunConfig) -> Iterator[Finding]:
+    """generation samples: its temperature is above 0, and top_k is not 1
+
+    Why: all answers of a prompt are equal, so every advantage is 0; training divides its logits by a temperature of
+    0
+    Fix: write temperature 1.0; validation of accuracy needs no greedy generation
+    """
     what = within(_TEMPERATURE, above=0)(run)
     if what:
         yield Finding(what, keys=[_TEMPERATURE])
@@ -47,36 +46,29 @@ def _greedy(run: Effective) -> Iterator[Finding]:
         yield Finding(f"{_TOP_K} is 1: the likeliest token is always chosen", keys=[_TOP_K])
 
 
-def _has_baseline(run: Effective) -> bool:
+def _has_baseline(run: RunConfig) -> bool:
     """Say whether the advantage of an answer is its distance from the other answers of its prompt."""
     name = run.at(f"{_ESTIMATOR}.name", "grpo") if run.since("v0.6.0") else "grpo"
     return name in ("grpo", "gdpo") or (name == "reinforce_plus_plus" and run.on(f"{_ESTIMATOR}.minus_baseline"))
 
 
-@TOPIC.rule(
-    "one-generation",
-    "S44",
-    f"{GENERATIONS} {_ESTIMATOR}.name",
-    title="each prompt has several answers to compare",
-    why="silent: a single answer is its own baseline, so every advantage is 0 and the reward has no effect",
-    fix="write 8 or more, or use reinforce_plus_plus with minus_baseline: false",
-    source="nemo_rl/algorithms/utils.py:155 at v0.7.0",
-)
-def _single(run: Effective) -> str | None:
+@TOPIC.problem(f"{GENERATIONS} {_ESTIMATOR}.name", source="nemo_rl/algorithms/utils.py:155 at v0.7.0")
+def one_generation(run: RunConfig) -> str | None:
+    """each prompt has several answers to compare
+
+    Why: silent: a single answer is its own baseline, so every advantage is 0 and the reward has no effect
+    Fix: write 8 or more, or use reinforce_plus_plus with minus_baseline: false
+    """
     return f"{GENERATIONS} is 1" if run.integer(GENERATIONS) == 1 and _has_baseline(run) else None
 
 
-@TOPIC.rule(
-    "clip-as-bound",
-    "S45",
-    " ".join(_CLIPS),
-    title="the clips of the ratio are distances from 1, not bounds",
-    why="silent: the policy moves without the limit that you meant",
-    fix="write the distances: 0.2 and 0.2 keep the ratio between 0.8 and 1.2",
-    source="nemo_rl/algorithms/loss/loss_functions.py:478 at v0.7.0",
-    severity=WARNING,
-)
-def _bounds(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem(" ".join(_CLIPS), source="nemo_rl/algorithms/loss/loss_functions.py:478 at v0.7.0", severity=WARNING)
+def clip_as_bound(run: RunConfig) -> Iterator[Finding]:
+    """the clips of the ratio are distances from 1, not bounds
+
+    Why: silent: the policy moves without the limit that you meant
+    Fix: write the distances: 0.2 and 0.2 keep the ratio between 0.8 and 1.2
+    """
     if any(run.on(f"loss_fn.{name}") for name in ("use_cispo", "disable_ppo_ratio", "force_on_policy_ratio")):
         return
     low, high = (run.number(path) for path in _CLIPS)
@@ -86,17 +78,17 @@ def _bounds(run: Effective) -> Iterator[Finding]:
             yield Finding(what, keys=[path])
 
 
-@TOPIC.rule(
-    "clips-of-another-ratio",
-    "S74",
+@TOPIC.problem(
     f"{' '.join(_CLIPS)} {_SEQUENCE}",
-    title="clips as small as 3e-4 are for the ratio of a whole answer",
-    why="silent: the ratio of a token leaves so narrow a range at once, and then the token teaches nothing",
-    fix="write 0.2, or set sequence_level_importance_ratios to true and token_level_loss to false",
     source="examples/nemo_gym/grpo_qwen3_30ba3b_instruct.yaml:18 at 7ea279ab",
     severity=WARNING,
 )
-def _narrow(run: Effective) -> Iterator[Finding]:
+def clips_of_another_ratio(run: RunConfig) -> Iterator[Finding]:
+    """clips as small as 3e-4 are for the ratio of a whole answer
+
+    Why: silent: the ratio of a token leaves so narrow a range at once, and then the token teaches nothing
+    Fix: write 0.2, or set sequence_level_importance_ratios to true and token_level_loss to false
+    """
     # The opposite, GSPO with 0.2, is what NeMo RL's own recipe of it has (grpo-gspo-deepscaler-1.5b-8K.yaml).
     others = ("use_cispo", "disable_ppo_ratio", "force_on_policy_ratio", "sequence_level_importance_ratios")
     low, high = (run.number(path) for path in _CLIPS)
@@ -108,34 +100,31 @@ def _narrow(run: Effective) -> Iterator[Finding]:
 _MORE: Final = ("accuracy", "reward", "pass@")
 
 
-@TOPIC.rule(
-    "worst-checkpoints",
-    "S46",
-    f"{_HIGHER} {_METRIC}",
-    title="checkpoints that are ranked by accuracy or reward keep the highest",
-    why="silent: NeMo RL keeps the worst checkpoints and deletes the best ones",
-    fix="set checkpointing.higher_is_better to true",
-    source="nemo_rl/utils/checkpoint.py:294 at v0.7.0",
-)
-def _ranking(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem(f"{_HIGHER} {_METRIC}", source="nemo_rl/utils/checkpoint.py:294 at v0.7.0")
+def worst_checkpoints(run: RunConfig) -> Iterator[Finding]:
+    """checkpoints that are ranked by accuracy or reward keep the highest
+
+    Why: silent: NeMo RL keeps the worst checkpoints and deletes the best ones
+    Fix: set checkpointing.higher_is_better to true
+    """
     metric = run.at(_METRIC)
     saves = run.on("checkpointing.enabled") and run.at(_HIGHER) is False
     if saves and isinstance(metric, str) and any(word in metric for word in _MORE):
         yield Finding(f"higher_is_better is false, and the metric is {metric}", proposed={_HIGHER: True})
 
 
-@TOPIC.rule(
-    "kl-in-reward",
-    "S47",
+@TOPIC.problem(
     f"loss_fn.use_kl_in_reward {_ESTIMATOR}.name",
-    title="only reinforce_plus_plus takes the KL penalty into the reward",
-    why="silent: no other estimator reads it, and from v0.7.0 on the loss leaves the penalty out: there is none",
-    fix="set loss_fn.use_kl_in_reward to false, or grpo.adv_estimator.name to reinforce_plus_plus",
     source="nemo_rl/algorithms/loss/loss_functions.py:225 at v0.7.0",
     severity=WARNING,
     since="v0.6.0",
 )
-def _kl_in_reward(run: Effective) -> Iterator[Finding]:
+def kl_in_reward(run: RunConfig) -> Iterator[Finding]:
+    """only reinforce_plus_plus takes the KL penalty into the reward
+
+    Why: silent: no other estimator reads it, and from v0.7.0 on the loss leaves the penalty out: there is none
+    Fix: set loss_fn.use_kl_in_reward to false, or grpo.adv_estimator.name to reinforce_plus_plus
+    """
     name = run.at(f"{_ESTIMATOR}.name", "grpo")
     penalty = run.number(_KL_PENALTY)
     if run.on("loss_fn.use_kl_in_reward") and name in ("grpo", "gdpo") and penalty != 0:
@@ -144,53 +133,49 @@ def _kl_in_reward(run: Effective) -> Iterator[Finding]:
         yield Finding(f"use_kl_in_reward is on, and the advantage estimator is {name}", why=why)
 
 
-@TOPIC.rule(
-    "kl-coefficient-large",
-    "S72",
-    _KL_PENALTY,
-    title="the coefficient of the KL penalty is 1 or less",
-    why="silent: the KL term outweighs the reward, so the policy stays where the reference is and learns little",
-    fix="write 0.01, the default, or up to 0.1",
-    source="nemo_rl/algorithms/loss/loss_functions.py:432 at v0.7.0",
-    severity=WARNING,
-)
-def _large(run: Effective) -> str | None:
+@TOPIC.problem(_KL_PENALTY, source="nemo_rl/algorithms/loss/loss_functions.py:432 at v0.7.0", severity=WARNING)
+def kl_coefficient_large(run: RunConfig) -> str | None:
+    """the coefficient of the KL penalty is 1 or less
+
+    Why: silent: the KL term outweighs the reward, so the policy stays where the reference is and learns little
+    Fix: write 0.01, the default, or up to 0.1
+    """
     penalty = run.number(_KL_PENALTY)
     return f"{_KL_PENALTY} is {penalty:g}" if penalty > 1 else None
 
 
-@TOPIC.rule(
-    "kl-without-gradient",
-    "S68",
+@TOPIC.problem(
     f"{_KL_TYPE} {_KL_PENALTY}",
-    title="before v0.7.0 the KL penalty of the loss is not k1",
-    why="silent: the gradient of k1, log p - log p_ref, is 0 on average, so the penalty adds only noise",
-    fix="write k3, the default, or k2; from v0.7.0 on k1 works too",
     source="nemo_rl/algorithms/loss/loss_functions.py:352 at v0.6.0",
     severity=WARNING,
     since="v0.5.0",
     before="v0.7.0",
 )
-def _first_kl(run: Effective) -> str | None:
+def kl_without_gradient(run: RunConfig) -> str | None:
+    """before v0.7.0 the KL penalty of the loss is not k1
+
+    Why: silent: the gradient of k1, log p - log p_ref, is 0 on average, so the penalty adds only noise
+    Fix: write k3, the default, or k2; from v0.7.0 on k1 works too
+    """
     penalty = run.number(_KL_PENALTY) if run.at(_KL_TYPE) == "k1" else 0
     # In the reward k1 is right.
     in_reward = run.since("v0.6.0") and run.on("loss_fn.use_kl_in_reward")
     return None if penalty <= 0 or in_reward else f"reference_policy_kl_type is k1, and the KL penalty is {penalty:g}"
 
 
-@TOPIC.rule(
-    "reference-for-nothing",
-    "S58",
+@TOPIC.problem(
     f"{_KL_PENALTY} grpo.skip_reference_policy_logprobs_calculation",
-    title="without a KL penalty the reference policy is skipped",
-    why="silent: each step computes log probabilities of a second model that nothing reads; v0.7.0 skips them itself",
-    fix="set grpo.skip_reference_policy_logprobs_calculation to true",
     source="nemo_rl/algorithms/grpo.py:1752 at v0.6.0",
     severity=WARNING,
     since="v0.6.0",
     before="v0.7.0",
 )
-def _reference(run: Effective) -> Iterator[Finding]:
+def reference_for_nothing(run: RunConfig) -> Iterator[Finding]:
+    """without a KL penalty the reference policy is skipped
+
+    Why: silent: each step computes log probabilities of a second model that nothing reads; v0.7.0 skips them itself
+    Fix: set grpo.skip_reference_policy_logprobs_calculation to true
+    """
     skip = "grpo.skip_reference_policy_logprobs_calculation"
     # Asynchronous training does not read the switch.
     could = not run.on(skip) and not run.on("grpo.async_grpo.enabled")
@@ -198,33 +183,29 @@ def _reference(run: Effective) -> Iterator[Finding]:
         yield Finding("the KL penalty is 0, and the reference policy is not skipped", proposed={skip: True})
 
 
-@TOPIC.rule(
-    "truncation-without-type",
-    "S48",
+@TOPIC.problem(
     f"{_TRUNCATED}_ratio {_TRUNCATED}_type",
-    title="a ratio that truncates importance sampling has a type",
-    why=STEP,
-    fix="set loss_fn.truncated_importance_sampling_type to tis, or the ratio to null",
+    fails=Fails.AT_FIRST_STEP,
     source="nemo_rl/algorithms/loss/loss_functions.py:604 at v0.7.0",
     since="v0.7.0",
 )
-def _untyped(run: Effective) -> str | None:
+def truncation_without_type(run: RunConfig) -> str | None:
+    """a ratio that truncates importance sampling has a type
+
+    Fix: set loss_fn.truncated_importance_sampling_type to tis, or the ratio to null
+    """
     ratio = run.at(f"{_TRUNCATED}_ratio")
     wrong = ratio is not None and run.at(f"{_TRUNCATED}_type") is None
     return f"truncated_importance_sampling_ratio is {quoted(ratio)}, and its type is null" if wrong else None
 
 
-@TOPIC.rule(
-    "section-off",
-    "S49",
-    "",
-    title="a section with settings is on",
-    why="silent: NeMo RL does not read the settings of a section that is off",
-    fix="add enabled: true, or remove the settings; enabled: false in your files says that you mean it",
-    source="nemo_rl/algorithms/grpo.py:1401 at v0.7.0",
-    severity=WARNING,
-)
-def _off(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem("", source="nemo_rl/algorithms/grpo.py:1401 at v0.7.0", severity=WARNING)
+def section_off(run: RunConfig) -> Iterator[Finding]:
+    """a section with settings is on
+
+    Why: silent: NeMo RL does not read the settings of a section that is off
+    Fix: add enabled: true, or remove the settings; enabled: false in your files says that you mean it
+    """
     for switch in sorted(run.catalogue.keys):
         section, _, name = switch.rpartition(".")
         if name != "enabled" or not run.given_has(section) or run.given_has(switch) or run.at(switch) is not False:

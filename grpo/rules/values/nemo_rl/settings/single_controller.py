@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from grpo.rules.values.checks import quoted
-from grpo.rules.values.nemo_rl.run import SETUP, STEP, TOPIC
+from grpo.rules.values.nemo_rl.run import TOPIC
 from grpo.values.frameworks.nemo_rl import (
     COLOCATED,
     CONTROLLER,
@@ -25,11 +25,12 @@ from grpo.values.frameworks.nemo_rl import (
     validates,
 )
 from postrender.finding import WARNING, Finding
+from postrender.problem import Fails
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from grpo.values.config import Effective
+    from grpo.values.config import RunConfig
 
 _FIRST: Final = "v0.8.0"
 _ASYNC: Final = "grpo.async_grpo"
@@ -48,74 +49,74 @@ _LOADERS: Final = "data.use_multiple_dataloader"
 _BUFFERED, _GROUPS = 64, 32
 
 
-def _sampler(run: Effective) -> str:
+def _sampler(run: RunConfig) -> str:
     return str(run.at(_SAMPLER, "in_order"))
 
 
-def _window(run: Effective) -> tuple[str, int]:
+def _window(run: RunConfig) -> tuple[str, int]:
     """Return how many versions the answers may be behind the trainer, with the key that says so."""
     key = _AHEAD if _sampler(run) == "in_order" else _STALE
     return key, run.integer(key) if run.has(key) else 1
 
 
-@TOPIC.rule(
-    "controller-with-async",
-    "SC1",
+@TOPIC.problem(
     f"{_ASYNC} {CONTROLLER}",
-    title="the Single Controller has no grpo.async_grpo",
-    why=SETUP,
-    fix="set grpo.async_grpo to null: the base file has the section, and async_rl replaces it",
+    fails=Fails.AT_SETUP,
     source="examples/run_grpo_single_controller.py:97 at 7ea279ab",
     since=_FIRST,
 )
-def _legacy(run: Effective) -> str | None:
+def controller_with_async(run: RunConfig) -> str | None:
+    """the Single Controller has no grpo.async_grpo
+
+    Fix: set grpo.async_grpo to null: the base file has the section, and async_rl replaces it
+    """
     has_both = is_controlled(run) and run.at(_ASYNC) is not None
     return "job.config has async_rl, and grpo.async_grpo is not null" if has_both else None
 
 
-@TOPIC.rule(
-    "controller-without-data-plane",
-    "SC2",
+@TOPIC.problem(
     f"{_PLANE} {CONTROLLER}",
-    title="the Single Controller needs the data plane",
-    why=SETUP,
-    fix="set data_plane.enabled to true",
+    fails=Fails.AT_SETUP,
     source="examples/run_grpo_single_controller.py:104 at 7ea279ab",
     since=_FIRST,
 )
-def _plane(run: Effective) -> Iterator[Finding]:
+def controller_without_data_plane(run: RunConfig) -> Iterator[Finding]:
+    """the Single Controller needs the data plane
+
+    Fix: set data_plane.enabled to true
+    """
     if is_controlled(run) and not run.on(_PLANE):
         yield Finding("job.config has async_rl, and data_plane.enabled is off", proposed={_PLANE: True})
 
 
-@TOPIC.rule(
-    "controller-batch",
-    "SC3",
+@TOPIC.problem(
     f"{GLOBAL_BATCH} {PROMPTS} {GENERATIONS}",
-    title="with the Single Controller, a step is one update: its answers are the global batch",
-    why=SETUP,
-    fix="set policy.train_global_batch_size to prompts × generations",
+    fails=Fails.AT_SETUP,
     source="nemo_rl/algorithms/single_controller_utils/config.py:696 at 7ea279ab",
     since=_FIRST,
 )
-def _batch(run: Effective) -> Iterator[Finding]:
+def controller_batch(run: RunConfig) -> Iterator[Finding]:
+    """with the Single Controller, a step is one update: its answers are the global batch
+
+    Fix: set policy.train_global_batch_size to prompts × generations
+    """
     if is_controlled(run) and rows(run) != run.integer(GLOBAL_BATCH):
         made = f"{run.integer(PROMPTS)} prompts × {run.integer(GENERATIONS)} generations = {rows(run)} answers per step"
         what = f"{made}, and train_global_batch_size is {run.integer(GLOBAL_BATCH)}"
         yield Finding(what, proposed={GLOBAL_BATCH: rows(run)})
 
 
-@TOPIC.rule(
-    "controller-engine",
-    "SC4",
+@TOPIC.problem(
     f"{_ENGINE} {GENERATION}.backend",
-    title="the Single Controller generates with vLLM's asynchronous engine",
-    why=STEP,
-    fix="set policy.generation.backend to vllm, and vllm_cfg.async_engine to true",
+    fails=Fails.AT_FIRST_STEP,
     source="docs/guides/single-controller.md at 7ea279ab",
     since=_FIRST,
 )
-def _engine(run: Effective) -> Iterator[Finding]:
+def controller_engine(run: RunConfig) -> Iterator[Finding]:
+    """the Single Controller generates with vLLM's asynchronous engine
+
+    Fix: set policy.generation.backend to vllm, and vllm_cfg.async_engine to true
+    """
     if not is_controlled(run):
         return
     if is_vllm(run) and not run.on(_ENGINE):
@@ -127,49 +128,49 @@ def _engine(run: Effective) -> Iterator[Finding]:
         )
 
 
-@TOPIC.rule(
-    "controller-trainer",
-    "SC19",
+@TOPIC.problem(
     f"{MEGATRON}.enabled {CONTROLLER}",
-    title="the Single Controller trains with Megatron",
-    why="NeMo RL's guide: the other way of training was not tried with it; set-up does not refuse it",
-    fix="set policy.megatron_cfg.enabled to true, and policy.dtensor_cfg.enabled to false",
     source="docs/guides/single-controller.md at 7ea279ab",
     severity=WARNING,
     since=_FIRST,
 )
-def _trainer(run: Effective) -> str | None:
+def controller_trainer(run: RunConfig) -> str | None:
+    """the Single Controller trains with Megatron
+
+    Why: NeMo RL's guide: the other way of training was not tried with it; set-up does not refuse it
+    Fix: set policy.megatron_cfg.enabled to true, and policy.dtensor_cfg.enabled to false
+    """
     untried = is_controlled(run) and not is_megatron(run)
     return "job.config has async_rl, and DTensor trains" if untried else None
 
 
-@TOPIC.rule(
-    "controller-colocated",
-    "SC5",
+@TOPIC.problem(
     f"{COLOCATED} {CONTROLLER}",
-    title="the Single Controller generates on separate GPUs",
-    why="NeMo RL's guide demands it: answers are generated while the policy trains; set-up does not refuse the other",
-    fix="set policy.generation.colocated.enabled to false, and give it resources",
     source="docs/guides/single-controller.md at 7ea279ab",
     severity=WARNING,
     since=_FIRST,
 )
-def _colocated(run: Effective) -> str | None:
+def controller_colocated(run: RunConfig) -> str | None:
+    """the Single Controller generates on separate GPUs
+
+    Why: NeMo RL's guide demands it: answers are generated while the policy trains; set-up does not refuse the other
+    Fix: set policy.generation.colocated.enabled to false, and give it resources
+    """
     both = is_controlled(run) and run.on(COLOCATED)
     return "job.config has async_rl, and generation is colocated" if both else None
 
 
-@TOPIC.rule(
-    "controller-correction",
-    "SC6",
+@TOPIC.problem(
     f"{_CORRECTION} {_AHEAD} {_STALE} {_SAMPLER}",
-    title="answers of an older policy need importance sampling correction",
-    why="silent, but for the sampler ready_first, where set-up refuses it: the gradient is that of another policy",
-    fix="set loss_fn.use_importance_sampling_correction to true",
     source="docs/guides/single-controller.md at 7ea279ab",
     since=_FIRST,
 )
-def _correction(run: Effective) -> Iterator[Finding]:
+def controller_correction(run: RunConfig) -> Iterator[Finding]:
+    """answers of an older policy need importance sampling correction
+
+    Why: silent, but for the sampler ready_first, where set-up refuses it: the gradient is that of another policy
+    Fix: set loss_fn.use_importance_sampling_correction to true
+    """
     if not is_controlled(run) or run.on(_CORRECTION):
         return
     key, versions = _window(run)
@@ -178,32 +179,32 @@ def _correction(run: Effective) -> Iterator[Finding]:
         yield Finding(what, proposed={_CORRECTION: True})
 
 
-@TOPIC.rule(
-    "controller-ready-first",
-    "SC7",
+@TOPIC.problem(
     f"{_RATIO} {_SAMPLER}",
-    title="the sampler ready_first trains off policy",
-    why=SETUP,
-    fix="set loss_fn.force_on_policy_ratio to false, or choose another sampler",
+    fails=Fails.AT_SETUP,
     source="nemo_rl/algorithms/single_controller_utils/config.py:720 at 7ea279ab",
     since=_FIRST,
 )
-def _ready_first(run: Effective) -> str | None:
+def controller_ready_first(run: RunConfig) -> str | None:
+    """the sampler ready_first trains off policy
+
+    Fix: set loss_fn.force_on_policy_ratio to false, or choose another sampler
+    """
     both = is_controlled(run) and _sampler(run) == "ready_first" and run.on(_RATIO)
     return "the sampler is ready_first, and loss_fn.force_on_policy_ratio is on" if both else None
 
 
-@TOPIC.rule(
-    "controller-buffer",
-    "SC8",
+@TOPIC.problem(
     f"{_BUFFER} {PROMPTS} {_AHEAD} {_STALE}",
-    title="the buffer holds the answers of all steps that may wait",
-    why=SETUP,
-    fix="raise async_rl.max_buffered_rollouts, or generate fewer steps ahead",
+    fails=Fails.AT_SETUP,
     source="nemo_rl/algorithms/single_controller_utils/config.py:549 at 7ea279ab",
     since=_FIRST,
 )
-def _buffer(run: Effective) -> Iterator[Finding]:
+def controller_buffer(run: RunConfig) -> Iterator[Finding]:
+    """the buffer holds the answers of all steps that may wait
+
+    Fix: raise async_rl.max_buffered_rollouts, or generate fewer steps ahead
+    """
     if not is_controlled(run) or _sampler(run) not in ("in_order", "ready_first", "weight_fifo"):
         return
     key, versions = _window(run)
@@ -217,17 +218,17 @@ def _buffer(run: Effective) -> Iterator[Finding]:
         yield Finding(what, proposed={_BUFFER: needed})
 
 
-@TOPIC.rule(
-    "controller-streaming",
-    "SC9",
+@TOPIC.problem(
     f"{_STREAMED} {PROMPTS}",
-    title="training does not wait for more prompts than a step has",
-    why=SETUP,
-    fix="set async_rl.min_groups_for_streaming_train to grpo.num_prompts_per_step or less",
+    fails=Fails.AT_SETUP,
     source="nemo_rl/algorithms/single_controller_utils/config.py:685 at 7ea279ab",
     since=_FIRST,
 )
-def _streaming(run: Effective) -> Iterator[Finding]:
+def controller_streaming(run: RunConfig) -> Iterator[Finding]:
+    """training does not wait for more prompts than a step has
+
+    Fix: set async_rl.min_groups_for_streaming_train to grpo.num_prompts_per_step or less
+    """
     if not is_controlled(run):
         return
     prompts, groups = run.integer(PROMPTS), run.integer(_STREAMED) if run.has(_STREAMED) else _GROUPS
@@ -237,47 +238,47 @@ def _streaming(run: Effective) -> Iterator[Finding]:
         yield Finding(what, proposed={_STREAMED: prompts})
 
 
-@TOPIC.rule(
-    "controller-validation",
-    "SC10",
+@TOPIC.problem(
     "grpo.val_period grpo.val_at_start grpo.val_at_end",
-    title="the Single Controller does not validate",
-    why=SETUP,
-    fix="set grpo.val_period to 0, val_at_start and val_at_end to false; evaluate checkpoints with job.task evaluate",
+    fails=Fails.AT_SETUP,
     source="nemo_rl/algorithms/single_controller_utils/setup.py:535 at 7ea279ab",
     since=_FIRST,
 )
-def _validation(run: Effective) -> str | None:
+def controller_validation(run: RunConfig) -> str | None:
+    """the Single Controller does not validate
+
+    Fix: set grpo.val_period to 0, val_at_start and val_at_end to false; evaluate checkpoints with job.task evaluate
+    """
     return "job.config has async_rl, and the run validates" if is_controlled(run) and validates(run) else None
 
 
-@TOPIC.rule(
-    "controller-metric",
-    "SC11",
+@TOPIC.problem(
     f"{_METRIC} {CONTROLLER}",
-    title="the Single Controller chooses checkpoints by a measure of the training",
-    why=SETUP,
-    fix="write a measure of the training, such as train:loss, or null",
+    fails=Fails.AT_SETUP,
     source="nemo_rl/algorithms/single_controller_utils/config.py:734 at 7ea279ab",
     since=_FIRST,
 )
-def _metric(run: Effective) -> str | None:
+def controller_metric(run: RunConfig) -> str | None:
+    """the Single Controller chooses checkpoints by a measure of the training
+
+    Fix: write a measure of the training, such as train:loss, or null
+    """
     name = run.at(_METRIC)
     if not is_controlled(run) or not run.on("checkpointing.enabled") or not isinstance(name, str):
         return None
     return None if name.startswith("train:") else f"metric_name is {quoted(name)}, expected train:NAME or null"
 
 
-@TOPIC.rule(
-    "controller-loaders",
-    "SC12",
+@TOPIC.problem(
     f"{_LOADERS} {CONTROLLER}",
-    title="the Single Controller reads one data loader",
-    why=SETUP,
-    fix="set data.use_multiple_dataloader to false",
+    fails=Fails.AT_SETUP,
     source="nemo_rl/algorithms/single_controller_utils/setup.py:552 at 7ea279ab",
     since=_FIRST,
 )
-def _loaders(run: Effective) -> Iterator[Finding]:
+def controller_loaders(run: RunConfig) -> Iterator[Finding]:
+    """the Single Controller reads one data loader
+
+    Fix: set data.use_multiple_dataloader to false
+    """
     if is_controlled(run) and run.on(_LOADERS):
         yield Finding("job.config has async_rl, and use_multiple_dataloader is on", proposed={_LOADERS: False})

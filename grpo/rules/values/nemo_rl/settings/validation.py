@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from grpo.rules.values.checks import quoted
-from grpo.rules.values.nemo_rl.run import SETUP, TOPIC
+from grpo.rules.values.nemo_rl.run import TOPIC
 from grpo.values.frameworks.nemo_rl import GENERATION, is_controlled, is_vllm
 from postrender.finding import Finding
+from postrender.problem import Fails
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from grpo.values.config import Effective
+    from grpo.values.config import RunConfig
 
 _FIRST: Final = "v0.8.0"
 _GYM: Final = "env.should_use_nemo_gym"
@@ -22,17 +23,17 @@ _THRESHOLD: Final = "grpo.stop_at_validation_threshold"
 _ANSWERS: Final = "grpo.val_num_generations_per_prompt"
 
 
-@TOPIC.rule(
-    "validation-sampling",
-    "V9 V10",
+@TOPIC.problem(
     " ".join(f"{GENERATION}.val_{name}" for name in _SAMPLED),
-    title="validations sample as the training does, unless NeMo-Gym generates with vLLM",
-    why=SETUP,
-    fix="remove it, so that it follows the training's; with NeMo-Gym, leave val_top_k null",
+    fails=Fails.AT_SETUP,
     source="nemo_rl/algorithms/grpo.py:506 at 7ea279ab",
     since=_FIRST,
 )
-def _sampling(run: Effective) -> Iterator[Finding]:
+def validation_sampling(run: RunConfig) -> Iterator[Finding]:
+    """validations sample as the training does, unless NeMo-Gym generates with vLLM
+
+    Fix: remove it, so that it follows the training's; with NeMo-Gym, leave val_top_k null
+    """
     keys = {f"{GENERATION}.val_{name}": f"{GENERATION}.{name}" for name in _SAMPLED}
     changed = [key for key, trained in keys.items() if run.at(key) != run.at(trained)]
     if is_controlled(run) or not changed:
@@ -47,17 +48,17 @@ def _sampling(run: Effective) -> Iterator[Finding]:
         yield Finding(what, keys=[f"{GENERATION}.val_top_k"])
 
 
-@TOPIC.rule(
-    "stop-by-validation",
-    "G3 G4",
+@TOPIC.problem(
     f"{_METRIC} {_THRESHOLD} {_ANSWERS}",
-    title="a run that ends by a result of validation has a threshold, and the answers that the result needs",
-    why=SETUP,
-    fix="set grpo.stop_at_validation_threshold; for pass_k also val_num_generations_per_prompt above 1",
+    fails=Fails.AT_SETUP,
     source="nemo_rl/algorithms/grpo.py:578 at 7ea279ab",
     since=_FIRST,
 )
-def _stop(run: Effective) -> Iterator[Finding]:
+def stop_by_validation(run: RunConfig) -> Iterator[Finding]:
+    """a run that ends by a result of validation has a threshold, and the answers that the result needs
+
+    Fix: set grpo.stop_at_validation_threshold; for pass_k also val_num_generations_per_prompt above 1
+    """
     metric, answers = run.at(_METRIC), run.integer(_ANSWERS)
     if is_controlled(run):
         return

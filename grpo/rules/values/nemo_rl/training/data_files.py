@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final
 
-from grpo.rules.values.nemo_rl.run import SETUP, TOPIC
+from grpo.rules.values.nemo_rl.run import TOPIC
 from grpo.values.frameworks.nemo_rl import data_sections
 from postrender.finding import Finding
+from postrender.problem import Fails
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from grpo.values.config import Effective
+    from grpo.values.config import RunConfig
 
 _PATHS: Final = ("data_path", "train_data_path", "val_data_path")
 _OLD: Final = (".json", ".jsonl")
@@ -21,16 +22,16 @@ _READ: Final = (*_OLD, ".arrow", ".csv", ".parquet", ".txt")
 _KNOWN: Final = (*_READ, ".bz2", ".gz", ".pkl", ".tsv", ".xlsx", ".xz", ".yaml", ".yml", ".zip", ".zst")
 
 
-@TOPIC.rule(
-    "data-file",
-    "D6",
+@TOPIC.problem(
     "data.train.data_path data.train_data_path data.val_data_path data",
-    title="a file of the data is of a kind that this version reads",
-    why=SETUP,
-    fix="write a file of JSON lines; from v0.6.0 on Parquet, CSV, Arrow and text work too",
+    fails=Fails.AT_SETUP,
     source="nemo_rl/data/datasets/utils.py:93 at v0.7.0",
 )
-def _file(run: Effective) -> Iterator[Finding]:
+def data_file(run: RunConfig) -> Iterator[Finding]:
+    """a file of the data is of a kind that this version reads
+
+    Fix: write a file of JSON lines; from v0.6.0 on Parquet, CSV, Arrow and text work too
+    """
     reads = _READ if run.since("v0.6.0") else _OLD
     for path, section in data_sections(run):
         for key in _PATHS if section.get("dataset_name") == "ResponseDataset" else ():

@@ -7,16 +7,17 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from grpo.rules.values.checks import quoted
-from grpo.rules.values.nemo_rl.run import SETUP, TOPIC
+from grpo.rules.values.nemo_rl.run import TOPIC
 from grpo.values.derived import mapping
 from grpo.values.frameworks.nemo_rl import data_sections, validates
 from postrender import spelling
 from postrender.finding import WARNING, Finding
+from postrender.problem import Fails
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from grpo.values.config import Effective
+    from grpo.values.config import RunConfig
 
 _SIZE: Final = "split_validation_size"
 _PROMPTS: Final = ("prompt_file", "system_prompt_file")
@@ -55,7 +56,7 @@ _TEXTS: Final = {"input_key": ("input", "question"), "output_key": ("output", "a
 _MORE_FILES: Final = (*_FILES, ".arrow", ".csv", ".parquet", ".txt")
 
 
-def splits_off_validation(run: Effective) -> bool:
+def splits_off_validation(run: RunConfig) -> bool:
     """Say whether a data set of the training leaves a share of its rows for validation."""
     for path, section in data_sections(run):
         known = run.catalogue.datasets.get(str(section.get("dataset_name")))
@@ -65,16 +66,16 @@ def splits_off_validation(run: Effective) -> bool:
     return False
 
 
-@TOPIC.rule(
-    "data-key-missing",
-    "D6",
+@TOPIC.problem(
     "data.train data.train_data_path data",
-    title="an entry of the data has the keys that its data set needs",
-    why=SETUP,
-    fix="add the key to the entry, or to data.default",
+    fails=Fails.AT_SETUP,
     source="nemo_rl/data/datasets/response_datasets/__init__.py:114 at v0.7.0",
 )
-def _missing(run: Effective) -> Iterator[Finding]:
+def data_key_missing(run: RunConfig) -> Iterator[Finding]:
+    """an entry of the data has the keys that its data set needs
+
+    Fix: add the key to the entry, or to data.default
+    """
     for path, section in data_sections(run):
         known = run.catalogue.datasets.get(str(section.get("dataset_name")), {})
         for key in known.get("required", ()):
@@ -83,16 +84,16 @@ def _missing(run: Effective) -> Iterator[Finding]:
                 yield Finding(what, keys=[f"{path}.dataset_name", path])
 
 
-@TOPIC.rule(
-    "column-not-prepared",
-    "D15",
+@TOPIC.problem(
     "data.train.input_key data.train.output_key data.input_key data.output_key",
-    title="a column that the configuration names is one that prepare-data writes",
-    why=SETUP,
-    fix="write input_key: question and output_key: answer, whatever the columns of the source are",
+    fails=Fails.AT_SETUP,
     source="nemo_rl/data/datasets/response_datasets/response_dataset.py:81 at v0.7.0",
 )
-def _columns(run: Effective) -> Iterator[Finding]:
+def column_not_prepared(run: RunConfig) -> Iterator[Finding]:
+    """a column that the configuration names is one that prepare-data writes
+
+    Fix: write input_key: question and output_key: answer, whatever the columns of the source are
+    """
     entries = mapping(run.value("job.prepareData"))
     for path, section in data_sections(run):
         files = [section.get(key) for key in ("data_path", "train_data_path", "val_data_path")]
@@ -108,17 +109,17 @@ def _columns(run: Effective) -> Iterator[Finding]:
                 yield Finding(what, keys=[*keys, path], proposed={f"{path}.{key}": right} if key in section else {})
 
 
-@TOPIC.rule(
-    "data-key-unread",
-    "D7",
+@TOPIC.problem(
     "data.train data.validation data",
-    title="an entry of the data has only keys that its data set reads",
-    why="silent: the class of the data set ignores the key, and loads its rows as if it were not there",
-    fix="remove the key, or choose a data set that reads it: ResponseDataset reads files and names of Hugging Face",
     source="nemo_rl/data/datasets/response_datasets/__init__.py:114 at v0.7.0",
     severity=WARNING,
 )
-def _unread(run: Effective) -> Iterator[Finding]:
+def data_key_unread(run: RunConfig) -> Iterator[Finding]:
+    """an entry of the data has only keys that its data set reads
+
+    Why: silent: the class of the data set ignores the key, and loads its rows as if it were not there
+    Fix: remove the key, or choose a data set that reads it: ResponseDataset reads files and names of Hugging Face
+    """
     base = mapping(run.catalogue.base.get("data"))
     for path, name, given in _given_entries(run):
         # A configuration that is written out whole has what the base file has.
@@ -131,12 +132,12 @@ def _unread(run: Effective) -> Iterator[Finding]:
                 yield Finding(what, keys=[f"{path}.{key}", path], fix=fix)
 
 
-def _is_meant(run: Effective, key: str, value: object, base: object) -> bool:
+def _is_meant(run: RunConfig, key: str, value: object, base: object) -> bool:
     """Say whether a key asks for something: what is off, and the split that is loaded anyway, do no harm."""
     return value not in (None, 0, "", base) and not (key == "split" and value == "train" and run.since("v0.6.0"))
 
 
-def _given_entries(run: Effective) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+def _given_entries(run: RunConfig) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
     """Yield path, data set and keys of each entry that the files write; the defaults of all entries are none."""
     data = mapping(run.given.get("data"))
     if not run.since("v0.6.0"):
@@ -150,16 +151,16 @@ def _given_entries(run: Effective) -> Iterator[tuple[str, str, Mapping[str, Any]
                 yield f"data.{section}", str(name), entry
 
 
-@TOPIC.rule(
-    "split",
-    "D8",
+@TOPIC.problem(
     "data.train.split data.split data",
-    title="the split is one that the data set has",
-    why=SETUP,
-    fix="write one of its splits",
+    fails=Fails.AT_SETUP,
     source="nemo_rl/data/datasets/response_datasets/openmathinstruct2.py:41 at v0.7.0",
 )
-def _split(run: Effective) -> Iterator[Finding]:
+def split_(run: RunConfig) -> Iterator[Finding]:
+    """the split is one that the data set has
+
+    Fix: write one of its splits
+    """
     table = _SPLITS if run.since("v0.6.0") else _OLD_SPLITS
     for path, section in data_sections(run):
         name, given = str(section.get("dataset_name")), section.get("split")
@@ -169,16 +170,16 @@ def _split(run: Effective) -> Iterator[Finding]:
             yield Finding(what, keys=[f"{path}.split", f"{path}.dataset_name", path])
 
 
-@TOPIC.rule(
-    "split-of-file",
-    "D8",
+@TOPIC.problem(
     "data.train.split data.train_split data",
-    title="a file has no split but train, and no subset",
-    why=SETUP,
-    fix="remove the key, or write null",
+    fails=Fails.AT_SETUP,
     source="nemo_rl/data/datasets/utils.py:91 at v0.7.0",
 )
-def _file_split(run: Effective) -> Iterator[Finding]:
+def split_of_file(run: RunConfig) -> Iterator[Finding]:
+    """a file has no split but train, and no subset
+
+    Fix: remove the key, or write null
+    """
     files = _MORE_FILES if run.since("v0.6.0") else _FILES
     pairs = (("data_path", "split"), ("data_path", "subset"), ("data_files", "split"), ("data_files", "subset"))
     old = (("train_data_path", "train_split"), ("val_data_path", "val_split"))
@@ -193,16 +194,16 @@ def _file_split(run: Effective) -> Iterator[Finding]:
                 yield Finding(what, keys=[f"{path}.{key}", f"{path}.{file}", path])
 
 
-@TOPIC.rule(
-    "prompt-file",
-    "D9",
+@TOPIC.problem(
     "data.default.prompt_file data.prompt_file data",
-    title="a prompt file with a relative path is in the image",
-    why=SETUP,
-    fix="write a prompt of your own under job.prompts, and name it ${oc.env:GRPO_PROMPTS}/NAME.txt",
+    fails=Fails.AT_SETUP,
     source="nemo_rl/data/interfaces.py:71 at v0.7.0",
 )
-def _prompt_file(run: Effective) -> Iterator[Finding]:
+def prompt_file(run: RunConfig) -> Iterator[Finding]:
+    """a prompt file with a relative path is in the image
+
+    Fix: write a prompt of your own under job.prompts, and name it ${oc.env:GRPO_PROMPTS}/NAME.txt
+    """
     if not str(run.value("images.training.repository")).endswith("/nemo-rl"):
         # An image of one's own may have more files.
         return
@@ -231,50 +232,50 @@ def _stem(file: str) -> str:
     return os.path.splitext(os.path.basename(file))[0]
 
 
-@TOPIC.rule(
-    "data-loaders",
-    "D10",
+@TOPIC.problem(
     f"data.use_multiple_dataloader {' '.join(f'data.{name}' for name in _LOADERS)}",
-    title="several data loaders have their size and the function that chooses among them",
-    why=SETUP,
-    fix="add data.num_prompts_per_dataloader and data.custom_dataloader, or set use_multiple_dataloader to false",
+    fails=Fails.AT_SETUP,
     source="nemo_rl/data/dataloader.py:57 at v0.7.0",
     since="v0.6.0",
 )
-def _loaders(run: Effective) -> Iterator[Finding]:
+def data_loaders(run: RunConfig) -> Iterator[Finding]:
+    """several data loaders have their size and the function that chooses among them
+
+    Fix: add data.num_prompts_per_dataloader and data.custom_dataloader, or set use_multiple_dataloader to false
+    """
     missing = [name for name in _LOADERS if run.at(f"data.{name}") is None]
     if run.on("data.use_multiple_dataloader") and missing:
         yield Finding(f"use_multiple_dataloader is on, and {' and '.join(missing)} is not given")
 
 
-@TOPIC.rule(
-    "data-loaders-unread",
-    "D11",
+@TOPIC.problem(
     " ".join(f"data.{name}" for name in _LOADERS),
-    title="settings of several data loaders have their switch on",
-    why="silent: one loader mixes all data sets by their sizes, and the function is never called",
-    fix="set data.use_multiple_dataloader to true, or remove the key",
     source="nemo_rl/algorithms/grpo.py:332 at v0.7.0",
-    since="v0.6.0",
     severity=WARNING,
+    since="v0.6.0",
 )
-def _loaders_unread(run: Effective) -> Iterator[Finding]:
+def data_loaders_unread(run: RunConfig) -> Iterator[Finding]:
+    """settings of several data loaders have their switch on
+
+    Why: silent: one loader mixes all data sets by their sizes, and the function is never called
+    Fix: set data.use_multiple_dataloader to true, or remove the key
+    """
     for name in _LOADERS:
         if not run.on("data.use_multiple_dataloader") and run.at(f"data.{name}") is not None:
             yield Finding(f"data.{name} is given, and use_multiple_dataloader is off", keys=[f"data.{name}"])
 
 
-@TOPIC.rule(
-    "validation-on-training-data",
-    "D14",
+@TOPIC.problem(
     "data.validation data.val_data_path data.train data.train_data_path",
-    title="validation uses other rows than the training",
-    why="silent: accuracy then rises with what the model has memorized, and the best checkpoint is chosen by it",
-    fix="write another split or another file, or split_validation_size where the data set reads it",
     source="nemo_rl/algorithms/grpo.py:408 at v0.7.0",
     severity=WARNING,
 )
-def _same_rows(run: Effective) -> Iterator[Finding]:
+def validation_on_training_data(run: RunConfig) -> Iterator[Finding]:
+    """validation uses other rows than the training
+
+    Why: silent: accuracy then rises with what the model has memorized, and the best checkpoint is chosen by it
+    Fix: write another split or another file, or split_validation_size where the data set reads it
+    """
     if not validates(run):
         return
     if not run.since("v0.6.0"):
@@ -292,7 +293,7 @@ def _same_rows(run: Effective) -> Iterator[Finding]:
             yield Finding(what, keys=[*keys, f"{path}.dataset_name", path])
 
 
-def _rows(run: Effective, section: Mapping[str, Any]) -> dict[str, object] | None:
+def _rows(run: RunConfig, section: Mapping[str, Any]) -> dict[str, object] | None:
     """Return what decides which rows an entry loads; None if it leaves some out, or if its class is unknown."""
     known = run.catalogue.datasets.get(str(section.get("dataset_name")))
     if known is None or section.get(_SIZE, known.get("validation", 0)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from grpo.rules.values.nemo_rl.run import STEP, TOPIC, WORKER
+from grpo.rules.values.nemo_rl.run import TOPIC
 from grpo.values.frameworks.nemo_rl import (
     DTENSOR,
     MEGATRON,
@@ -16,9 +16,10 @@ from grpo.values.frameworks.nemo_rl import (
     tensor_parallel,
     worlds,
 )
+from postrender.problem import Fails
 
 if TYPE_CHECKING:
-    from grpo.values.config import Effective
+    from grpo.values.config import RunConfig
 
 _EXPERTS: Final = f"{MEGATRON}.expert_model_parallel_size"
 _EXPERT_TENSOR: Final = f"{MEGATRON}.expert_tensor_parallel_size"
@@ -26,16 +27,16 @@ _DTENSOR_EXPERTS: Final = f"{DTENSOR}.expert_parallel_size"
 _SEQUENCE: Final = f"{MEGATRON}.sequence_parallel"
 
 
-@TOPIC.rule(
-    "gpus-not-divisible-by-experts",
-    "X17",
+@TOPIC.problem(
     f"{_EXPERTS} {_EXPERT_TENSOR} {NODES}",
-    title="the training GPUs are a multiple of Megatron's expert TP × EP × PP",
-    why=WORKER,
-    fix="choose expert sizes whose product with the pipeline stages divides the training GPUs",
+    fails=Fails.AT_LOADING,
     source="megatron/core/parallel_state.py:792 of Megatron-LM; nemo_rl/models/megatron/setup.py:647 at v0.7.0",
 )
-def _grid(run: Effective) -> str | None:
+def gpus_not_divisible_by_experts(run: RunConfig) -> str | None:
+    """the training GPUs are a multiple of Megatron's expert TP × EP × PP
+
+    Fix: choose expert sizes whose product with the pipeline stages divides the training GPUs
+    """
     if not is_megatron(run):
         return None
     sizes = run.integer(_EXPERT_TENSOR), run.integer(_EXPERTS), pipeline_parallel(run)
@@ -46,16 +47,16 @@ def _grid(run: Effective) -> str | None:
     return f"{world} GPUs train, which is {much} expert TP {sizes[0]} × EP {sizes[1]} × PP {sizes[2]} = {product}"
 
 
-@TOPIC.rule(
-    "experts-need-sequence-parallel",
-    "X18",
+@TOPIC.problem(
     f"{_SEQUENCE} {MEGATRON}.tensor_model_parallel_size policy.model_name",
-    title="Megatron trains a model with experts and tensor parallelism with sequence parallelism only",
-    why=STEP,
-    fix="set policy.megatron_cfg.sequence_parallel to true, or tensor_model_parallel_size to 1",
+    fails=Fails.AT_FIRST_STEP,
     source="megatron/core/transformer/moe/moe_layer.py:565 of Megatron-LM d30c3ae546; NeMo RL at v0.6.0",
 )
-def _sequence_parallel(run: Effective) -> str | None:
+def experts_need_sequence_parallel(run: RunConfig) -> str | None:
+    """Megatron trains a model with experts and tensor parallelism with sequence parallelism only
+
+    Fix: set policy.megatron_cfg.sequence_parallel to true, or tensor_model_parallel_size to 1
+    """
     if not is_megatron(run) or tensor_parallel(run) == 1 or run.on(_SEQUENCE):
         return None
     if run.integer(_EXPERTS) > 1:
@@ -68,17 +69,17 @@ def _sequence_parallel(run: Effective) -> str | None:
     return f"{words}, tensor_model_parallel_size is {tensor_parallel(run)}, and sequence_parallel is off"
 
 
-@TOPIC.rule(
-    "gpus-not-divisible-by-dtensor-experts",
-    "X19",
+@TOPIC.problem(
     f"{_DTENSOR_EXPERTS} {NODES}",
-    title="the training GPUs are a multiple of DTensor's expert parallel size",
-    why=WORKER,
-    fix="choose an expert_parallel_size that divides the training GPUs, 1 for a model without experts",
+    fails=Fails.AT_LOADING,
     source="nemo_automodel/components/distributed/device_mesh.py:181 of 24b47e85; NeMo RL at v0.7.0",
     since="v0.7.0",
 )
-def _mesh(run: Effective) -> str | None:
+def gpus_not_divisible_by_dtensor_experts(run: RunConfig) -> str | None:
+    """the training GPUs are a multiple of DTensor's expert parallel size
+
+    Fix: choose an expert_parallel_size that divides the training GPUs, 1 for a model without experts
+    """
     if not is_v2(run) or run.at(_DTENSOR_EXPERTS) is None:
         return None
     world, experts = worlds(run)[0], run.integer(_DTENSOR_EXPERTS)

@@ -5,15 +5,16 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from grpo.rules.values.nemo_rl.run import TOPIC, WORKER
+from grpo.rules.values.nemo_rl.run import TOPIC
 from grpo.values.frameworks.nemo_rl import DTENSOR, MEGATRON, is_megatron, is_v2, is_vllm, model_of
 from grpo.values.reference_errors import UnknownError
 from postrender.finding import WARNING, Finding
+from postrender.problem import Fails
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from grpo.values.config import Effective
+    from grpo.values.config import RunConfig
 
 _LORA: Final = f"{DTENSOR}.lora_cfg"
 _PEFT: Final = f"{MEGATRON}.peft"
@@ -35,13 +36,13 @@ _IN_MEGATRON: Final = {
 }
 
 
-def _section(run: Effective) -> str | None:
+def _section(run: RunConfig) -> str | None:
     """Return the section of LoRA that is on and read; None without LoRA."""
     section = _PEFT if is_megatron(run) else _LORA
     return section if run.on(f"{section}.enabled") and (is_megatron(run) or is_v2(run)) else None
 
 
-def _listed(run: Effective, section: str) -> list[list[str]]:
+def _listed(run: RunConfig, section: str) -> list[list[str]]:
     """Return the names to train and the names to leave out."""
     found = []
     for name in _LISTS:
@@ -50,17 +51,17 @@ def _listed(run: Effective, section: str) -> list[list[str]]:
     return found
 
 
-@TOPIC.rule(
-    "lora-targets",
-    "O7",
+@TOPIC.problem(
     " ".join(f"{_LORA}.{name}" for name in (*_LISTS, "match_all_linear")),
-    title="LoRA has one way to choose its modules",
-    why=WORKER,
-    fix="give target_modules alone, with match_all_linear false; or exclude_modules alone; or match_all_linear alone",
+    fails=Fails.AT_LOADING,
     source="Automodel 92635e74f4, components/_peft/module_matcher.py; nemo_rl/models/automodel/setup.py:585 at v0.6.0",
     since="v0.5.0",
 )
-def _targets(run: Effective) -> Iterator[Finding]:
+def lora_targets(run: RunConfig) -> Iterator[Finding]:
+    """LoRA has one way to choose its modules
+
+    Fix: give target_modules alone, with match_all_linear false; or exclude_modules alone; or match_all_linear alone
+    """
     section = _section(run)
     if not section:
         return
@@ -76,19 +77,19 @@ def _targets(run: Effective) -> Iterator[Finding]:
         yield Finding("LoRA is on, and no modules are chosen", keys=[section], fix="set match_all_linear to true")
 
 
-@TOPIC.rule(
-    "lora-targets-ignored",
-    "O8",
+@TOPIC.problem(
     f"{_LORA}.target_modules {_LORA}.exclude_modules",
-    title="LoRA does not match all linear modules if some of them are chosen",
-    why="silent: every linear module gets an adapter, also those that are not chosen",
-    fix="set match_all_linear to false",
     source="Automodel 1d42deb981, components/_peft/module_matcher.py; NeMo RL at v0.5.0",
+    severity=WARNING,
     since="v0.5.0",
     before="v0.6.0",
-    severity=WARNING,
 )
-def _ignored(run: Effective) -> Iterator[Finding]:
+def lora_targets_ignored(run: RunConfig) -> Iterator[Finding]:
+    """LoRA does not match all linear modules if some of them are chosen
+
+    Why: silent: every linear module gets an adapter, also those that are not chosen
+    Fix: set match_all_linear to false
+    """
     if _section(run) != _LORA or not run.on(f"{_LORA}.match_all_linear"):
         return
     for name, given in zip(_LISTS, _listed(run, _LORA), strict=True):
@@ -97,17 +98,17 @@ def _ignored(run: Effective) -> Iterator[Finding]:
             yield Finding(f"match_all_linear is on, and {name} is given", keys=[f"{_LORA}.{name}"], proposed=proposed)
 
 
-@TOPIC.rule(
-    "lora-module",
-    "O9",
+@TOPIC.problem(
     f"{_LORA}.target_modules",
-    title="LoRA's target modules are modules of the model",
-    why="the modules get no adapter; if none gets one, nothing can be trained, and the first step fails",
-    fix="write a pattern of the whole name, such as *q_proj; Megatron calls them linear_qkv, linear_fc1 …",
     source="Automodel 24b47e8562, components/_peft/lora.py:592; nemo_rl/models/automodel/setup.py:585 at v0.7.0",
     since="v0.5.0",
 )
-def _modules(run: Effective) -> Iterator[Finding]:
+def lora_module(run: RunConfig) -> Iterator[Finding]:
+    """LoRA's target modules are modules of the model
+
+    Why: the modules get no adapter; if none gets one, nothing can be trained, and the first step fails
+    Fix: write a pattern of the whole name, such as *q_proj; Megatron calls them linear_qkv, linear_fc1 …
+    """
     section = _section(run)
     targets = _listed(run, section)[0] if section else []
     keys = [f"{section}.target_modules"]
@@ -126,7 +127,7 @@ def _modules(run: Effective) -> Iterator[Finding]:
                 yield Finding(f"no module of {run.at('policy.model_name')} matches {name}", keys=keys)
 
 
-def _names(run: Effective) -> list[str]:
+def _names(run: RunConfig) -> list[str]:
     """Return the names of the model's linear modules; none if they are not known."""
     try:
         model = model_of(run)
@@ -146,36 +147,36 @@ def _pattern(name: str) -> re.Pattern[str]:
         return re.compile(".*")
 
 
-@TOPIC.rule(
-    "lora-not-read",
-    "O10",
+@TOPIC.problem(
     f"{_LORA}.enabled {_PEFT}.enabled",
-    title="LoRA is configured where the training backend reads it",
-    why="silent: the whole model is trained, which needs several times the memory, at a learning rate meant for LoRA",
-    fix="DTensor reads policy.dtensor_cfg.lora_cfg, Megatron policy.megatron_cfg.peft",
     source="nemo_rl/models/megatron/setup.py:1201 at v0.7.0",
-    since="v0.5.0",
     severity=WARNING,
+    since="v0.5.0",
 )
-def _not_read(run: Effective) -> Iterator[Finding]:
+def lora_not_read(run: RunConfig) -> Iterator[Finding]:
+    """LoRA is configured where the training backend reads it
+
+    Why: silent: the whole model is trained, which needs several times the memory, at a learning rate meant for LoRA
+    Fix: DTensor reads policy.dtensor_cfg.lora_cfg, Megatron policy.megatron_cfg.peft
+    """
     used, other = (_PEFT, _LORA) if is_megatron(run) else (_LORA, _PEFT)
     if run.on(f"{other}.enabled") and not run.on(f"{used}.enabled"):
         backend = "Megatron" if is_megatron(run) else "DTensor"
         yield Finding(f"{backend} trains, and {other} is on, which it does not read", keys=[f"{other}.enabled"])
 
 
-@TOPIC.rule(
-    "lora-not-merged",
-    "O11",
+@TOPIC.problem(
     f"{_LORA}.enabled =job.version",
-    title="the version can give the weights of a LoRA training to vLLM",
-    why="the run fails before its first step: vLLM gets names such as q_proj.lora_A.weight, which its model lacks",
-    fix="use v0.6.0 or later, which merge the adapters first, or set policy.dtensor_cfg.lora_cfg.enabled to false",
     source="nemo_rl/models/policy/workers/dtensor_policy_worker_v2.py:1753 at v0.5.0",
     since="v0.5.0",
     before="v0.6.0",
 )
-def _not_merged(run: Effective) -> str | None:
+def lora_not_merged(run: RunConfig) -> str | None:
+    """the version can give the weights of a LoRA training to vLLM
+
+    Why: the run fails before its first step: vLLM gets names such as q_proj.lora_A.weight, which its model lacks
+    Fix: use v0.6.0 or later, which merge the adapters first, or set policy.dtensor_cfg.lora_cfg.enabled to false
+    """
     if _section(run) != _LORA or not is_vllm(run):
         return None
     return f"lora_cfg is enabled, and {run.version} sends the adapters to vLLM as weights of their own"

@@ -6,16 +6,17 @@ import difflib
 from typing import TYPE_CHECKING, Final
 
 from grpo.rules.values.checks import quoted
-from grpo.rules.values.nemo_rl.run import TOPIC, TRAINING, WORKER
+from grpo.rules.values.nemo_rl.run import TOPIC
 from grpo.values import catalogue
 from grpo.values.derived import mapping
 from grpo.values.frameworks.nemo_rl import MEGATRON, is_megatron
 from postrender.finding import WARNING, Finding
+from postrender.problem import Fails
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from grpo.values.config import Effective
+    from grpo.values.config import RunConfig
 
 _OPTIMIZER: Final = f"{MEGATRON}.optimizer"
 _SCHEDULER: Final = f"{MEGATRON}.scheduler"
@@ -28,16 +29,16 @@ _STYLES: Final = ("lr_decay_style", "lr_wsd_decay_style", "weight_decay_incr_sty
 _WEIGHTS: Final = tuple(f"{_SCHEDULER}.{end}_weight_decay" for end in ("start", "end"))
 
 
-@TOPIC.rule(
-    "offload-fraction",
-    "X3",
+@TOPIC.problem(
     f"{_FRACTION} {_OPTIMIZER}.optimizer_cpu_offload",
-    title="Megatron's optimizer is on the CPU as a whole, from v0.8.0 on also in part, or not at all",
-    why=WORKER,
-    fix="set optimizer_offload_fraction to 1.0, or optimizer_cpu_offload to false",
+    fails=Fails.AT_LOADING,
     source="nemo_rl/models/megatron/setup.py:890 at v0.7.0",
 )
-def _offload(run: Effective) -> Iterator[Finding]:
+def offload_fraction(run: RunConfig) -> Iterator[Finding]:
+    """Megatron's optimizer is on the CPU as a whole, from v0.8.0 on also in part, or not at all
+
+    Fix: set optimizer_offload_fraction to 1.0, or optimizer_cpu_offload to false
+    """
     if not is_megatron(run) or not run.on(f"{_OPTIMIZER}.optimizer_cpu_offload"):
         return
     share = run.number(_FRACTION)
@@ -46,16 +47,16 @@ def _offload(run: Effective) -> Iterator[Finding]:
         yield Finding(what, proposed={_FRACTION: 1})
 
 
-@TOPIC.rule(
-    "megatron-key",
-    "X11",
+@TOPIC.problem(
     f"{_OPTIMIZER} {_SCHEDULER}",
-    title="the keys of Megatron's optimizer and scheduler are fields of its classes",
-    why=WORKER,
-    fix="correct the name, or remove the key",
+    fails=Fails.AT_LOADING,
     source="schemas/catalogues/libraries/megatron.yaml; nemo_rl/models/megatron/setup.py:1016 at v0.7.0",
 )
-def _keys(run: Effective) -> Iterator[Finding]:
+def megatron_key(run: RunConfig) -> Iterator[Finding]:
+    """the keys of Megatron's optimizer and scheduler are fields of its classes
+
+    Fix: correct the name, or remove the key
+    """
     for name, section in _SECTIONS.items() if is_megatron(run) else ():
         known = catalogue.library("megatron")[name]
         for key in mapping(run.at(section)):
@@ -65,16 +66,16 @@ def _keys(run: Effective) -> Iterator[Finding]:
                 yield Finding(f"{section}.{key} is no field of Megatron's {name}", keys=[f"{section}.{key}"], fix=fix)
 
 
-@TOPIC.rule(
-    "megatron-rates",
-    "X12",
+@TOPIC.problem(
     f"{_OPTIMIZER}.min_lr {_SCHEDULER}.lr_warmup_init {_LR}",
-    title="Megatron's learning rate is at least as high as its minimum and the beginning of its warm-up",
-    why=WORKER,
-    fix="lower the value, or raise policy.megatron_cfg.optimizer.lr",
+    fails=Fails.AT_LOADING,
     source="Megatron-LM d30c3ae546, megatron/core/optimizer_param_scheduler.py:150; NeMo RL at v0.6.0",
 )
-def _rates(run: Effective) -> Iterator[Finding]:
+def megatron_rates(run: RunConfig) -> Iterator[Finding]:
+    """Megatron's learning rate is at least as high as its minimum and the beginning of its warm-up
+
+    Fix: lower the value, or raise policy.megatron_cfg.optimizer.lr
+    """
     if not is_megatron(run):
         return
     highest = run.number(_LR)
@@ -86,18 +87,17 @@ def _rates(run: Effective) -> Iterator[Finding]:
             yield Finding(what, keys=[path, _LR] if run.given_has(path) else [_LR, path])
 
 
-@TOPIC.rule(
-    "megatron-warm-up",
-    "X13",
+@TOPIC.problem(
     f"{_WARM_UP} {_DECAY} grpo.max_num_steps",
-    title="Megatron's warm-up is shorter than its decay",
-    why=WORKER,
-    fix="lower lr_warmup_iters, or raise lr_decay_iters",
+    fails=Fails.AT_LOADING,
     source="Megatron-LM af73aa2ceb, megatron/core/optimizer_param_scheduler.py:74; NeMo RL at v0.4.0",
-    # Later versions shorten the warm-up instead.
     before="v0.6.0",
 )
-def _warm_up(run: Effective) -> Iterator[Finding]:
+def megatron_warm_up(run: RunConfig) -> Iterator[Finding]:
+    """Megatron's warm-up is shorter than its decay
+
+    Fix: lower lr_warmup_iters, or raise lr_decay_iters
+    """
     if not is_megatron(run):
         return
     decay = _DECAY if run.at(_DECAY) is not None else "grpo.max_num_steps"
@@ -106,16 +106,16 @@ def _warm_up(run: Effective) -> Iterator[Finding]:
         yield Finding(what, keys=[_WARM_UP, decay] if run.given_has(_WARM_UP) else [decay, _WARM_UP])
 
 
-@TOPIC.rule(
-    "megatron-style",
-    "X14",
+@TOPIC.problem(
     " ".join(f"{_SCHEDULER}.{name}" for name in _STYLES),
-    title="the styles of Megatron's schedule are styles that it has",
-    why=TRAINING,
-    fix="write one of the styles",
+    fails=Fails.LATER,
     source="Megatron-LM d30c3ae546, megatron/core/optimizer_param_scheduler.py:279; NeMo RL at v0.6.0",
 )
-def _styles(run: Effective) -> Iterator[Finding]:
+def megatron_style(run: RunConfig) -> Iterator[Finding]:
+    """the styles of Megatron's schedule are styles that it has
+
+    Fix: write one of the styles
+    """
     for name in _STYLES if is_megatron(run) else ():
         path, known = f"{_SCHEDULER}.{name}", catalogue.library("megatron")["scheduler"][name]
         if run.has(path) and not catalogue.fits(known, run.at(path)):
@@ -126,16 +126,16 @@ def _styles(run: Effective) -> Iterator[Finding]:
         yield Finding("lr_decay_style is WSD, and lr_wsd_decay_iters is not given", keys=[style], fix="add it")
 
 
-@TOPIC.rule(
-    "megatron-weight-decay",
-    "X15",
+@TOPIC.problem(
     " ".join((*_WEIGHTS, f"{_SCHEDULER}.weight_decay_incr_style")),
-    title="Megatron's weight decay does not fall, and is the same at both ends if its style is constant",
-    why=WORKER,
-    fix="set both to one value, or choose linear or cosine with a higher end_weight_decay",
+    fails=Fails.AT_LOADING,
     source="Megatron-LM af73aa2ceb, megatron/core/optimizer_param_scheduler.py:104; NeMo RL at v0.4.0",
 )
-def _weight_decay(run: Effective) -> Iterator[Finding]:
+def megatron_weight_decay(run: RunConfig) -> Iterator[Finding]:
+    """Megatron's weight decay does not fall, and is the same at both ends if its style is constant
+
+    Fix: set both to one value, or choose linear or cosine with a higher end_weight_decay
+    """
     if not is_megatron(run):
         return
     start, end = map(run.number, _WEIGHTS)
@@ -145,17 +145,17 @@ def _weight_decay(run: Effective) -> Iterator[Finding]:
         yield Finding(f"start_weight_decay is {quoted(start)}, end_weight_decay {quoted(end)}{style}")
 
 
-@TOPIC.rule(
-    "optimizer-not-read",
-    "X16",
+@TOPIC.problem(
     "policy.optimizer policy.scheduler",
-    title="with Megatron, policy.optimizer and policy.scheduler are not set",
-    why="silent: Megatron reads sections of its own, so the learning rate stays that of the base file",
-    fix="write the values under policy.megatron_cfg.optimizer and policy.megatron_cfg.scheduler",
     source="nemo_rl/models/megatron/setup.py:1016 at v0.7.0",
     severity=WARNING,
 )
-def _not_read(run: Effective) -> Iterator[Finding]:
+def optimizer_not_read(run: RunConfig) -> Iterator[Finding]:
+    """with Megatron, policy.optimizer and policy.scheduler are not set
+
+    Why: silent: Megatron reads sections of its own, so the learning rate stays that of the base file
+    Fix: write the values under policy.megatron_cfg.optimizer and policy.megatron_cfg.scheduler
+    """
     if not is_megatron(run):
         return
     given = mapping(run.given.get("policy"))
@@ -169,5 +169,5 @@ def _not_read(run: Effective) -> Iterator[Finding]:
         )
 
 
-def _base_schedule(run: Effective) -> object:
+def _base_schedule(run: RunConfig) -> object:
     return mapping(run.catalogue.base["policy"]).get("scheduler")

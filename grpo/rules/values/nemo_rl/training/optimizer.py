@@ -6,15 +6,16 @@ import difflib
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from grpo.rules.values.checks import quoted
-from grpo.rules.values.nemo_rl.run import TOPIC, WORKER
+from grpo.rules.values.nemo_rl.run import TOPIC
 from grpo.values import catalogue
 from grpo.values.frameworks.nemo_rl import is_megatron, is_v2
 from postrender.finding import Finding
+from postrender.problem import Fails
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from grpo.values.config import Effective
+    from grpo.values.config import RunConfig
     from postrender.types import Json
 
 OPTIMIZER: Final = "policy.optimizer"
@@ -50,7 +51,7 @@ class Entry(NamedTuple):
         return [self.path, SCHEDULER if self.is_schedule else OPTIMIZER]
 
 
-def entries(run: Effective) -> Iterator[Entry]:
+def entries(run: RunConfig) -> Iterator[Entry]:
     """Yield the optimizer and the schedules; none if Megatron trains, which reads sections of its own."""
     if is_megatron(run):
         return
@@ -79,16 +80,16 @@ def _known(name: str) -> Mapping[str, Any] | None:
     return None
 
 
-@TOPIC.rule(
-    "optimizer-class",
-    "O1",
+@TOPIC.problem(
     f"{OPTIMIZER}.name {SCHEDULER} {OPTIMIZER}",
-    title="the optimizer and its schedules are classes that the worker can import",
-    why=WORKER,
-    fix="write a class with its import path, such as torch.optim.AdamW",
+    fails=Fails.AT_LOADING,
     source="nemo_rl/models/automodel/setup.py:806 at v0.7.0, torch/optim/__init__.py at 2.11.0",
 )
-def _class(run: Effective) -> Iterator[Finding]:
+def optimizer_class(run: RunConfig) -> Iterator[Finding]:
+    """the optimizer and its schedules are classes that the worker can import
+
+    Fix: write a class with its import path, such as torch.optim.AdamW
+    """
     if not is_megatron(run):
         for path in (OPTIMIZER, SCHEDULER):
             if run.has(path) and run.at(path) is None:
@@ -99,7 +100,7 @@ def _class(run: Effective) -> Iterator[Finding]:
             yield Finding(f"{entry.words} is {entry.name}: {what}", keys=[f"{entry.path}.name", *entry.keys], fix=fix)
 
 
-def _wrong_class(run: Effective, entry: Entry) -> tuple[str, str]:
+def _wrong_class(run: RunConfig, entry: Entry) -> tuple[str, str]:
     """Return what is wrong with the class of an entry, and what to write; two empty texts if nothing is."""
     folder = _SCHEDULES if entry.is_schedule else _TORCH
     if "." not in entry.name:
@@ -122,7 +123,7 @@ def _wrong_class(run: Effective, entry: Entry) -> tuple[str, str]:
     return entry.known.get("unusable", ""), ""
 
 
-def _instead(run: Effective) -> str:
+def _instead(run: RunConfig) -> str:
     later = "set policy.dtensor_cfg._v2 to true, or " if run.since("v0.5.0") else ""
     return f"{later}write torch.optim.AdamW"
 
@@ -137,16 +138,16 @@ def _is_in(name: str, folder: str) -> bool:
     return f"{name.rpartition('.')[0]}." == folder
 
 
-@TOPIC.rule(
-    "optimizer-arguments",
-    "O2",
+@TOPIC.problem(
     f"{OPTIMIZER}.kwargs {SCHEDULER} {OPTIMIZER}",
-    title="the optimizer and its schedules have the arguments that their classes take",
-    why=WORKER,
-    fix="write the arguments of the class, with the types that it takes",
+    fails=Fails.AT_LOADING,
     source="nemo_rl/models/automodel/setup.py:819 at v0.7.0, torch/optim and its signatures at 2.11.0",
 )
-def _arguments(run: Effective) -> Iterator[Finding]:
+def optimizer_arguments(run: RunConfig) -> Iterator[Finding]:
+    """the optimizer and its schedules have the arguments that their classes take
+
+    Fix: write the arguments of the class, with the types that it takes
+    """
     for entry in entries(run):
         if not run.has(f"{entry.path}.kwargs") or not isinstance(entry.kwargs, dict):
             given = "null" if run.has(f"{entry.path}.kwargs") and entry.kwargs is None else "not given"
@@ -157,7 +158,7 @@ def _arguments(run: Effective) -> Iterator[Finding]:
             yield from _wrong_arguments(run, entry, entry.kwargs)
 
 
-def _wrong_arguments(run: Effective, entry: Entry, kwargs: Mapping[str, Any]) -> Iterator[Finding]:
+def _wrong_arguments(run: RunConfig, entry: Entry, kwargs: Mapping[str, Any]) -> Iterator[Finding]:
     known: Mapping[str, Any] = entry.known["arguments"] if entry.known else {}
     for name in kwargs:
         key = f"{entry.path}.kwargs.{name}"
@@ -179,22 +180,22 @@ def _wrong_arguments(run: Effective, entry: Entry, kwargs: Mapping[str, Any]) ->
             yield Finding(what, keys=[f"{entry.path}.kwargs", *entry.keys], fix=f"add {name} to its kwargs")
 
 
-def _is_reported_elsewhere(run: Effective, entry: Entry, key: str, value: Json) -> bool:
+def _is_reported_elsewhere(run: RunConfig, entry: Entry, key: str, value: Json) -> bool:
     """Say whether the rule wrong-type reports it; it takes a number in quotes for one that NeMo RL converts."""
     is_text = isinstance(value, str) and run.since("v0.7.0")
     return not entry.is_schedule and not is_text and not run.catalogue.allows(key, value)
 
 
-@TOPIC.rule(
-    "fused-and-foreach",
-    "O3",
+@TOPIC.problem(
     f"{OPTIMIZER}.kwargs.fused {OPTIMIZER}.kwargs.foreach",
-    title="an optimizer is fused or works on lists of tensors, not both",
-    why=WORKER,
-    fix="set one of fused and foreach to false",
+    fails=Fails.AT_LOADING,
     source="torch/optim/adam.py:113 at 2.11.0",
 )
-def _fused(run: Effective) -> str | None:
+def fused_and_foreach(run: RunConfig) -> str | None:
+    """an optimizer is fused or works on lists of tensors, not both
+
+    Fix: set one of fused and foreach to false
+    """
     if is_megatron(run) or not all(run.on(f"{OPTIMIZER}.kwargs.{name}") for name in ("fused", "foreach")):
         return None
     return "fused and foreach of the optimizer are both on"

@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from grpo.rules.values.checks import quoted
-from grpo.rules.values.nemo_rl.run import TOPIC, TRIAL, WORKER
+from grpo.rules.values.nemo_rl.run import TOPIC, TRIAL
 from grpo.rules.values.nemo_rl.training.optimizer import SCHEDULER, entries
 from grpo.values.frameworks.nemo_rl import MEGATRON, is_megatron
 from postrender.finding import WARNING, Finding
+from postrender.problem import Fails
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from grpo.values.config import Effective
+    from grpo.values.config import RunConfig
 
 _STEPS: Final = "grpo.max_num_steps"
 _MEGATRON_WARM_UP: Final = f"{MEGATRON}.scheduler.lr_warmup_iters"
@@ -27,16 +28,16 @@ _FACTORS: Final = (
 )
 
 
-@TOPIC.rule(
-    "schedule-milestones",
-    "O4",
+@TOPIC.problem(
     SCHEDULER,
-    title="a list of schedules has a milestone between each two of them",
-    why=WORKER,
-    fix="end the list with milestones: one number fewer than it has schedules, [] for a single one",
+    fails=Fails.AT_LOADING,
     source="nemo_rl/models/automodel/setup.py:844 at v0.7.0, torch/optim/lr_scheduler.py:1151 at 2.11.0",
 )
-def _milestones(run: Effective) -> Iterator[Finding]:
+def schedule_milestones(run: RunConfig) -> Iterator[Finding]:
+    """a list of schedules has a milestone between each two of them
+
+    Fix: end the list with milestones: one number fewer than it has schedules, [] for a single one
+    """
     listed = run.at(SCHEDULER)
     if is_megatron(run) or not isinstance(listed, list):
         return
@@ -55,16 +56,12 @@ def _milestones(run: Effective) -> Iterator[Finding]:
             yield Finding(f"{what}, expected {len(schedules) - 1}", keys=[path, SCHEDULER])
 
 
-@TOPIC.rule(
-    "schedule-factor",
-    "O5",
-    SCHEDULER,
-    title="the factors of a schedule are in the range that torch takes",
-    why=WORKER,
-    fix="write a number in that range; 1.0e-8 begins near 0",
-    source="torch/optim/lr_scheduler.py:921 at 2.11.0",
-)
-def _factors(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem(SCHEDULER, fails=Fails.AT_LOADING, source="torch/optim/lr_scheduler.py:921 at 2.11.0")
+def schedule_factor(run: RunConfig) -> Iterator[Finding]:
+    """the factors of a schedule are in the range that torch takes
+
+    Fix: write a number in that range; 1.0e-8 begins near 0
+    """
     for entry in entries(run):
         for short, name, wanted in _FACTORS:
             path = f"{entry.path}.kwargs.{name}"
@@ -75,17 +72,17 @@ def _factors(run: Effective) -> Iterator[Finding]:
                     yield Finding(what, keys=[path, *entry.keys])
 
 
-@TOPIC.rule(
-    "warm-up-longer-than-run",
-    "O6",
+@TOPIC.problem(
     f"{SCHEDULER} {_MEGATRON_WARM_UP} {_STEPS}",
-    title="the learning rate's warm-up ends before the run does",
-    why="silent: the learning rate never reaches the value that is configured, so the model learns less",
-    fix="shorten the warm-up, or train for more steps",
     source="nemo_rl/models/policy/workers/dtensor_policy_worker_v2.py:557 at v0.7.0",
     severity=WARNING,
 )
-def _warm_up(run: Effective) -> Iterator[Finding]:
+def warm_up_longer_than_run(run: RunConfig) -> Iterator[Finding]:
+    """the learning rate's warm-up ends before the run does
+
+    Why: silent: the learning rate never reaches the value that is configured, so the model learns less
+    Fix: shorten the warm-up, or train for more steps
+    """
     steps = run.integer(_STEPS)
     if is_megatron(run):
         if run.integer(_MEGATRON_WARM_UP) > steps > TRIAL:
@@ -102,17 +99,13 @@ def _warm_up(run: Effective) -> Iterator[Finding]:
         yield Finding(what, keys=[f"{first.path}.kwargs.total_iters", SCHEDULER, _STEPS])
 
 
-@TOPIC.rule(
-    "warm-up-cut-short",
-    "O13",
-    SCHEDULER,
-    title="the schedule after the warm-up starts when the warm-up has ended",
-    why="silent: the learning rate jumps at the milestone, which the warm-up was to prevent",
-    fix="write the total_iters of the warm-up as the first milestone",
-    source="torch/optim/lr_scheduler.py (SequentialLR) at 2.11.0",
-    severity=WARNING,
-)
-def _cut(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem(SCHEDULER, source="torch/optim/lr_scheduler.py (SequentialLR) at 2.11.0", severity=WARNING)
+def warm_up_cut_short(run: RunConfig) -> Iterator[Finding]:
+    """the schedule after the warm-up starts when the warm-up has ended
+
+    Why: silent: the learning rate jumps at the milestone, which the warm-up was to prevent
+    Fix: write the total_iters of the warm-up as the first milestone
+    """
     schedules, ends = [entry for entry in entries(run) if entry.is_schedule], _milestones_of(run)
     if is_megatron(run) or len(schedules) < 2 or not ends or schedules[0].short != "LinearLR":
         return
@@ -126,17 +119,17 @@ def _cut(run: Effective) -> Iterator[Finding]:
             yield Finding(what, keys=[f"{first.path}.kwargs.total_iters", *first.keys, SCHEDULER])
 
 
-@TOPIC.rule(
-    "cosine-rises-again",
-    "O12",
+@TOPIC.problem(
     f"{SCHEDULER} {_STEPS}",
-    title="a cosine schedule falls until the end of the run",
-    why="silent: torch's cosine is periodic, so after T_max steps the learning rate rises to its peak again",
-    fix="write as T_max the steps from the schedule's start to grpo.max_num_steps",
     source="torch/optim/lr_scheduler.py (CosineAnnealingLR) at 2.11.0",
     severity=WARNING,
 )
-def _rises(run: Effective) -> Iterator[Finding]:
+def cosine_rises_again(run: RunConfig) -> Iterator[Finding]:
+    """a cosine schedule falls until the end of the run
+
+    Why: silent: torch's cosine is periodic, so after T_max steps the learning rate rises to its peak again
+    Fix: write as T_max the steps from the schedule's start to grpo.max_num_steps
+    """
     # A run without a number of steps of its own ends with its data.
     steps = run.integer(_STEPS) if run.given_has(_STEPS) else 0
     schedules = [entry for entry in entries(run) if entry.is_schedule]
@@ -152,7 +145,7 @@ def _rises(run: Effective) -> Iterator[Finding]:
             yield Finding(what, keys=[path, *entry.keys, _STEPS], fix=f"write T_max: {length}")
 
 
-def _milestones_of(run: Effective) -> list[int]:
+def _milestones_of(run: RunConfig) -> list[int]:
     """Return the steps at which one schedule follows another."""
     listed = run.at(SCHEDULER)
     given = [entry.get("milestones") for entry in listed if isinstance(entry, dict)] if isinstance(listed, list) else []

@@ -12,7 +12,7 @@ from postrender.finding import WARNING, Finding
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from grpo.values.config import Effective
+    from grpo.values.config import RunConfig
 
 _SAVED: Final = f"{ACTOR}.checkpoint.save_contents"
 _LOADED: Final = f"{ACTOR}.checkpoint.load_contents"
@@ -21,22 +21,18 @@ _OPTIM: Final = f"{ACTOR}.optim"
 _PARTS: Final = ("model", "optimizer", "extra", "hf_model")
 
 
-@TOPIC.rule(
-    "checkpoint-contents",
-    "E36",
-    f"{_SAVED} {_LOADED}",
-    title="a checkpoint has parts that verl knows, and what a resumed run loads",
-    why="silent until the run resumes: an unknown part is not saved, and a missing one fails then",
-    fix="write [model, optimizer, extra]; hf_model adds a copy for vLLM",
-    source="utils/checkpoint/checkpoint_manager.py:76 at 0.7.1",
-    severity=WARNING,
-)
-def _contents(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem(f"{_SAVED} {_LOADED}", source="utils/checkpoint/checkpoint_manager.py:76 at 0.7.1", severity=WARNING)
+def checkpoint_contents(run: RunConfig) -> Iterator[Finding]:
+    """a checkpoint has parts that verl knows, and what a resumed run loads
+
+    Why: silent until the run resumes: an unknown part is not saved, and a missing one fails then
+    Fix: write [model, optimizer, extra]; hf_model adds a copy for vLLM
+    """
     # A missing part may be the one that is misspelt.
     yield from [*_unknown(run)] or _forgotten(run)
 
 
-def _unknown(run: Effective) -> Iterator[Finding]:
+def _unknown(run: RunConfig) -> Iterator[Finding]:
     saved, loaded = run.at(_SAVED), run.at(_LOADED)
     for path, given in ((_SAVED, saved), (_LOADED, loaded)):
         unknown = [part for part in given if part not in _PARTS] if isinstance(given, list) else []
@@ -48,7 +44,7 @@ def _unknown(run: Effective) -> Iterator[Finding]:
             yield Finding(f"load_contents has {quoted(missing)}, which save_contents lacks", keys=[_LOADED, _SAVED])
 
 
-def _forgotten(run: Effective) -> Iterator[Finding]:
+def _forgotten(run: RunConfig) -> Iterator[Finding]:
     """Yield what a resumed run starts afresh beside its weights; a run that resumes from a path may want that."""
     if run.at(_RESUME) == "resume_path" or _without(run, "model"):
         return
@@ -62,7 +58,7 @@ def _forgotten(run: Effective) -> Iterator[Finding]:
         yield Finding(what, keys=[path], why="silent: after each resume the learning rate is that of the first steps")
 
 
-def _without(run: Effective, part: str) -> str:
+def _without(run: RunConfig, part: str) -> str:
     """Return the key because of which a resumed run does not load a part; an empty text if it loads it."""
     resumes = run.at(_RESUME) == "resume_path" or (run.at(_RESUME) == "auto" and run.number("trainer.save_freq") > 0)
     saved, loaded = run.at(_SAVED), run.at(_LOADED)
@@ -71,24 +67,24 @@ def _without(run: Effective, part: str) -> str:
     return _LOADED if part in saved else _SAVED
 
 
-def _has_schedule(run: Effective) -> bool:
+def _has_schedule(run: RunConfig) -> bool:
     """Return whether the learning rate changes during the run."""
     kind = run.at(f"{_OPTIM}.warmup_style") or run.at(f"{_OPTIM}.lr_scheduler_type")
     warm_up = (run.at(f"{_OPTIM}.{key}") for key in ("lr_warmup_steps", "lr_warmup_steps_ratio"))
     return kind == "cosine" or any(isinstance(given, (int, float)) and given > 0 for given in warm_up)
 
 
-@TOPIC.rule(
-    "checkpoint-without-model",
-    "E49",
+@TOPIC.problem(
     f"{_SAVED} {_LOADED}",
-    title="a resumed run loads the trained weights",
-    why="silent: verl does not check that model is there, and never loads hf_model, the copy for vLLM",
-    fix="write [model, optimizer, extra, hf_model], or trainer.resume_mode disable for a run that never resumes",
     source="utils/checkpoint/fsdp_checkpoint_manager.py:138 at 0.7.1",
     severity=WARNING,
 )
-def _model(run: Effective) -> Iterator[Finding]:
+def checkpoint_without_model(run: RunConfig) -> Iterator[Finding]:
+    """a resumed run loads the trained weights
+
+    Why: silent: verl does not check that model is there, and never loads hf_model, the copy for vLLM
+    Fix: write [model, optimizer, extra, hf_model], or trainer.resume_mode disable for a run that never resumes
+    """
     path = _without(run, "model")
     if path:
         what = (

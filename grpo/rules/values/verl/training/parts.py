@@ -12,38 +12,38 @@ from postrender.finding import WARNING, Finding
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from grpo.values.config import Effective
+    from grpo.values.config import RunConfig
 
 _CRITIC: Final = "critic.model.path"
 
 
-@TOPIC.rule(
-    "critic-without-model",
-    "A7",
+@TOPIC.problem(
     f"algorithm.adv_estimator critic.enable {_CRITIC}",
-    title="a critic has a model",
-    why="the workers look for verl's default, a folder of its authors, and end when they load the critic",
-    fix="write grpo, which needs no critic, or name the critic's model in critic.model.path",
     source="trainer/ppo/utils.py:98 at 0.7.1",
     severity=WARNING,
 )
-def _critic(run: Effective) -> Iterator[Finding]:
+def critic_without_model(run: RunConfig) -> Iterator[Finding]:
+    """a critic has a model
+
+    Why: the workers look for verl's default, a folder of its authors, and end when they load the critic
+    Fix: write grpo, which needs no critic, or name the critic's model in critic.model.path
+    """
     if has_critic(run) and not run.given_has(_CRITIC):
         keys = ["algorithm.adv_estimator" if run.at("critic.enable") is None else "critic.enable", _CRITIC]
         what = f"{keys[0]} is {quoted(run.at(keys[0]))}, which needs a critic, and {_CRITIC} is not given"
         yield Finding(what, keys=keys)
 
 
-@TOPIC.rule(
-    "overlong-buffer",
-    "D5",
+@TOPIC.problem(
     "reward.reward_kwargs reward_model.reward_kwargs",
-    title="DAPO's overlong buffer is no longer than the response",
-    why="the reward workers refuse it when they start: the cluster is up, and its GPUs are paid for",
-    fix="set max_resp_len to data.max_response_length, and len to a part of it",
     source="experimental/reward_loop/reward_manager/dapo.py:39 at 0.7.1",
 )
-def _overlong(run: Effective) -> Iterator[Finding]:
+def overlong_buffer(run: RunConfig) -> Iterator[Finding]:
+    """DAPO's overlong buffer is no longer than the response
+
+    Why: the reward workers refuse it when they start: the cluster is up, and its GPUs are paid for
+    Fix: set max_resp_len to data.max_response_length, and len to a part of it
+    """
     path = _penalty(run)
     if not path:
         return
@@ -56,7 +56,7 @@ def _overlong(run: Effective) -> Iterator[Finding]:
         yield Finding(f"overlong_buffer_cfg.len is {length}, and max_resp_len {most}", keys=[f"{buffer}.len"])
 
 
-def _penalty(run: Effective) -> str:
+def _penalty(run: RunConfig) -> str:
     """Return the section of DAPO's settings; an empty text if nothing asks for its penalty."""
     older = not run.since("0.9.1") and run.at("reward_model.reward_manager") is not None
     path = "reward_model.reward_kwargs" if older else "reward.reward_kwargs"
@@ -67,17 +67,17 @@ def _penalty(run: Effective) -> str:
     return path if manager == "dapo" and is_asked else ""
 
 
-@TOPIC.rule(
-    "overlong-penalty",
-    "E52",
+@TOPIC.problem(
     "reward.reward_kwargs reward_model.reward_kwargs",
-    title="DAPO's penalty acts on long answers, and not on short ones",
-    why="silent: the penalty starts at max_resp_len - overlong_buffer_cfg.len tokens",
-    fix="set max_resp_len to data.max_response_length, and len to a part of it such as a quarter",
     source="experimental/reward_loop/reward_manager/dapo.py:110 at 0.7.1",
     severity=WARNING,
 )
-def _idle(run: Effective) -> Iterator[Finding]:
+def overlong_penalty(run: RunConfig) -> Iterator[Finding]:
+    """DAPO's penalty acts on long answers, and not on short ones
+
+    Why: silent: the penalty starts at max_resp_len - overlong_buffer_cfg.len tokens
+    Fix: set max_resp_len to data.max_response_length, and len to a part of it such as a quarter
+    """
     path = _penalty(run)
     buffer = f"{path}.overlong_buffer_cfg"
     if not (path and run.on(f"{buffer}.enable")):

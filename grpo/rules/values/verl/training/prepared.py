@@ -16,21 +16,18 @@ from postrender.finding import WARNING, Finding
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from grpo.values.config import Effective
+    from grpo.values.config import RunConfig
 
 _COLUMNS: Final = ("data_source", "prompt", "ability", "reward_model", "extra_info")
 
 
-@TOPIC.rule(
-    "column-not-prepared",
-    "D1",
-    "data.prompt_key data.reward_fn_key",
-    title="a column that the configuration names is one that prepare-data writes",
-    why="the run ends when it reads its data: the cluster is up, and its GPUs are paid for",
-    fix="remove the key: its default is a column of the prepared files",
-    source="utils/dataset/rl_dataset.py:304 at 0.7.1",
-)
-def _columns(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem("data.prompt_key data.reward_fn_key", source="utils/dataset/rl_dataset.py:304 at 0.7.1")
+def column_not_prepared(run: RunConfig) -> Iterator[Finding]:
+    """a column that the configuration names is one that prepare-data writes
+
+    Why: the run ends when it reads its data: the cluster is up, and its GPUs are paid for
+    Fix: remove the key: its default is a column of the prepared files
+    """
     # Later versions read data_source, whatever the second key says.
     keys = ("prompt_key",) if run.since("0.7.1") else ("prompt_key", "reward_fn_key")
     own_class = run.at("data.custom_cls.path") is not None
@@ -41,16 +38,13 @@ def _columns(run: Effective) -> Iterator[Finding]:
             yield Finding(what, keys=[f"data.{key}"])
 
 
-@TOPIC.rule(
-    "batch-larger-than-data",
-    "D1",
-    f"{BATCH} data.gen_batch_size {TRAIN_SAMPLES}",
-    title="the data set fills at least one batch",
-    why="the run ends at set-up with Train dataloader is empty: the cluster is up, and its GPUs are paid for",
-    fix="lower the batch to the rows of the data set or less",
-    source="trainer/ppo/ray_trainer.py:368 at 0.7.1",
-)
-def _one_batch(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem(f"{BATCH} data.gen_batch_size {TRAIN_SAMPLES}", source="trainer/ppo/ray_trainer.py:368 at 0.7.1")
+def batch_larger_than_data(run: RunConfig) -> Iterator[Finding]:
+    """the data set fills at least one batch
+
+    Why: the run ends at set-up with Train dataloader is empty: the cluster is up, and its GPUs are paid for
+    Fix: lower the batch to the rows of the data set or less
+    """
     if verl_data.takes_prompts_singly(run):
         return
     batch, most = verl_data.batch(run), verl_data.most_rows(run)
@@ -62,33 +56,29 @@ def _one_batch(run: Effective) -> Iterator[Finding]:
         yield from no_batch(run, verl_data.rows(run))
 
 
-def no_batch(run: Effective, rows: int) -> Iterator[Finding]:
+def no_batch(run: RunConfig, rows: int) -> Iterator[Finding]:
     """Yield a finding where rows of training data fill no batch."""
     batch, key = verl_data.batch(run), _batch_key(run)
     if batch > rows and not verl_data.takes_prompts_singly(run):
         yield Finding(f"{key} is {batch}, and the training data have {counted(rows, 'row')}", keys=[key])
 
 
-def _batch_key(run: Effective) -> str:
+def _batch_key(run: RunConfig) -> str:
     return "data.gen_batch_size" if run.at("data.gen_batch_size") else BATCH
 
 
-@TOPIC.rule(
-    "more-steps-than-data",
-    "D1",
-    f"{STEPS} {EPOCHS}",
-    title="the epochs give the steps",
-    why="silent: the run ends early, without the checkpoint and the validation of its last step",
-    fix="lower total_training_steps, or raise total_epochs",
-    source="trainer/ppo/ray_trainer.py:1286 at 0.7.1",
-    severity=WARNING,
-)
-def _steps(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem(f"{STEPS} {EPOCHS}", source="trainer/ppo/ray_trainer.py:1286 at 0.7.1", severity=WARNING)
+def more_steps_than_data(run: RunConfig) -> Iterator[Finding]:
+    """the epochs give the steps
+
+    Why: silent: the run ends early, without the checkpoint and the validation of its last step
+    Fix: lower total_training_steps, or raise total_epochs
+    """
     if run.at(STEPS) is not None:
         yield from too_few(run, verl_data.rows(run))
 
 
-def too_few(run: Effective, rows: int) -> Iterator[Finding]:
+def too_few(run: RunConfig, rows: int) -> Iterator[Finding]:
     """Yield a finding where rows of training data give fewer steps than the run asks for."""
     if run.at(STEPS) is None:
         return
@@ -99,7 +89,7 @@ def too_few(run: Effective, rows: int) -> Iterator[Finding]:
         yield Finding(what, keys=[STEPS])
 
 
-def reward_fields(run: Effective) -> list[str]:
+def reward_fields(run: RunConfig) -> list[str]:
     """Return what the reward returns for an answer, for verl's trainer of 0.9; nothing if that is not known."""
     manager = run.at("reward.reward_manager.name")
     has_own = run.at("reward.reward_manager.source") != "register" or run.on("reward.reward_model.enable")
@@ -119,17 +109,13 @@ def reward_fields(run: Effective) -> list[str]:
     return ["reward", "acc", *more] if is_known else []
 
 
-@TOPIC.rule(
-    "validation-on-training-data",
-    "E53",
-    "data.val_files data.train_files",
-    title="the validation has data of its own",
-    why="silent: the validation scores what the run trains on, so it rises even if the model learns nothing new",
-    fix="write the test file of the same folder, such as ${oc.env:GRPO_DATASETS}/gsm8k/test.parquet",
-    source="trainer/main_ppo.py:333 at 0.7.1",
-    severity=WARNING,
-)
-def _same(run: Effective) -> Iterator[Finding]:
+@TOPIC.problem("data.val_files data.train_files", source="trainer/main_ppo.py:333 at 0.7.1", severity=WARNING)
+def validation_on_training_data(run: RunConfig) -> Iterator[Finding]:
+    """the validation has data of its own
+
+    Why: silent: the validation scores what the run trains on, so it rises even if the model learns nothing new
+    Fix: write the test file of the same folder, such as ${oc.env:GRPO_DATASETS}/gsm8k/test.parquet
+    """
     if not validates(run):
         return
     both = [file for file in verl_data.files(run, "val_files") if file in verl_data.files(run, "train_files")]

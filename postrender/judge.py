@@ -11,12 +11,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from postrender.errors import Location
-    from postrender.rules.rule import Rule
+    from postrender.problem import Problem
 
 
 def judge(
     given: Any,  # noqa: ANN401 (the type depends on the target of the rules)
-    rules: Iterable[Rule],
+    rules: Iterable[Problem],
     *,
     at: Location = NOWHERE,
     silent: tuple[type[Exception], ...] = (),
@@ -29,7 +29,7 @@ def judge(
     return [finding for rule in rules for finding in _run(rule, given, at, silent)]
 
 
-def _run(rule: Rule, given: Any, at: Location, silent: tuple[type[Exception], ...]) -> list[Finding]:  # noqa: ANN401
+def _run(rule: Problem, given: Any, at: Location, silent: tuple[type[Exception], ...]) -> list[Finding]:  # noqa: ANN401
     try:
         verdict = rule.check(given)
         found = [Finding(verdict, at)] if isinstance(verdict, str) else list(verdict or ())

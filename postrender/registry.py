@@ -1,4 +1,4 @@
-"""Find the rules: every `Rule` in a module of a package."""
+"""Find the rules: every `Problem` in a module of a package."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pkgutil
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
-from postrender.rules.rule import Rule
+from postrender.problem import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,12 +23,12 @@ class RegistryError(Exception):
 
 
 @cache
-def rules_in(*packages: str) -> tuple[Rule, ...]:
+def rules_in(*packages: str) -> tuple[Problem, ...]:
     """Return the rules of all modules below packages such as "postrender.gate", sorted by id.
 
     Raises RegistryError for two rules with the same id.
     """
-    found: dict[str, Rule] = {}
+    found: dict[str, Problem] = {}
     for package in packages:
         for module in _modules(importlib.import_module(package)):
             for rule in _rules_of(module):
@@ -48,10 +48,10 @@ def _modules(module: ModuleType) -> Iterator[ModuleType]:
             yield child
 
 
-def _rules_of(module: ModuleType) -> Iterator[Rule]:
+def _rules_of(module: ModuleType) -> Iterator[Problem]:
     """Yield the rules among a module's variables, also in tuples and lists."""
     for value in vars(module).values():
-        if isinstance(value, Rule):
+        if isinstance(value, Problem):
             yield value
         elif isinstance(value, tuple | list):
-            yield from (each for each in value if isinstance(each, Rule))
+            yield from (each for each in value if isinstance(each, Problem))

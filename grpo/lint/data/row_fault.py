@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
-class Problem(NamedTuple):
+class RowFault(NamedTuple):
     """What is wrong with a row, in words that are the same for each row that has it."""
 
     rule: str
