@@ -87,6 +87,7 @@ def _page_of_rule(rule: Problem) -> str:
     parts = {
         "why": rule.why,
         "fix": rule.fix,
+        "stops a run": rule.fails or "",
         "for": rule.versions,
         "source": rule.source,
         "judged by": f"{rule.command} and grpo-post-render" if rule in rules_in(GATE) else rule.command,

@@ -85,14 +85,14 @@ def rule_tables() -> str:
     rules = index.rules()
     lines = [f"## All rules\n\nThere are {len(rules)}. The id of a rule begins with its domain.\n"]
     for domain in dict.fromkeys(rule.domain for rule in rules):
-        lines.append(f"### {domain}\n\n| rule | severity | checks that | for |\n|---|---|---|---|")
+        lines.append(f"### {domain}\n\n| rule | severity | found when | for |\n|---|---|---|---|")
         lines += [
             f"| [{rule.id}](rules/{rule.id}.md) | {rule.severity} | {prose(rule.title)} | {rule.versions} |"
             for rule in rules
             if rule.domain == domain
         ]
         lines.append("")
-    lines.append(f"### Checks that are no rules\n\n{_READING}\n\n| id | checks that |\n|---|---|")
+    lines.append(f"### Checks that are no rules\n\n{_READING}\n\n| id | found when |\n|---|---|")
     lines += [f"| {each.id} | {prose(each.title)} |" for each in reading.READING]
     return "\n".join(lines) + "\n"
 

@@ -8,7 +8,7 @@ from postrender.finding import ERROR, Finding
 from postrender.gate.manifests import Manifests
 from postrender.manifests import clouds
 from postrender.manifests.pods import mapping
-from postrender.problem import OBJECTS, Problem
+from postrender.problem import OBJECTS, Fails, Problem
 from postrender.values import profiles
 
 if TYPE_CHECKING:
@@ -60,7 +60,8 @@ RULE = Problem(
     "nodes/another-accelerator",
     target=OBJECTS,
     severity=ERROR,
-    title="the pods select another machine than the values",
+    fails=Fails.AT_START,
+    title="the pods select another machine than that of the values",
     why="on that machine the pods have the network and the libraries of another one, or none",
     fix="give the profile of the selected machine (values/accelerators) as a values file, or remove the selector",
     source="https://cloud.google.com/kubernetes-engine/docs/how-to/gpus",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from postrender.finding import ERROR, Finding
 from postrender.gate.manifests import Manifests
 from postrender.manifests.pods import mapping, sequence
-from postrender.problem import OBJECTS, Problem
+from postrender.problem import OBJECTS, Fails, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -79,6 +79,7 @@ RULE = Problem(
     "pods/duplicate-merge-key",
     target=OBJECTS,
     severity=ERROR,
+    fails=Fails.AT_ADMISSION,
     title="a list has two entries with the same merge key",
     why="server-side apply, Helm 4's default, refuses it; a client-side apply silently keeps one of the two",
     fix="remove one of the two entries",

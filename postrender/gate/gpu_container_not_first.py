@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from postrender.finding import ERROR, Finding
 from postrender.gate.manifests import Manifests
 from postrender.manifests.pods import mapping
-from postrender.problem import OBJECTS, Problem
+from postrender.problem import OBJECTS, Fails, Problem
 from postrender.values.profiles import INTERFACES
 
 if TYPE_CHECKING:
@@ -44,7 +44,8 @@ RULE = Problem(
     "pods/gpu-container-not-first",
     target=OBJECTS,
     severity=ERROR,
-    title="the GPU container is not the first container",
+    fails=Fails.AT_START,
+    title="the container with the GPUs is not the first one of its pod",
     why="GKE gives the RDMA devices only to the first container, and KubeRay starts Ray in the first one",
     fix="move the container with the GPUs to the front of the list",
     source="https://docs.cloud.google.com/ai-hypercomputer/docs/create/gke-ai-hypercompute-custom",

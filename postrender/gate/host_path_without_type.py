@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from postrender.finding import ERROR, Finding
 from postrender.gate.manifests import Manifests
 from postrender.manifests.pods import mapping, sequence
-from postrender.problem import OBJECTS, Problem
+from postrender.problem import OBJECTS, Fails, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -75,7 +75,8 @@ RULE = Problem(
     "nodes/host-path-without-type",
     target=OBJECTS,
     severity=ERROR,
-    title="a folder of the driver is mounted without a type",
+    fails=Fails.AT_START,
+    title="a pod mounts a folder of the driver that its node may not have",
     why="if the folder is missing, the pod mounts an empty one and finds no driver; with a type it fails at the mount",
     fix="write type: Directory beside the path",
     source="https://kubernetes.io/docs/concepts/storage/volumes/#hostpath-volume-types",

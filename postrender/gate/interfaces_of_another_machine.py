@@ -8,7 +8,7 @@ from postrender import json_text
 from postrender.finding import ERROR, Finding
 from postrender.gate.manifests import Manifests
 from postrender.manifests.pods import mapping, sequence
-from postrender.problem import OBJECTS, Problem
+from postrender.problem import OBJECTS, Fails, Problem
 from postrender.values.profiles import DEFAULT_INTERFACE, INTERFACES
 
 if TYPE_CHECKING:
@@ -158,7 +158,8 @@ RULE = Problem(
     "network/interfaces-of-another-machine",
     target=OBJECTS,
     severity=ERROR,
-    title="a GPU pod's interfaces are not those of its machine",
+    fails=Fails.PENDING,
+    title="the network interfaces of a GPU pod are malformed, or not those of its machine",
     why="with too few interfaces NCCL is slow, and with another machine's interfaces the pod does not start",
     fix="let the post-renderer write the annotation, or give the values of the machine that the pod runs on",
     source="https://docs.cloud.google.com/ai-hypercomputer/docs/create/gke-ai-hypercompute-custom",

@@ -9,7 +9,7 @@ from postrender import secrets
 from postrender.finding import ERROR, Finding, Place
 from postrender.gate.manifests import Manifests
 from postrender.manifests.pods import mapping
-from postrender.problem import OBJECTS, Problem
+from postrender.problem import OBJECTS, Fails, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -97,6 +97,7 @@ RULE = Problem(
     "secrets/literal-token",
     target=OBJECTS,
     severity=ERROR,
+    fails=Fails.EXPOSES,
     title="a manifest contains a secret",
     why="Helm stores manifests in the release, helm get manifest prints them, and reviews and logs keep them",
     fix="revoke it, put the new one into a Kubernetes Secret and refer to that by name",

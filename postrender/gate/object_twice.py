@@ -8,7 +8,7 @@ from postrender.finding import ERROR, Finding, Place
 from postrender.gate.manifests import Item, Manifests
 from postrender.manifests.apiserver import NO_NAMESPACE
 from postrender.manifests.pods import mapping
-from postrender.problem import OBJECTS, Problem
+from postrender.problem import OBJECTS, Fails, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,7 +56,8 @@ RULE = Problem(
     "stream/object-twice",
     target=OBJECTS,
     severity=ERROR,
-    title="two documents are the same object",
+    fails=Fails.AT_ADMISSION,
+    title="two documents describe the same object",
     why="the later one silently replaces the earlier one, or the install fails halfway",
     fix="rename one of the two, or remove it",
     source="https://kubernetes.io/docs/concepts/overview/working-with-objects/names/",

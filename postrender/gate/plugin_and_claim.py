@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from postrender.finding import ERROR, Finding
 from postrender.gate.manifests import Manifests
 from postrender.manifests.pods import requested
-from postrender.problem import OBJECTS, Problem
+from postrender.problem import OBJECTS, Fails, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,7 +30,8 @@ RULE = Problem(
     "network/plugin-and-claim",
     target=OBJECTS,
     severity=ERROR,
-    title="a pod has EFA devices from the device plugin or from claims",
+    fails=Fails.PENDING,
+    title="a pod requests EFA devices both from the device plugin and by a claim",
     why="plugin and driver must not manage the same device on a node; one of the two requests is never met",
     fix="set network.mode to devices or dranet, and remove the other request",
     source="https://docs.aws.amazon.com/eks/latest/userguide/device-management-efa.html",

@@ -8,7 +8,7 @@ from postrender.finding import ERROR, Finding
 from postrender.gate.manifests import Manifests
 from postrender.manifests import pod_security
 from postrender.manifests.pods import mapping
-from postrender.problem import OBJECTS, Problem
+from postrender.problem import OBJECTS, Fails, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,7 +36,8 @@ RULE = Problem(
     "pods/pod-security",
     target=OBJECTS,
     severity=ERROR,
-    title="a pod has what its namespace refuses by Pod Security",
+    fails=Fails.PENDING,
+    title="Pod Security of the namespace refuses the pod",
     why="the API server takes the object and refuses its pods: none starts, and only an event says why",
     fix="set the label to privileged and limit the pods by network.podPolicy (docs/howto/isolation.md), or remove it",
     source="https://kubernetes.io/docs/concepts/security/pod-security-standards/",

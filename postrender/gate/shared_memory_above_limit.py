@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from postrender.finding import ERROR, Finding
 from postrender.gate.manifests import Manifests
 from postrender.manifests.pods import mapping, sequence
-from postrender.problem import OBJECTS, Problem
+from postrender.problem import OBJECTS, Fails, Problem
 from postrender.values.quantity import quantity
 
 if TYPE_CHECKING:
@@ -53,7 +53,8 @@ RULE = Problem(
     "pods/shared-memory-above-limit",
     target=OBJECTS,
     severity=ERROR,
-    title="the shared memory may exceed the container's memory limit",
+    fails=Fails.LATER,
+    title="the shared memory of a container may exceed its memory limit",
     why="its content counts against the memory limit: the container is killed before the volume is full",
     fix="raise resources.limits.memory above sizeLimit, with room for the processes, or lower accelerator.sharedMemory",
     source="https://kubernetes.io/docs/concepts/storage/volumes/#emptydir",

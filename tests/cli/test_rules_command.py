@@ -95,7 +95,7 @@ def test_json_has_every_field(grpo: Run) -> None:
     assert by_id["nemo-rl/on-policy-batch"] == {
         "id": "nemo-rl/on-policy-batch",
         "severity": "error",
-        "title": "force_on_policy_ratio takes one update per step",
+        "title": "force_on_policy_ratio is on, but the global batch is not exactly the answers of a step",
         "why": by_id["nemo-rl/on-policy-batch"]["why"],
         "fix": by_id["nemo-rl/on-policy-batch"]["fix"],
         "source": "nemo_rl/algorithms/grpo.py:430 at v0.7.0",
@@ -103,6 +103,7 @@ def test_json_has_every_field(grpo: Run) -> None:
         "framework": "nemo-rl",
         "since": "v0.5.0",
         "before": "",
+        "stopsRun": "when the framework reads its configuration",
     }
     assert {each["severity"] for each in listed} <= {*SEVERITIES}
     assert {each["judges"] for each in listed} == {"values", "objects", "charts", "logs", "streams"}

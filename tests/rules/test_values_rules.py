@@ -77,7 +77,7 @@ def test_a_rule_finds_the_marked_lines_and_its_values_mend_them(file: Path, tmp_
         ("nemo-rl/nothing-to-learn/bad-clipping.yaml", "write 1.0, or null to switch clipping off"),
         ("nemo-rl/wrong-type/bad-chat-template.yaml", "remove the key, or write default"),
         ("nemo-rl/saved-without-validation/bad-2.yaml", "the save_period, or checkpointing.metric_name to null"),
-        ("nemo-rl/prompt-longer-than-model/bad-answer.yaml", "silent: vLLM cuts an answer where its context is full"),
+        ("nemo-rl/prompt-longer-than-model/bad-answer.yaml", "vLLM cuts an answer where its context is full"),
         ("nemo-rl/unknown-key/bad-name-of-verl.yaml", "did you mean grpo.dynamic_sampling_max_gen_batches?"),
         ("nemo-rl/unknown-key/bad-name-of-trl.yaml", "did you mean policy.optimizer.kwargs.lr or policy.megatron_cfg."),
         ("nemo-rl/unknown-key/bad-beside.yaml", "did you mean policy.optimizer.kwargs.lr?"),

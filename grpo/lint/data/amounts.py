@@ -16,7 +16,7 @@ from postrender.finding import Finding
 from postrender.values.merge import value_at
 
 _NEMO_RL: Final = (
-    "silent: NeMo RL leaves out an incomplete step, so the run ends {}, with exit code 0"
+    "NeMo RL leaves out an incomplete step, so the run ends {}, with exit code 0"
     " (nemo_rl/algorithms/grpo.py:363 at v0.7.0)"
 )
 _NO_STEP: Final = "lower job.config.grpo.num_prompts_per_step, or add rows"
@@ -26,7 +26,7 @@ _NO_BATCH: Final = (
     " (verl/trainer/ppo/ray_trainer.py:368 at 0.7.1)"
 )
 _FEW_STEPS: Final = (
-    "silent: the run ends early, without the checkpoint and the validation of its last step"
+    "the run ends early, without the checkpoint and the validation of its last step"
     " (verl/trainer/ppo/ray_trainer.py:1286 at 0.7.1)"
 )
 

@@ -65,7 +65,7 @@ def of_rewards(run: RunConfig) -> list[Judge]:
         found.append(Judge(does, why, _typed, keys, "write a text"))
     for name in [name for name in own if not own[name]][: not found or found[0].wrong is _typed]:
         does, keys = f"reward {name} gets it", (f"=job.rewards.{name}",)
-        why = "silent: a reward that compares it scores every response alike, so the model learns nothing from the row"
+        why = "a reward that compares it scores every response alike, so the model learns nothing from the row"
         found.append(
             Judge(does, why, _blank, keys, "write the expected answer, or remove these rows", is_doubtful=True)
         )
@@ -82,7 +82,7 @@ def of_environment(run: RunConfig, section: Mapping[str, Json]) -> list[Judge]:
     if section.get("env_name", "math") != "math" or not _is_plain(run):
         return []
     source = "(nemo_rl/environments/math_environment.py:107 at v0.7.0)"
-    only = rf"silent: a response has reward 1 only with the same words inside \boxed{{}}, else 0 {source}"
+    only = rf"a response has reward 1 only with the same words inside \boxed{{}}, else 0 {source}"
     fix = "set job.rewards with a reward that reads such answers: docs/howto/own-reward.md"
     return [
         Judge("environment math compares it", f"{_ZERO} {source}", _math),

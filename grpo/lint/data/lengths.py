@@ -12,10 +12,10 @@ from grpo.values.reference_errors import UnknownError
 _RULE: Final = "data/prompt-too-long"
 _FIX: Final = "remove or shorten these rows, or raise {}"
 _OF_NEMO_RL: Final = (
-    "silent: NeMo RL cuts the prompt to four tokens and leaves the row out of the loss: its answers are generated for"
+    "NeMo RL cuts the prompt to four tokens and leaves the row out of the loss: its answers are generated for"
     " nothing (math_hf_data_processor of nemo_rl/data/processors.py)"
 )
-_FILTERED: Final = "silent: verl leaves the row out before the training (data.filter_overlong_prompts)"
+_FILTERED: Final = "verl leaves the row out before the training (data.filter_overlong_prompts)"
 _CUT: Final = (
     "verl cuts the prompt, or ends at the row where data.truncation is error: data.filter_overlong_prompts is off"
 )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from grpo.rules.chart import templates
 from postrender.errors import InputError, Location
 from postrender.finding import WARNING, Finding
-from postrender.problem import CHART, Problem
+from postrender.problem import CHART, Fails, Problem
 from postrender.yaml import reader, stream
 
 if TYPE_CHECKING:
@@ -69,7 +69,8 @@ RULE = Problem(
     "chart/number-in-exponent",
     target=CHART,
     severity=WARNING,
-    title="a number is printed with an exponent",
+    fails=Fails.AT_START,
+    title="a template prints a large number with an exponent",
     why="Helm keeps numbers as floats: 1000000 becomes 1e+06 in a text, which most programs refuse as a whole number",
     fix="write {{ int64 .Values.KEY }} in the template, or quote the number in the values",
     source="https://helm.sh/docs/chart_best_practices/values/#make-types-clear",

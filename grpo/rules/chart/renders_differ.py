@@ -8,7 +8,7 @@ from grpo.rules.chart.templates import Templates
 from grpo.rules.chart.wording import some
 from postrender.errors import InputError, Location
 from postrender.finding import WARNING, Finding
-from postrender.problem import CHART, Problem
+from postrender.problem import CHART, Fails, Problem
 from postrender.values import mutations
 from postrender.yaml import reader, stream
 
@@ -129,6 +129,7 @@ RULE = Problem(
     "chart/renders-differ",
     target=CHART,
     severity=WARNING,
+    fails=Fails.LATER,
     title="two renders of the chart differ",
     why="each upgrade, and each sync of Argo CD, changes the object: pods restart, or a password changes",
     fix="take it from the values, or from an existing Secret; sort the results of the functions keys and values",

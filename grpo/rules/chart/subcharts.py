@@ -8,7 +8,7 @@ from grpo.manifests import chart_files
 from grpo.rules.chart.schema.jsonschemas import entry, lets_in, resolver
 from postrender.finding import ERROR, WARNING, Finding
 from postrender.manifests.pods import sequence
-from postrender.problem import CHART, Problem
+from postrender.problem import CHART, Fails, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -82,7 +82,7 @@ RULES = (
         "chart/schema-without-global",
         target=CHART,
         severity=WARNING,
-        title="the schema refuses global",
+        title="the schema refuses the key global",
         why="Helm adds global to the values of every subchart, so this chart cannot be a subchart",
         fix="list global among the properties of the schema, as an object",
         source="https://helm.sh/docs/chart_template_guide/subcharts_and_globals/",
@@ -92,7 +92,7 @@ RULES = (
         "chart/schema-refuses-subchart",
         target=CHART,
         severity=ERROR,
-        title="a schema refuses what Helm adds for subcharts",
+        title="a schema refuses a key that Helm adds for subcharts",
         why="Helm adds global and the values of each subchart, even of a library: the schema refuses every render",
         fix="list the key among the properties of the schema, as an object; a switch as a boolean",
         source="https://helm.sh/docs/topics/charts/#schema-files",
@@ -102,6 +102,7 @@ RULES = (
         "chart/null-for-subchart",
         target=CHART,
         severity=WARNING,
+        fails=Fails.SILENT,
         title="a null in values.yaml overrides a default of a subchart",
         why="Helm 3 removes the default, and Helm 4 keeps it: they render different objects",
         fix="set a value without effect, such as an empty string or list",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from grpo.manifests import chart_files
 from postrender.errors import InputError
 from postrender.finding import ERROR, WARNING, Finding
-from postrender.problem import CHART, Problem
+from postrender.problem import CHART, Fails, Problem
 from postrender.yaml import reader
 
 if TYPE_CHECKING:
@@ -77,8 +77,9 @@ RULES = (
         "chart/values-misread",
         target=CHART,
         severity=ERROR,
+        fails=Fails.SILENT,
         title="YAML parsers disagree on values.yaml",
-        why="silent: Helm reads something else than expected, or Helm 3 something else than Helm 4",
+        why="Helm reads something else than expected, or Helm 3 reads something else than Helm 4",
         fix="write each key once, in one document, without tags and directives",
         source="https://yaml.org/spec/1.2.2/#mapping",
         check=_misread,
@@ -87,6 +88,7 @@ RULES = (
         "chart/boolean-key",
         target=CHART,
         severity=ERROR,
+        fails=Fails.SILENT,
         title="Helm reads a key of values.yaml as true or false",
         why='no template finds the key under its name, and the map that contains it has "true" or "false" instead',
         fix="write the key in quotes",
@@ -97,7 +99,8 @@ RULES = (
         "chart/version-is-a-number",
         target=CHART,
         severity=WARNING,
-        title="a version or tag is a number",
+        fails=Fails.AT_START,
+        title="a version or a tag is a number that Helm prints in another form",
         why="YAML reads a number, and Helm prints it in another form: 1.10 becomes 1.1, 20000000 becomes 2e+07",
         fix="write it in quotes",
         source="https://helm.sh/docs/chart_best_practices/values/#make-types-clear",

@@ -24,6 +24,7 @@ from grpo.values.reference_errors import (
 from grpo.values.references import BUILT_IN, ReferenceResolver
 from postrender import spelling
 from postrender.finding import WARNING, Finding, NewName
+from postrender.problem import Fails
 from postrender.secrets import names_secret
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ _OTHER_TRAINERS = {"megatron": "Megatron", "veomni": "VeOmni", "torchtitan": "To
 _NULLS = {
     "policy.tokenizer.chat_template": "remove the key, or write default; before v0.7.0 null meant no chat format at all"
 }
-_SILENT = "silent: the framework ignores it, and the run goes on with its default"
+_SILENT = "the framework ignores it, and the run goes on with its default"
 
 
 def rules(
@@ -64,7 +65,8 @@ def rules(
             "unknown-key",
             "",
             lambda run: (each._replace(why=each.why or why_of(*each.keys[:1])) for each in _unknown(run)),
-            title="every key of job.config is one that this version reads",
+            fails=Fails.SILENT,
+            title="this version of the framework does not read a key of job.config",
             why=why,
             fix="correct the name or remove the key; checks.ignore keeps one that your own code reads",
             source=source,
@@ -73,8 +75,9 @@ def rules(
             "wrong-type",
             "",
             _types,
-            title="every value of job.config has the type that the framework reads",
-            why='the framework refuses it where it first uses it; a text such as "no" counts as true',
+            fails=Fails.AT_SETUP,
+            title="a value of job.config has a wrong type, or is not one that the framework accepts",
+            why='the framework refuses it where it first uses it; a string such as "no" counts as true',
             fix="write a value of the expected type",
             source=source,
         ),
@@ -82,8 +85,9 @@ def rules(
             "dangling-reference",
             "",
             _references,
-            title="every ${...} of job.config refers to a value, and no ??? is left",
-            why="the framework fails when it reads its configuration, or uses ??? as a text",
+            fails=Fails.AT_SETUP,
+            title="a ${...} of job.config cannot be resolved, or a ??? is left",
+            why="the framework fails when it reads its configuration, or uses ??? as a string",
             fix="refer to an existing key, or write the value",
             source=source,
         ),
@@ -91,8 +95,9 @@ def rules(
             "section-not-judged",
             "",
             _sections,
-            title="the sections of job.config are known before the job runs",
-            why="silent: nothing in the section is checked before the job runs",
+            fails=Fails.SILENT,
+            title="only the running job knows a section of job.config",
+            why="nothing in the section is checked before the job runs",
             fix="write the section itself, or refer to one in the configuration",
             source=source,
             severity=WARNING,

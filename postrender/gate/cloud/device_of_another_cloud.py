@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from postrender.finding import ERROR, Finding
 from postrender.gate.manifests import Manifests
 from postrender.manifests.pods import GPU, gpus, machines, names, requested
-from postrender.problem import OBJECTS, Problem
+from postrender.problem import OBJECTS, Fails, Problem
 from postrender.values import profiles
 
 if TYPE_CHECKING:
@@ -43,7 +43,8 @@ RULE = Problem(
     "network/device-of-another-cloud",
     target=OBJECTS,
     severity=ERROR,
-    title="a pod requests the network devices of the machine that it selects",
+    fails=Fails.PENDING,
+    title="a pod requests network devices that the selected machine does not have",
     why="no node offers both, and the pod stays pending",
     fix="take the resource of the machine's profile (values/accelerators), or select another machine",
     source="https://kubernetes.io/docs/concepts/extend-kubernetes/compute-storage-net/device-plugins/",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from postrender.finding import ERROR, Finding
 from postrender.gate.manifests import Manifests
 from postrender.manifests.pods import mapping, sequence
-from postrender.problem import OBJECTS, Problem
+from postrender.problem import OBJECTS, Fails, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,7 +48,8 @@ RULE = Problem(
     "storage/driver-of-another-cloud",
     target=OBJECTS,
     severity=ERROR,
-    title="a volume needs a storage driver that the cluster has",
+    fails=Fails.PENDING,
+    title="a volume needs a storage driver that the cluster does not have",
     why="no node has the driver, and the pod waits for its volume in ContainerCreating",
     fix="mount a claim of the cluster (storage.data.existingClaim in our charts), or correct platform.kind",
     source="https://kubernetes.io/docs/concepts/storage/volumes/#csi",

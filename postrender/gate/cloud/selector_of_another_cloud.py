@@ -10,7 +10,7 @@ from postrender.gate.another_accelerator import others_of
 from postrender.gate.manifests import Manifests
 from postrender.manifests import clouds
 from postrender.manifests.pods import mapping, sequence
-from postrender.problem import OBJECTS, Problem
+from postrender.problem import OBJECTS, Fails, Problem
 from postrender.values import profiles
 
 if TYPE_CHECKING:
@@ -103,8 +103,9 @@ RULE = Problem(
     "nodes/selector-of-another-cloud",
     target=OBJECTS,
     severity=ERROR,
+    fails=Fails.PENDING,
     title="a pod selects nodes that the cloud of the values does not have",
-    why="no node has this label beside those of the machine, and the pod stays pending",
+    why="no node has this label together with those of the machine, and the pod stays pending",
     fix="remove it: the post-renderer writes the selector of the machine; or give the profile of the other cloud",
     source="https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/",
     check=check,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from postrender.finding import WARNING, Finding
 from postrender.gate.manifests import Manifests
 from postrender.manifests.pods import gpus, mapping, sequence
-from postrender.problem import OBJECTS, Problem
+from postrender.problem import OBJECTS, Fails, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,6 +49,7 @@ RULE = Problem(
     "nccl/script-not-read",
     target=OBJECTS,
     severity=WARNING,
+    fails=Fails.COSTS,
     title="the program of a container does not read the NCCL plugin's script",
     why="only bash reads BASH_ENV: without the script NCCL has its net, but not the settings that the plugin needs",
     fix='start it with bash: command: [bash, -c], args: ["exec torchrun …"]; no other change is needed',

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from postrender.finding import ERROR, Finding
 from postrender.gate.manifests import Manifests
 from postrender.manifests.pods import mapping, sequence
-from postrender.problem import OBJECTS, Problem
+from postrender.problem import OBJECTS, Fails, Problem
 from postrender.values import profiles
 
 if TYPE_CHECKING:
@@ -66,8 +66,9 @@ RULE = Problem(
     "nccl/tuner-of-another-machine",
     target=OBJECTS,
     severity=ERROR,
+    fails=Fails.COSTS,
     title="NCCL's tuner table is for another machine family",
-    why="silent: NCCL selects algorithms with this table; with another family's table, collectives are slow",
+    why="NCCL selects algorithms with this table; with another family's table, collectives are slow",
     fix="remove the variable and let the post-renderer write it, or give the values of the machine",
     source="https://docs.cloud.google.com/ai-hypercomputer/docs/create/gke-ai-hypercompute-custom",
     check=check,

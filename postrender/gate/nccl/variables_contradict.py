@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from postrender.finding import ERROR, Finding
 from postrender.gate.manifests import Manifests
 from postrender.manifests.pods import mapping, sequence
-from postrender.problem import OBJECTS, Problem
+from postrender.problem import OBJECTS, Fails, Problem
 from postrender.values import profiles
 
 if TYPE_CHECKING:
@@ -113,6 +113,7 @@ RULE = Problem(
     "nccl/variables-contradict",
     target=OBJECTS,
     severity=ERROR,
+    fails=Fails.AT_LOADING,
     title="NCCL's variables contradict each other, or name the devices of another machine",
     why="NCCL ends at its start with: Failed to initialize any NET plugin",
     fix="remove the one of another cloud: the post-renderer writes the variables that the machine needs",

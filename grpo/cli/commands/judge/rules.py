@@ -44,7 +44,11 @@ def rules(words: Sequence[str], form: str) -> int:
 def _fields(rule: Problem) -> dict[str, str]:
     names = ("id", "severity", "title", "why", "fix", "source")
     fields = {name: getattr(rule, name) for name in names} | {"judges": _JUDGES[rule.target]}
-    return fields | {name: getattr(rule, name) for name in ("framework", "since", "before")}
+    return (
+        fields
+        | {name: getattr(rule, name) for name in ("framework", "since", "before")}
+        | {"stopsRun": rule.fails or ""}
+    )
 
 
 def _text(listed: Sequence[Problem]) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from grpo.rules.chart.schema.jsonschemas import entry, resolver
 from grpo.rules.chart.wording import some
 from postrender.finding import INFO, Finding
-from postrender.problem import CHART, Problem
+from postrender.problem import CHART, Fails, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,8 +56,9 @@ RULE = Problem(
     "chart/default-not-applied",
     target=CHART,
     severity=INFO,
-    title="a default of the schema is not in values.yaml",
-    why="Helm never applies a default of a schema: whoever reads it there expects what does not happen",
+    fails=Fails.SILENT,
+    title="a default of the schema is not in values.yaml, or has another value there",
+    why="Helm never applies a default of a schema, so whoever relies on it there gets something else",
     fix="write the value into values.yaml, or correct the schema",
     source="https://json-schema.org/understanding-json-schema/reference/annotations",
     check=check,

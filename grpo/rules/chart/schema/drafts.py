@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from grpo.rules.chart.schema.jsonschemas import DRAFT_7, LATEST, draft, entry, subschemas
 from grpo.rules.chart.wording import some
 from postrender.finding import INFO, WARNING, Finding
-from postrender.problem import CHART, Problem
+from postrender.problem import CHART, Fails, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -69,7 +69,8 @@ RULES = (
         "chart/keyword-ignored",
         target=CHART,
         severity=WARNING,
-        title="a keyword of the schema belongs to another draft",
+        fails=Fails.SILENT,
+        title="the schema has a keyword of another draft than the one that Helm uses for it",
         why="Helm ignores a keyword of another draft, so it accepts values that the keyword should refuse",
         fix="set $schema to draft 2020-12, or use the keywords of the draft in $schema",
         source="https://json-schema.org/specification-links",
@@ -79,7 +80,8 @@ RULES = (
         "chart/format-not-judged",
         target=CHART,
         severity=INFO,
-        title="Helm does not check a format of the schema",
+        fails=Fails.SILENT,
+        title="the schema has a format that Helm does not check",
         why="Helm checks format up to draft 7; in later drafts, and without $schema, it is only an annotation",
         fix="write a pattern, or set $schema to draft 7",
         source="https://json-schema.org/understanding-json-schema/reference/type#format",

@@ -8,7 +8,7 @@ from urllib.parse import urldefrag, urljoin
 from grpo.rules.chart.schema.jsonschemas import DRAFT_7, draft, entry, subschemas
 from grpo.rules.chart.wording import some
 from postrender.finding import ERROR, WARNING, Finding
-from postrender.problem import CHART, Problem
+from postrender.problem import CHART, Fails, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -101,7 +101,7 @@ RULES = (
         "chart/reference-fetched",
         target=CHART,
         severity=WARNING,
-        title="the schema has a reference to another server",
+        title="the schema refers to another server",
         why="each render downloads it: without the network, or after a change there, every install fails",
         fix="put it below $defs of values.schema.json; for $schema use a draft of json-schema.org",
         source="https://helm.sh/docs/topics/charts/#schema-files",
@@ -111,7 +111,8 @@ RULES = (
         "chart/beside-reference",
         target=CHART,
         severity=WARNING,
-        title="keywords beside a $ref are ignored",
+        fails=Fails.SILENT,
+        title="the schema has keywords beside a $ref, but Helm ignores them",
         why="up to draft 7, Helm ignores all keywords beside a $ref",
         fix="put the $ref into allOf, or set $schema to draft 2020-12",
         source="https://json-schema.org/understanding-json-schema/structuring#dollarref",

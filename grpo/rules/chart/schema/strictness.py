@@ -8,7 +8,7 @@ from grpo.manifests import chart_files
 from grpo.rules.chart.schema.jsonschemas import entry, is_closed, resolver
 from grpo.rules.chart.wording import some
 from postrender.finding import WARNING, Finding
-from postrender.problem import CHART, Problem
+from postrender.problem import CHART, Fails, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -83,8 +83,9 @@ RULES = (
         "chart/no-schema",
         target=CHART,
         severity=WARNING,
+        fails=Fails.SILENT,
         title="the chart has no schema for its values",
-        why="silent: without a schema Helm ignores a misspelt key or a wrong type, and the default is used",
+        why="without a schema Helm ignores a misspelt key or a wrong type, and the default is used",
         fix="write values.schema.json; grpo dead-values shows what no template reads",
         source="https://helm.sh/docs/topics/charts/#schema-files",
         check=_no_schema,
@@ -93,8 +94,9 @@ RULES = (
         "chart/loose-schema",
         target=CHART,
         severity=WARNING,
+        fails=Fails.SILENT,
         title="the schema accepts keys that it does not list",
-        why="silent: Helm ignores a misspelt key there, and the default is used",
+        why="Helm ignores a misspelt key there, and uses the default",
         fix="write additionalProperties: false beside properties, or a schema for all other keys",
         source="https://json-schema.org/understanding-json-schema/reference/object#additionalproperties",
         check=_loose,

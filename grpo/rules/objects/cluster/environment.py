@@ -8,7 +8,7 @@ from grpo.rules.objects.cluster.target import SOURCE, Target, each_target
 from grpo.values.job_cluster import described
 from postrender.finding import WARNING
 from postrender.manifests.pods import mapping, sequence
-from postrender.problem import OBJECTS, Problem
+from postrender.problem import OBJECTS, Fails, Problem
 
 if TYPE_CHECKING:
     from grpo.rules.objects.ray.rayspec import Found, Group
@@ -48,7 +48,8 @@ RULE = Problem(
     "cluster/environment-differs",
     target=OBJECTS,
     severity=WARNING,
-    title="a variable of the RayCluster's pods is not as the values set it",
+    fails=Fails.AT_LOADING,
+    title="the RayCluster's pods lack a variable of the values, or set it differently",
     why="without HF_TOKEN a gated model is refused (401), without HF_HOME every pod downloads the weights again",
     fix="write the variable in the pod, or let grpo-post-render add those of the wiring",
     source=SOURCE,

@@ -8,7 +8,7 @@ from grpo.rules.objects.cluster.target import Target, each_target
 from grpo.values.job_cluster import VARIABLE, flat
 from postrender import json_text
 from postrender.finding import ERROR
-from postrender.problem import OBJECTS, Problem
+from postrender.problem import OBJECTS, Fails, Problem
 
 if TYPE_CHECKING:
     from grpo.rules.objects.ray.rayspec import Found
@@ -35,6 +35,7 @@ RULE = Problem(
     "cluster/facts-differ",
     target=OBJECTS,
     severity=ERROR,
+    fails=Fails.AT_START,
     title="the RayCluster was rendered from other values than its job",
     why="the entrypoint of the job compares them at the start, and exits with 1",
     fix="give the raycluster and the grpo-job release the same values files, and upgrade the outdated one",

@@ -8,7 +8,7 @@ from grpo.rules.objects.cluster.target import Target, each_target
 from grpo.rules.objects.ray.rayspec import number
 from postrender.finding import ERROR
 from postrender.manifests.pods import GPU, gpus
-from postrender.problem import OBJECTS, Problem
+from postrender.problem import OBJECTS, Fails, Problem
 
 if TYPE_CHECKING:
     from grpo.rules.objects.ray.rayspec import Found, Group
@@ -46,6 +46,7 @@ RULE = Problem(
     "cluster/too-few-gpu-nodes",
     target=OBJECTS,
     severity=ERROR,
+    fails=Fails.AT_START,
     title="the RayCluster has fewer GPU nodes than its job waits for",
     why="the job waits until job.workersTimeoutSeconds has passed, and fails; the GPU nodes cost money meanwhile",
     fix="set job.nodes or ray.workers.replicas to the nodes of the cluster, and give the profile of its machine",

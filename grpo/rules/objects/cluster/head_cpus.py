@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from grpo.rules.objects.cluster.target import Target, each_target
 from grpo.rules.objects.ray.rayspec import version
 from postrender.finding import ERROR
-from postrender.problem import OBJECTS, Problem
+from postrender.problem import OBJECTS, Fails, Problem
 
 if TYPE_CHECKING:
     from grpo.rules.objects.ray.rayspec import Found
@@ -27,8 +27,9 @@ RULE = Problem(
     "cluster/head-without-cpu",
     target=OBJECTS,
     severity=ERROR,
-    title="the head offers Ray no CPU, and NeMo RL before v0.7.0 reserves one on every node",
-    why="silent: the job waits forever for a CPU on the head",
+    fails=Fails.PENDING,
+    title="the head offers Ray no CPU, but NeMo RL before v0.7.0 reserves one on every node",
+    why="the job waits forever for a CPU on the head",
     fix='write num-cpus: "1" in the rayStartParams of the head',
     source="nemo_rl/utils/venvs.py at v0.6.0",
     check=each_target(_none),

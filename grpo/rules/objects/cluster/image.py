@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from grpo.rules.objects.cluster.target import SOURCE, Target, each_target
 from postrender.finding import ERROR, WARNING
-from postrender.problem import OBJECTS, Problem
+from postrender.problem import OBJECTS, Fails, Problem
 
 if TYPE_CHECKING:
     from grpo.rules.objects.ray.rayspec import Found
@@ -33,6 +33,7 @@ RULES = (
         "cluster/image-differs",
         target=OBJECTS,
         severity=ERROR,
+        fails=Fails.AT_START,
         title="the RayCluster runs another image than the one that the values name",
         why="the job runs the framework of the cluster's image: without it, or with another version, it fails",
         fix="run that image in the cluster, or set images.training and job.version to what the cluster's image has",
@@ -43,6 +44,7 @@ RULES = (
         "cluster/ray-version-differs",
         target=OBJECTS,
         severity=WARNING,
+        fails=Fails.AT_START,
         title="rayVersion of the RayCluster is not the version of Ray in the image",
         why="KubeRay chooses by rayVersion how it submits jobs and what it accepts; the image may not know that",
         fix="set spec.rayVersion to images.training.rayVersion, or correct that value",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from grpo.rules.objects.cluster.target import Target, each_target, mounts
 from postrender.finding import WARNING
-from postrender.problem import OBJECTS, Problem
+from postrender.problem import OBJECTS, Fails, Problem
 
 if TYPE_CHECKING:
     from grpo.rules.objects.ray.rayspec import Found
@@ -28,7 +28,8 @@ RULE = Problem(
     "cluster/machine-folders-missing",
     target=OBJECTS,
     severity=WARNING,
-    title="a GPU worker of the RayCluster does not mount a folder of the machine",
+    fails=Fails.AT_LOADING,
+    title="a GPU pod of the RayCluster does not mount a folder of its machine",
     why="without the plugin's folder NCCL uses TCP, or does not start with NCCL_NET: gIB",
     fix="let the post-renderer wire the RayCluster, or mount the folder as hostPath with type: Directory",
     source="https://docs.cloud.google.com/ai-hypercomputer/docs/create/gke-ai-hypercompute-custom",

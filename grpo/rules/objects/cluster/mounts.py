@@ -9,7 +9,7 @@ from grpo.rules.objects.cluster.target import Target, each_target, mounts
 from grpo.values.job_cluster import LOCAL
 from postrender.finding import ERROR
 from postrender.manifests.pods import mapping
-from postrender.problem import OBJECTS, Problem
+from postrender.problem import OBJECTS, Fails, Problem
 
 if TYPE_CHECKING:
     from grpo.rules.objects.ray.rayspec import Found, Group
@@ -46,7 +46,8 @@ RULE = Problem(
     "cluster/mounts-differ",
     target=OBJECTS,
     severity=ERROR,
-    title="the RayCluster does not mount a volume where its job expects it",
+    fails=Fails.AT_START,
+    title="the RayCluster does not mount the volume of its job at the path that the job expects",
     why="the job exits at the start (a folder does not exist), or writes where no other pod reads",
     fix="mount the claim in the head and in all worker groups, or write its name and path under storage",
     source="jobs/launcher/launch.py at 0.1.0",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from grpo.rules.objects.cluster.target import clusters, expected_cluster, name_of
 from postrender.finding import INFO, WARNING, Finding
 from postrender.gate.manifests import Manifests
-from postrender.problem import OBJECTS, Problem
+from postrender.problem import OBJECTS, Fails, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -34,7 +34,8 @@ RULES = (
         "cluster/missing",
         target=OBJECTS,
         severity=WARNING,
-        title="the RayCluster that the values name is not among the given ones",
+        fails=Fails.PENDING,
+        title="the RayCluster that the values name is not in the given files",
         why="nothing was compared; without that cluster the operator never starts the job, and only an event says so",
         fix="write the name of your RayCluster under stack.names.cluster, or give the file of that cluster",
         source=_SOURCE,
@@ -44,8 +45,9 @@ RULES = (
         "cluster/not-compared",
         target=OBJECTS,
         severity=INFO,
+        fails=Fails.SILENT,
         title="the job of the values runs on another RayCluster than the given ones",
-        why="the rules of this domain compare a RayCluster with its job, and no given one is the job's",
+        why="the checks of this domain compare a RayCluster with its job, but none of the given ones is the job's",
         fix="to run the job on a cluster of yours, write its name under stack.names.cluster",
         source=_SOURCE,
         check=_missing(named=False),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from grpo.rules.objects.cluster.target import Target, each_target, mounts
 from postrender.finding import WARNING
 from postrender.manifests.pods import mapping
-from postrender.problem import OBJECTS, Problem
+from postrender.problem import OBJECTS, Fails, Problem
 from postrender.values.quantity import quantity
 
 if TYPE_CHECKING:
@@ -34,7 +34,8 @@ RULE = Problem(
     "cluster/small-shared-memory",
     target=OBJECTS,
     severity=WARNING,
-    title="a GPU worker of the RayCluster has less shared memory than the profile of its machine",
+    fails=Fails.LATER,
+    title="a GPU pod of the RayCluster has less shared memory than the profile of its machine",
     why="NCCL, vLLM and Ray's object store share it: when it is full they fail with: no space left on device",
     fix="mount an emptyDir with medium: Memory and this sizeLimit at /dev/shm, or lower accelerator.sharedMemory",
     source="kuberay/ray-operator/controllers/ray/common/pod.go at v1.6.2",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from postrender.finding import ERROR, INFO, Finding, Place
 from postrender.manifests.schemas import kind_of
-from postrender.problem import OBJECTS, Problem
+from postrender.problem import OBJECTS, Fails, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -93,6 +93,7 @@ RULES = (
         "kubernetes/unknown-field",
         target=OBJECTS,
         severity=ERROR,
+        fails=Fails.AT_ADMISSION,
         title="an object has a field that its kind does not have",
         why="helm install drops the field silently, and kubectl apply refuses the object",
         fix="correct its spelling or its place, or update an old CRD, which Helm never does",
@@ -103,6 +104,7 @@ RULES = (
         "kubernetes/value-refused",
         target=OBJECTS,
         severity=ERROR,
+        fails=Fails.AT_ADMISSION,
         title="a field has a wrong value, or a required field is missing",
         why="the API server refuses the object, after others of the same release are installed",
         fix="write the expected value",
@@ -113,7 +115,8 @@ RULES = (
         "kubernetes/no-such-kind",
         target=OBJECTS,
         severity=ERROR,
-        title="there is no such kind in this group and version of Kubernetes",
+        fails=Fails.AT_ADMISSION,
+        title="kind and apiVersion of an object do not name a kind that Kubernetes has",
         why="the install fails: no matches for kind",
         fix="write an apiVersion that the cluster serves; set the cluster's version with --kube-version",
         source="https://kubernetes.io/docs/reference/using-api/deprecation-guide/",
@@ -123,8 +126,9 @@ RULES = (
         "kubernetes/not-judged",
         target=OBJECTS,
         severity=INFO,
-        title="there is no schema for a kind",
-        why="silent: a misspelt field is dropped, and this check cannot find it",
+        fails=Fails.SILENT,
+        title="there is no schema for a kind, so its fields are not checked",
+        why="a misspelt field is dropped, and this check cannot find it",
         fix="give its CRD: --crds FILE, or --crds cluster for the CRDs of kubectl's cluster",
         source="https://kubernetes.io/docs/concepts/extend-kubernetes/api-extension/custom-resources/",
         check=_unjudged,

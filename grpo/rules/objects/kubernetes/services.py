@@ -11,7 +11,7 @@ from grpo.rules.objects.pods.podspec import objects
 from postrender.finding import ERROR, Finding
 from postrender.gate.manifests import Manifests
 from postrender.manifests.pods import sequence
-from postrender.problem import OBJECTS, Problem
+from postrender.problem import OBJECTS, Fails, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,7 +64,8 @@ RULES = (
         "kubernetes/service-ports",
         target=OBJECTS,
         severity=ERROR,
-        title="the ports of a Service conflict, or are missing",
+        fails=Fails.AT_ADMISSION,
+        title="the ports or the address of a Service are missing, or conflict",
         why="the API server refuses the object, after others of the same release are installed",
         fix="write ports, each with its own name and number; nodePort needs type NodePort or LoadBalancer",
         source="kubernetes/pkg/apis/core/validation/validation.go at v1.36.3",

@@ -10,7 +10,7 @@ from grpo.rules.objects.ray.rayspec import annotations_of, labels_of
 from postrender.finding import ERROR, WARNING, Finding
 from postrender.gate.manifests import Manifests
 from postrender.manifests.pods import mapping, sequence
-from postrender.problem import OBJECTS, Problem
+from postrender.problem import OBJECTS, Fails, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -72,7 +72,8 @@ RULES = (
         "kueue/nodes-without-queue",
         target=OBJECTS,
         severity=ERROR,
-        title="pods are for nodes of queued provisioning, and have no queue",
+        fails=Fails.PENDING,
+        title="a pod is for nodes of queued provisioning, but its object has no queue",
         why="nothing requests the nodes: the pool stays empty and the pods pending",
         fix="put the label kueue.x-k8s.io/queue-name on the object",
         source="https://cloud.google.com/kubernetes-engine/docs/how-to/provisioningrequest",
@@ -82,7 +83,8 @@ RULES = (
         "kueue/queued-nodes-not-tolerated",
         target=OBJECTS,
         severity=ERROR,
-        title="pods request queued provisioning and do not tolerate its nodes",
+        fails=Fails.PENDING,
+        title="an object requests queued provisioning, but its pods do not tolerate such nodes",
         why="GKE taints such nodes with cloud.google.com/gke-queued: they are created, paid for, and stay empty",
         fix="tolerate cloud.google.com/gke-queued=true:NoSchedule",
         source="https://cloud.google.com/kubernetes-engine/docs/how-to/provisioningrequest",
@@ -92,7 +94,8 @@ RULES = (
         "kueue/queue-without-users",
         target=OBJECTS,
         severity=WARNING,
-        title="a queue exists, and the workload with GPUs does not use it",
+        fails=Fails.SILENT,
+        title="a queue exists, but a workload with GPUs does not use it",
         why="the pods bypass every quota, and a pool of queued provisioning stays empty",
         fix="put the label kueue.x-k8s.io/queue-name on the object",
         source="https://kueue.sigs.k8s.io/docs/tasks/run/rayclusters/",
@@ -102,7 +105,8 @@ RULES = (
         "kueue/topology-of-object",
         target=OBJECTS,
         severity=ERROR,
-        title="a topology request is where Kueue does not read it",
+        fails=Fails.SILENT,
+        title="a topology request is on the object, but Kueue reads only those of the pod templates",
         why="Kueue reads it from the pod templates: the pods run in any rack, and NCCL communicates across racks",
         fix="move it to the annotations of each pod template",
         source="https://kueue.sigs.k8s.io/docs/concepts/topology_aware_scheduling/",

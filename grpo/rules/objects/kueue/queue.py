@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from grpo.rules.objects.ray.rayspec import Cluster, Group, Job, each_cluster, each_group, each_job, labels_of
 from postrender.finding import ERROR, WARNING
 from postrender.manifests.pods import mapping
-from postrender.problem import OBJECTS, Problem
+from postrender.problem import OBJECTS, Fails, Problem
 
 if TYPE_CHECKING:
     from grpo.rules.objects.ray.rayspec import Found
@@ -86,7 +86,8 @@ RULES = (
         "kueue/job-brings-no-cluster",
         target=OBJECTS,
         severity=ERROR,
-        title="a RayJob in a queue runs on an existing cluster",
+        fails=Fails.AT_ADMISSION,
+        title="a RayJob in a Kueue queue does not bring its own cluster",
         why=_REFUSED,
         fix="define the cluster in rayClusterSpec, or put the queue's label on the RayCluster instead",
         source=_RAYJOB,
@@ -96,7 +97,8 @@ RULES = (
         "kueue/cluster-outlives-job",
         target=OBJECTS,
         severity=ERROR,
-        title="a RayJob in a queue keeps its cluster",
+        fails=Fails.AT_ADMISSION,
+        title="a RayJob in a Kueue queue does not shut down its cluster at the end",
         why=_REFUSED,
         fix="set shutdownAfterJobFinishes: true; deletionRules cannot be used with a queue",
         source=_RAYJOB,
@@ -106,7 +108,8 @@ RULES = (
         "kueue/autoscaler-on",
         target=OBJECTS,
         severity=ERROR,
-        title="a cluster in a queue uses Ray's autoscaler",
+        fails=Fails.AT_ADMISSION,
+        title="a cluster in a Kueue queue uses Ray's autoscaler",
         why=_REFUSED,
         fix="set enableInTreeAutoscaling: false",
         source=_RAYCLUSTER,
@@ -116,7 +119,8 @@ RULES = (
         "kueue/group-called-head",
         target=OBJECTS,
         severity=ERROR,
-        title="a worker group of a cluster in a queue is called head",
+        fails=Fails.AT_ADMISSION,
+        title="a worker group of a cluster in a Kueue queue is called head",
         why=_REFUSED,
         fix="give the worker group another name",
         source=_RAYCLUSTER,
@@ -126,7 +130,8 @@ RULES = (
         "kueue/too-many-groups",
         target=OBJECTS,
         severity=ERROR,
-        title="a cluster in a queue has too many worker groups",
+        fails=Fails.AT_ADMISSION,
+        title="a cluster in a Kueue queue has more kinds of pods than Kueue takes",
         why=_REFUSED,
         fix="put workers of the same kind into one group; the submitter of K8sJobMode counts as one",
         source=_RAYCLUSTER,
@@ -136,7 +141,8 @@ RULES = (
         "kueue/groups-for-new-version",
         target=OBJECTS,
         severity=WARNING,
-        title="a cluster in a queue has more worker groups than older versions of Kueue take",
+        fails=Fails.AT_ADMISSION,
+        title="a cluster in a Kueue queue has more kinds of pods than older versions of Kueue take",
         why="the webhook of Kueue 0.17 refuses more than 8 kinds of pods, that of 0.18 more than 10",
         fix="put workers of the same kind into one group, or make sure that the cluster runs Kueue 0.19",
         source="kueue/site/content/en/docs/tasks/run/rayjobs.md at v0.17.0",
@@ -146,7 +152,8 @@ RULES = (
         "kueue/queue-of-pods",
         target=OBJECTS,
         severity=WARNING,
-        title="pods of Ray name a queue and their object does not",
+        fails=Fails.SILENT,
+        title="pods of Ray name a queue, but their object does not",
         why="Kueue reads only the labels of the RayJob or RayCluster, so the pods bypass every quota",
         fix="move it to metadata.labels of the object",
         source="https://kueue.sigs.k8s.io/docs/tasks/run/rayclusters/",

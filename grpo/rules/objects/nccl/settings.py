@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from grpo.rules.objects.pods.podspec import Container, PodView, each_pod
 from postrender.finding import ERROR, WARNING
 from postrender.manifests.pods import mapping
-from postrender.problem import OBJECTS, Problem
+from postrender.problem import OBJECTS, Fails, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -124,7 +124,8 @@ RULES = (
         "nccl/obsolete-efa-variable",
         target=OBJECTS,
         severity=WARNING,
-        title="a variable for EFA is for old versions of the plugin, or the plugin sets it itself",
+        fails=Fails.AT_LOADING,
+        title="a variable for EFA is obsolete: newer plugins do not need it, or set it themselves",
         why="RDMAV_FORK_SAFE breaks newer kernels, NCCL_PROTO=simple is slow, and those of FI_EFA_ do nothing",
         fix="remove it, unless the image has aws-ofi-nccl before 1.7; FI_EFA_USE_HUGE_PAGE=0 helps if a fork fails",
         source="https://github.com/aws-samples/awsome-distributed-training/blob/main/1.architectures/efa-cheatsheet.md",
@@ -134,8 +135,9 @@ RULES = (
         "nccl/plugin-not-set",
         target=OBJECTS,
         severity=ERROR,
-        title="NCCL may run without the RDMA plugin",
-        why="silent: without the plugin NCCL uses TCP, about 4 GB/s instead of 340 with RDMA",
+        fails=Fails.COSTS,
+        title="nothing stops NCCL from running without the RDMA plugin",
+        why="without the plugin NCCL uses TCP, about 4 GB/s instead of 340 with RDMA",
         fix="set NCCL_NET: gIB, or let the start fail without the plugin's script: source FILE || exit 1",
         source=_PAGE,
         check=each_pod(_plugin),
@@ -144,6 +146,7 @@ RULES = (
         "nccl/plugin-without-network",
         target=OBJECTS,
         severity=ERROR,
+        fails=Fails.AT_LOADING,
         title="NCCL_NET names a network that the machine does not have",
         why="NCCL fails with: invalid usage, or with the network not found",
         fix="remove NCCL_NET, so that NCCL chooses a network of the machine",
@@ -154,7 +157,8 @@ RULES = (
         "nccl/another-socket-interface",
         target=OBJECTS,
         severity=ERROR,
-        title="the socket interface is not the pod network's",
+        fails=Fails.AT_LOADING,
+        title="NCCL or Gloo may use another socket interface than the pod network's",
         why="an RDMA interface has no route to the bootstrap sockets of other nodes: the job hangs when it starts",
         fix="set NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME to eth0",
         source=_PAGE,
@@ -164,7 +168,8 @@ RULES = (
         "nccl/socket-interface-not-set",
         target=OBJECTS,
         severity=WARNING,
-        title="the socket interface is not set",
+        fails=Fails.AT_LOADING,
+        title="the socket interface of NCCL or Gloo is not set",
         why="NCCL, Gloo and Ray each choose one of ten interfaces, and an RDMA interface has no route to other nodes",
         fix="set NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME to eth0",
         source=_PAGE,
@@ -174,7 +179,8 @@ RULES = (
         "nccl/two-owners",
         target=OBJECTS,
         severity=WARNING,
-        title="NCCL's variables are set in the manifest and by the plugin's script",
+        fails=Fails.SILENT,
+        title="a variable of NCCL is set both in the manifest and by the plugin's script",
         why="the order decides which value wins, and an update of the plugin changes only one of them",
         fix="remove the variables: the script has the values of its version",
         source=_PAGE,

@@ -8,7 +8,7 @@ from grpo.rules.objects.pods.podspec import PodView, each_pod, objects
 from postrender.finding import ERROR, Finding
 from postrender.gate.manifests import Manifests, joined
 from postrender.manifests.pods import mapping, names, sequence
-from postrender.problem import OBJECTS, Problem
+from postrender.problem import OBJECTS, Fails, Problem
 from postrender.values.profiles import INTERFACES
 
 if TYPE_CHECKING:
@@ -105,6 +105,7 @@ RULES = (
         "network/no-rdma-interfaces",
         target=OBJECTS,
         severity=ERROR,
+        fails=Fails.COSTS,
         title="a multi-node training pod has no RDMA interfaces",
         why="the pod gets only eth0, and NCCL uses TCP: about 4 GB/s instead of 340 with RDMA",
         fix="let the post-renderer write the annotations: grpo-post-render --values FILE",
@@ -115,6 +116,7 @@ RULES = (
         "network/half-a-claim",
         target=OBJECTS,
         severity=ERROR,
+        fails=Fails.AT_ADMISSION,
         title="a device claim is only in the pod or only in the container",
         why="without the pod's half the pod is refused; without the container's half it starts and has no device",
         fix="name the claim in resourceClaims of the pod and in resources.claims of the container",
@@ -125,9 +127,10 @@ RULES = (
         "network/two-ways-to-attach",
         target=OBJECTS,
         severity=ERROR,
-        title="interfaces are attached by annotations and by claims",
+        fails=Fails.COSTS,
+        title="interfaces are attached both by annotations and by claims",
         why="a GKE cluster supports one way or the other: with both, devices are assigned twice, or not at all",
-        fix="keep one of the two: network.mode is multiNetwork or dranet",
+        fix="keep one of the two: set network.mode to multiNetwork or dranet",
         source=_DRANET,
         check=joined(each_pod(_both), _mixed),
     ),
@@ -135,6 +138,7 @@ RULES = (
         "network/no-such-networks",
         target=OBJECTS,
         severity=ERROR,
+        fails=Fails.AT_ADMISSION,
         title="annotations attach networks that the machine does not have",
         why="the networks do not exist on such a node, and the pod is refused or stays pending",
         fix="remove the annotation, and take the network of the machine's profile (values/accelerators)",

@@ -8,7 +8,7 @@ from grpo.rules.objects.pods.podspec import Container, PodView, each_container, 
 from postrender.finding import ERROR, WARNING
 from postrender.gate.manifests import joined
 from postrender.manifests.pods import GPU, mapping, names, selected
-from postrender.problem import OBJECTS, Problem
+from postrender.problem import OBJECTS, Fails, Problem
 from postrender.values.quantity import quantity
 
 if TYPE_CHECKING:
@@ -64,7 +64,8 @@ RULES = (
         "network/devices-missing",
         target=OBJECTS,
         severity=ERROR,
-        title="a GPU pod requests the network devices of its machine",
+        fails=Fails.AT_FIRST_STEP,
+        title="a GPU pod does not request all network devices of its machine",
         why="the pod gets no RDMA, and NCCL fails at the first step, or is many times slower over TCP",
         fix="let the post-renderer write the request: grpo-post-render --values FILE; or set network.mode to none",
         source="https://kubernetes.io/docs/concepts/extend-kubernetes/compute-storage-net/device-plugins/",
@@ -74,7 +75,8 @@ RULES = (
         "network/boolean-as-count",
         target=OBJECTS,
         severity=WARNING,
-        title="a pod on CoreWeave requests one rdma/ib",
+        fails=Fails.COSTS,
+        title="a pod on CoreWeave requests another number of rdma/ib than 1",
         why="rdma/ib says yes or no there: 1 gives all devices, and a larger number only keeps other pods off the node",
         fix="write rdma/ib: 1, which gives the pod all InfiniBand devices of its node",
         source="https://docs.coreweave.com/products/networking/hpc-interconnect/use-gpudirect-rdma",
@@ -84,7 +86,8 @@ RULES = (
         "network/ray-on-host-network",
         target=OBJECTS,
         severity=WARNING,
-        title="pods of Ray have a network of their own",
+        fails=Fails.AT_START,
+        title="a pod of Ray uses the network of its node",
         why="Ray's ports are fixed: a second pod of Ray on the node, or a service of the node on one of them, stops it",
         fix="use a device plugin or claims for RDMA, or make sure that each node runs one pod of Ray",
         source="https://docs.ray.io/en/latest/ray-core/configure.html#ports-configurations",

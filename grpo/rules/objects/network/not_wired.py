@@ -8,7 +8,7 @@ from postrender.finding import WARNING, Finding
 from postrender.gate.manifests import Manifests
 from postrender.manifests import pods
 from postrender.manifests.pods import GPU, mapping
-from postrender.problem import OBJECTS, Problem
+from postrender.problem import OBJECTS, Fails, Problem
 from postrender.wiring import apply
 
 if TYPE_CHECKING:
@@ -62,9 +62,11 @@ RULE = Problem(
     "network/not-wired",
     target=OBJECTS,
     severity=WARNING,
+    fails=Fails.COSTS,
     title="grpo-post-render gives a pod with GPUs no network of its machine",
     why="without interfaces and NCCL settings its GPUs reach those of other pods over TCP, many times slower",
-    fix="let one container take all GPUs of a node; if it is meant, annotate the object with grpo-charts/wiring: skip",
+    fix="let one container take all GPUs of a node; if this is intended, annotate the object with "
+    "grpo-charts/wiring: skip",
     source="https://docs.cloud.google.com/ai-hypercomputer/docs/create/gke-ai-hypercompute-custom",
     check=check,
 )

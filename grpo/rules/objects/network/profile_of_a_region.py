@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from postrender.finding import ERROR, Finding, Place
 from postrender.gate.manifests import Manifests
-from postrender.problem import OBJECTS, Problem
+from postrender.problem import OBJECTS, Fails, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,7 +29,8 @@ RULE = Problem(
     "network/profile-of-a-region",
     target=OBJECTS,
     severity=ERROR,
-    title="a RoCE network profile is named after a region",
+    fails=Fails.COSTS,
+    title="a RoCE network profile is named after a region, but such profiles are zonal",
     why="profiles are zonal: the network cannot be created, and the GPU nodes are created without RDMA",
     fix="write the profile of the zone, such as us-central1-b-vpc-roce",
     source="https://docs.cloud.google.com/ai-hypercomputer/docs/create/gke-ai-hypercompute-custom",

@@ -8,7 +8,7 @@ from grpo.rules.objects.pods.podspec import PodView, each_pod
 from postrender.finding import ERROR
 from postrender.gate.another_accelerator import others_of
 from postrender.manifests.pods import GPU, mapping, names, selected
-from postrender.problem import OBJECTS, Problem
+from postrender.problem import OBJECTS, Fails, Problem
 from postrender.values import profiles
 from postrender.values.profiles import ACCELERATOR
 from postrender.values.quantity import quantity
@@ -104,6 +104,7 @@ RULES = (
         "nodes/too-large",
         target=OBJECTS,
         severity=ERROR,
+        fails=Fails.PENDING,
         title="a pod requests more than its machine has",
         why="the pod stays pending forever, and the autoscaler may create nodes for nothing",
         fix="request less: the cloud, DaemonSets and sidecars need a part of the machine",
@@ -114,6 +115,7 @@ RULES = (
         "nodes/not-sold-so",
         target=OBJECTS,
         severity=ERROR,
+        fails=Fails.PENDING,
         title="a pod selects a capacity type that the machine does not have",
         why="there is no Spot or flex-start capacity of A4X machines: the pods stay pending",
         fix="remove the selector, and name a reservation",
@@ -124,7 +126,8 @@ RULES = (
         "nodes/arm-not-tolerated",
         target=OBJECTS,
         severity=ERROR,
-        title="a pod for an arm64 machine does not tolerate or select arm64",
+        fails=Fails.PENDING,
+        title="a pod for an arm64 machine does not tolerate arm64, or selects another architecture",
         why="GKE taints such nodes with kubernetes.io/arch=arm64, and the pods stay pending",
         fix="tolerate kubernetes.io/arch=arm64:NoSchedule, and use an image for arm64",
         source="https://docs.cloud.google.com/ai-hypercomputer/docs/create/gke-ai-hypercompute-custom-a4x",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from grpo.rules.objects.pods.podspec import Container, PodView, each_container, each_pod
 from postrender.finding import ERROR, WARNING
 from postrender.manifests.pods import GPU, mapping
-from postrender.problem import OBJECTS, Problem
+from postrender.problem import OBJECTS, Fails, Problem
 from postrender.values.profiles import ACCELERATOR
 from postrender.values.quantity import quantity
 
@@ -53,8 +53,9 @@ RULES = (
         "pods/zero-gpus",
         target=OBJECTS,
         severity=ERROR,
+        fails=Fails.PENDING,
         title="a container requests 0 of an extended resource",
-        why="the name alone adds the toleration of GPU nodes to the pod, where it may leave no room for a worker",
+        why="the name alone makes the pod tolerate GPU nodes, where it may leave no room for a worker",
         fix="remove the line from limits and requests",
         source=_SOURCE,
         check=each_container(_requests_none),
@@ -63,6 +64,7 @@ RULES = (
         "pods/cpu-pod-on-gpu-nodes",
         target=OBJECTS,
         severity=ERROR,
+        fails=Fails.PENDING,
         title="a pod of Ray without GPUs may run on a node with GPUs",
         why="a training worker needs the whole node: with this pod on it, the worker stays pending",
         fix="remove the toleration, or add an affinity that avoids nodes with the label of your cloud's GPUs",
@@ -73,9 +75,11 @@ RULES = (
         "pods/gpu-taint-not-tolerated",
         target=OBJECTS,
         severity=WARNING,
-        title="a pod of Ray without GPUs selects nodes with GPUs, and does not tolerate their taint",
+        fails=Fails.PENDING,
+        title="a pod of Ray without GPUs selects nodes with GPUs, but does not tolerate their taint",
         why="GKE taints the nodes with nvidia.com/gpu, and adds the toleration only to pods that ask for a GPU",
-        fix="remove the selector; or tolerate nvidia.com/gpu with operator Exists, and take a worker's room there",
+        fix="remove the selector, or tolerate nvidia.com/gpu with operator Exists, which takes room from "
+        "a worker there",
         source="https://docs.cloud.google.com/kubernetes-engine/docs/how-to/gpus",
         check=each_pod(_kept_away),
     ),

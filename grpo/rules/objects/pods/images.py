@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from grpo.rules.objects.pods.podspec import Container, PodView, each_container
 from postrender.finding import INFO, WARNING
 from postrender.manifests.pods import mapping
-from postrender.problem import OBJECTS, Problem
+from postrender.problem import OBJECTS, Fails, Problem
 
 if TYPE_CHECKING:
     from grpo.rules.objects.pods.podspec import Found
@@ -67,7 +67,8 @@ RULES = (
         "pods/moving-tag",
         target=OBJECTS,
         severity=WARNING,
-        title="a training pod has an image that is not pinned",
+        fails=Fails.LATER,
+        title="a training pod has an image that is not pinned to a release or a digest",
         why="a node that pulls later gets another image: versions of Ray differ, and a resumed run uses other code",
         fix="write the tag of a release, or a digest",
         source=_SOURCE,
@@ -77,6 +78,7 @@ RULES = (
         "pods/image-not-pinned",
         target=OBJECTS,
         severity=WARNING,
+        fails=Fails.SILENT,
         title="a pod has an image that is not pinned",
         why="the image that runs tomorrow may not be the one tested today, and nobody notices the change",
         fix="write the tag of a release, or a digest",
@@ -87,7 +89,8 @@ RULES = (
         "pods/privileged-image-by-tag",
         target=OBJECTS,
         severity=INFO,
-        title="a privileged container has its image by digest",
+        fails=Fails.EXPOSES,
+        title="a privileged container names its image by tag, not by digest",
         why="whoever may push to the registry moves the tag, and is root on each node that pulls it",
         fix="write its digest behind the tag, IMAGE:TAG@sha256:…; docker buildx imagetools inspect IMAGE:TAG prints it",
         source=_SOURCE,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from grpo.rules.objects.pods.podspec import Container, PodView, each_container, each_pod
 from postrender.finding import ERROR
 from postrender.manifests.pods import mapping, sequence
-from postrender.problem import OBJECTS, Problem
+from postrender.problem import OBJECTS, Fails, Problem
 
 if TYPE_CHECKING:
     from grpo.rules.objects.pods.podspec import Found
@@ -37,7 +37,8 @@ RULES = (
         "pods/privileged",
         target=OBJECTS,
         severity=ERROR,
-        title="a training pod is privileged",
+        fails=Fails.AT_ADMISSION,
+        title="a training container is privileged, or has the capability SYS_ADMIN or ALL",
         why="NCCL and GPUDirect RDMA need at most IPC_LOCK; GKE Autopilot refuses the pod",
         fix="remove it, and add only the capability IPC_LOCK",
         source="https://cloud.google.com/kubernetes-engine/docs/concepts/autopilot-security",
@@ -47,7 +48,8 @@ RULES = (
         "pods/host-namespaces",
         target=OBJECTS,
         severity=ERROR,
-        title="a training pod uses its node's network or process namespace",
+        fails=Fails.AT_ADMISSION,
+        title="a training pod uses the network or process namespace of its node",
         why="GKE cannot attach GPU networks to a pod in the node's network; GKE Autopilot refuses the pod",
         fix="remove it: RDMA interfaces are attached to the pod",
         source="https://cloud.google.com/kubernetes-engine/docs/concepts/autopilot-security",

@@ -12,7 +12,7 @@ from grpo.rules.objects.pods.podspec import Container, PodView, each_container, 
 from postrender.finding import ERROR, Finding
 from postrender.gate.manifests import Manifests
 from postrender.manifests.pods import mapping, sequence
-from postrender.problem import OBJECTS, Problem
+from postrender.problem import OBJECTS, Fails, Problem
 from postrender.values.quantity import quantity
 
 if TYPE_CHECKING:
@@ -132,6 +132,7 @@ RULES = (
         "pods/no-such-resource",
         target=OBJECTS,
         severity=ERROR,
+        fails=Fails.AT_ADMISSION,
         title="a container requests a resource that does not exist",
         why=_REFUSED,
         fix="write cpu, memory, ephemeral-storage, or the device's whole name: nvidia.com/gpu",
@@ -142,6 +143,7 @@ RULES = (
         "pods/part-of-a-device",
         target=OBJECTS,
         severity=ERROR,
+        fails=Fails.AT_ADMISSION,
         title="a container requests a fraction of a device",
         why=_REFUSED,
         fix="write a whole number; time-sharing and MIG divide GPUs on the node, not in the request",
@@ -152,7 +154,8 @@ RULES = (
         "pods/requests-above-limits",
         target=OBJECTS,
         severity=ERROR,
-        title="a container requests more than its limit, or other devices or huge pages than its limit",
+        fails=Fails.AT_ADMISSION,
+        title="requests of a container exceed its limits, or differ from them for devices or huge pages",
         why=_REFUSED,
         fix="write the same devices and huge pages in limits and requests, or only in limits",
         source=_VALIDATION,
@@ -162,7 +165,8 @@ RULES = (
         "pods/pages-alone",
         target=OBJECTS,
         severity=ERROR,
-        title="a container requests huge pages, and neither cpu nor memory",
+        fails=Fails.AT_ADMISSION,
+        title="a container requests huge pages, but neither cpu nor memory",
         why=_REFUSED,
         fix="add memory or cpu to the huge pages",
         source=_VALIDATION,
@@ -172,9 +176,10 @@ RULES = (
         "pods/blanks-around-image",
         target=OBJECTS,
         severity=ERROR,
-        title="an image has blanks around it",
+        fails=Fails.AT_ADMISSION,
+        title="the image of a container has blanks around it",
         why="the API server refuses the pod; for a workload or a Ray cluster, when its pods are created",
-        fix="write it without them",
+        fix="write the image without the blanks",
         source=_VALIDATION,
         check=each_container(_blank),
     ),
@@ -182,6 +187,7 @@ RULES = (
         "pods/two-sources",
         target=OBJECTS,
         severity=ERROR,
+        fails=Fails.AT_ADMISSION,
         title="a volume or a variable has two sources",
         why=_REFUSED,
         fix="keep one of them",
@@ -192,7 +198,8 @@ RULES = (
         "pods/selector-differs",
         target=OBJECTS,
         severity=ERROR,
-        title="the selector of a workload does not match the labels of its pods",
+        fails=Fails.AT_ADMISSION,
+        title="the selector of a workload is empty, or does not match the labels of its pods",
         why="the API server refuses the object, after others of the same release are installed",
         fix="write the same labels in spec.selector.matchLabels and spec.template.metadata.labels",
         source="kubernetes/pkg/apis/apps/validation/validation.go at v1.36.3",

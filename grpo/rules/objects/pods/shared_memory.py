@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from grpo.rules.objects.pods.podspec import Container, PodView, each_container, each_pod
 from postrender.finding import ERROR, WARNING
 from postrender.manifests.pods import mapping
-from postrender.problem import OBJECTS, Problem
+from postrender.problem import OBJECTS, Fails, Problem
 
 if TYPE_CHECKING:
     from grpo.rules.objects.pods.podspec import Found
@@ -38,6 +38,7 @@ RULES = (
         "pods/shared-memory-missing",
         target=OBJECTS,
         severity=ERROR,
+        fails=Fails.AT_LOADING,
         title="a container with several GPUs has only the default /dev/shm",
         why="NCCL needs more than the default 64 MiB, and fails with: no space left on device",
         fix="mount an emptyDir with medium: Memory and a sizeLimit at /dev/shm",
@@ -48,6 +49,7 @@ RULES = (
         "pods/memory-volume-without-limit",
         target=OBJECTS,
         severity=WARNING,
+        fails=Fails.LATER,
         title="a volume in memory has no size limit",
         why="it may use all memory of the pod, and then the training container is killed",
         fix="write a sizeLimit, or remove medium: Memory",

@@ -9,7 +9,7 @@ from grpo.rules.objects.pods.podspec import Container, PodView, each_container, 
 from postrender.finding import ERROR, WARNING, Finding
 from postrender.gate.manifests import Manifests, joined
 from postrender.manifests.pods import mapping
-from postrender.problem import OBJECTS, Problem
+from postrender.problem import OBJECTS, Fails, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -97,7 +97,8 @@ RULES = (
         "pods/installs-at-start",
         target=OBJECTS,
         severity=ERROR,
-        title="a training pod downloads something unpinned when it starts",
+        fails=Fails.AT_START,
+        title="a training pod or its job downloads something unpinned when it starts",
         why="every node and every resumed run may get another version, and without egress no pod starts",
         fix="build it into the image, or pin a version or a revision",
         source="https://kubernetes.io/docs/concepts/containers/images/",
@@ -107,7 +108,8 @@ RULES = (
         "pods/install-in-init-container",
         target=OBJECTS,
         severity=WARNING,
-        title="an init container installs packages that no other container sees",
+        fails=Fails.AT_START,
+        title="an init container installs packages, but no other container sees them",
         why="each container has its own file system: the packages are gone when the training starts",
         fix="install with --target into a volume that both containers mount, or build the packages into the image",
         source="https://kubernetes.io/docs/concepts/workloads/pods/init-containers/",

@@ -18,7 +18,7 @@ from grpo.rules.objects.ray.rayspec import (
 from postrender.finding import ERROR, INFO, WARNING
 from postrender.gate.manifests import joined
 from postrender.manifests.pods import mapping, sequence
-from postrender.problem import OBJECTS, Problem
+from postrender.problem import OBJECTS, Fails, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -197,7 +197,7 @@ def _owned(cluster: Cluster) -> Found:
         yield path, f"the cluster of a {cluster.owner} has upgradeStrategy {strategy['type']}"
 
 
-_DROPPED: Final = f"silent: KubeRay {OPERATOR} drops the field, so the setting has no effect"
+_DROPPED: Final = f"KubeRay {OPERATOR} drops the field, so the setting has no effect"
 _REFUSED: Final = "the API server refuses the object, after others of the same release are installed"
 
 RULES = (
@@ -205,7 +205,8 @@ RULES = (
         "ray/unknown-field",
         target=OBJECTS,
         severity=ERROR,
-        title="no version of the operator knows a field",
+        fails=Fails.SILENT,
+        title="a KubeRay object has a field that no version of the operator knows",
         why=_DROPPED,
         fix="correct the spelling, or remove the field",
         source=_TYPES,
@@ -219,7 +220,8 @@ RULES = (
         "ray/newer-field",
         target=OBJECTS,
         severity=WARNING,
-        title="a field is newer than the operator that the charts are tried with",
+        fails=Fails.SILENT,
+        title="a field is newer than the version of the operator that the charts are tested with",
         why=f"{_DROPPED}; 1.7 may need a feature gate for it",
         fix="install KubeRay 1.7 or newer with the feature gate of the field, or remove the field",
         source="kuberay/ray-operator/apis/ray/v1 at v1.7.0",
@@ -232,7 +234,8 @@ RULES = (
         "ray/unknown-value",
         target=OBJECTS,
         severity=ERROR,
-        title="a setting has a value that does not exist",
+        fails=Fails.AT_ADMISSION,
+        title="a setting of a KubeRay object has a value that does not exist",
         why=_REFUSED,
         fix="write one of the values that exist",
         source=_TYPES,
@@ -242,7 +245,8 @@ RULES = (
         "ray/field-missing",
         target=OBJECTS,
         severity=ERROR,
-        title="a field is missing that the API server requires",
+        fails=Fails.AT_ADMISSION,
+        title="an object of KubeRay lacks a field that the API server requires",
         why=_REFUSED,
         fix="write the field, with its value",
         source=_TYPES,
@@ -256,7 +260,8 @@ RULES = (
         "ray/number-for-text",
         target=OBJECTS,
         severity=ERROR,
-        title="a setting of Ray is a number, and KubeRay expects a string",
+        fails=Fails.AT_ADMISSION,
+        title="a setting of Ray is not a string, but KubeRay expects one",
         why=_REFUSED,
         fix='write the value in quotes, for instance "0" or "true"',
         source=_TYPES,
@@ -266,6 +271,7 @@ RULES = (
         "ray/upgrade-strategy-owned",
         target=OBJECTS,
         severity=ERROR,
+        fails=Fails.AT_SETUP,
         title="the cluster of a job or a service has an upgradeStrategy",
         why="the operator refuses the cluster that it creates, and the job waits for it until its deadline",
         fix="remove upgradeStrategy: the operator never changes such a cluster in place",
@@ -276,8 +282,9 @@ RULES = (
         "ray/feature-gate",
         target=OBJECTS,
         severity=INFO,
-        title="a feature gate is needed that is off by default",
-        why="silent: without the feature gate the operator ignores the object: no job is created, no upgrade happens",
+        fails=Fails.SILENT,
+        title="an object needs a feature gate of the operator that is off by default",
+        why="without the feature gate the operator ignores the object: no job is created, no upgrade happens",
         fix="start the operator with the feature gate (featureGates in the values of its chart)",
         source="kuberay/ray-operator/pkg/features/features.go at v1.6.2",
         check=_EACH_OTHER(_gated),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from grpo.rules.objects.ray.rayspec import EVENT_ONLY, VALIDATION, each_group, each_of
 from postrender.finding import ERROR
 from postrender.manifests.pods import mapping
-from postrender.problem import OBJECTS, Problem
+from postrender.problem import OBJECTS, Fails, Problem
 
 if TYPE_CHECKING:
     from grpo.rules.objects.ray.rayspec import Found, Group
@@ -48,6 +48,7 @@ RULES = (
         "ray/group-not-a-name",
         target=OBJECTS,
         severity=ERROR,
+        fails=Fails.AT_ADMISSION,
         title="the name of a worker group cannot be part of a pod's name",
         why="KubeRay accepts the cluster, and the API server refuses each worker pod: none ever appears",
         fix="write letters, digits and dashes",
@@ -58,7 +59,8 @@ RULES = (
         "ray/name-too-long",
         target=OBJECTS,
         severity=ERROR,
-        title="the name of an object of KubeRay is too long",
+        fails=Fails.AT_SETUP,
+        title="the name of a KubeRay object is too long",
         why=EVENT_ONLY,
         fix="write at most 53 characters for a RayCluster, 47 for a RayJob or RayService, 41 for a RayCronJob",
         source=VALIDATION,
@@ -68,7 +70,8 @@ RULES = (
         "ray/name-not-a-label",
         target=OBJECTS,
         severity=ERROR,
-        title="the name of an object of KubeRay is not a DNS label",
+        fails=Fails.AT_SETUP,
+        title="the name of a KubeRay object is not a DNS label that starts with a letter",
         why=EVENT_ONLY,
         fix="write lower-case letters, digits and dashes, a letter first and no dash last",
         source=VALIDATION,

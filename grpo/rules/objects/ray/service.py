@@ -18,7 +18,7 @@ from grpo.rules.objects.ray.rayspec import (
 from postrender.errors import InputError
 from postrender.finding import ERROR, WARNING
 from postrender.manifests.pods import mapping, sequence
-from postrender.problem import OBJECTS, Problem
+from postrender.problem import OBJECTS, Fails, Problem
 from postrender.yaml import reader
 
 if TYPE_CHECKING:
@@ -148,6 +148,7 @@ RULES = (
         "ray/service-number",
         target=OBJECTS,
         severity=ERROR,
+        fails=Fails.AT_SETUP,
         title="a number of a RayService is out of range",
         why=EVENT_ONLY,
         fix="write a number in the range, or remove the field",
@@ -158,7 +159,8 @@ RULES = (
         "ray/incremental-upgrade",
         target=OBJECTS,
         severity=ERROR,
-        title="an incremental upgrade lacks the autoscaler or its options",
+        fails=Fails.AT_SETUP,
+        title="an incremental upgrade lacks the autoscaler, its options, or a gateway class",
         why=EVENT_ONLY,
         fix="set enableInTreeAutoscaling: true and write clusterUpgradeOptions, or use type: NewCluster",
         source=VALIDATION,
@@ -168,7 +170,8 @@ RULES = (
         "ray/upgrade-options-unused",
         target=OBJECTS,
         severity=WARNING,
-        title="a RayService has options of another kind of upgrade",
+        fails=Fails.SILENT,
+        title="a RayService has clusterUpgradeOptions, but its type of upgrade does not read them",
         why="the operator reads them only for an incremental upgrade, and switches to the new cluster at once",
         fix="write type: NewClusterWithIncrementalUpgrade, or remove clusterUpgradeOptions",
         source=VALIDATION,
@@ -178,7 +181,8 @@ RULES = (
         "ray/initializing-timeout",
         target=OBJECTS,
         severity=ERROR,
-        title="the initializing timeout of a RayService cannot be parsed",
+        fails=Fails.AT_SETUP,
+        title="the initializing timeout of a RayService is not a time above zero",
         why=EVENT_ONLY,
         fix="write a time such as 30m or 1h30m, or a number of seconds",
         source=VALIDATION,
@@ -188,6 +192,7 @@ RULES = (
         "ray/head-service-named",
         target=OBJECTS,
         severity=ERROR,
+        fails=Fails.AT_SETUP,
         title="a RayService sets the name of its head service",
         why=EVENT_ONLY,
         fix="remove headService.metadata.name: each new cluster of the service needs another name",
@@ -198,6 +203,7 @@ RULES = (
         "ray/serve-port-missing",
         target=OBJECTS,
         severity=ERROR,
+        fails=Fails.SILENT,
         title="the head of a RayService declares ports, but none for its applications",
         why="the operator creates no Service for it, so the applications run and cannot be reached",
         fix="add port 8000 with the name serve, or declare no ports: the operator then uses its defaults",
@@ -208,7 +214,8 @@ RULES = (
         "ray/serve-config",
         target=OBJECTS,
         severity=ERROR,
-        title="the applications of a RayService cannot be deployed",
+        fails=Fails.AT_SETUP,
+        title="the configuration of a RayService's applications is not valid",
         why="Ray refuses them at each attempt, after the cluster with its GPUs has started",
         fix="write applications: a list, each entry with its own name, import_path and route_prefix",
         source="https://docs.ray.io/en/latest/serve/api/doc/ray.serve.schema.ServeDeploySchema.html",

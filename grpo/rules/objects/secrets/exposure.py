@@ -10,7 +10,7 @@ from postrender import secrets
 from postrender.finding import ERROR, Finding, Place
 from postrender.gate.manifests import Manifests
 from postrender.manifests.pods import mapping
-from postrender.problem import OBJECTS, Problem
+from postrender.problem import OBJECTS, Fails, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,6 +64,7 @@ RULES = (
         "secrets/printed-by-shell",
         target=OBJECTS,
         severity=ERROR,
+        fails=Fails.EXPOSES,
         title="a shell prints the secrets of its container",
         why="everybody who may read the pod's log can then read the secrets",
         fix="remove set -x and commands that list the environment",
@@ -74,6 +75,7 @@ RULES = (
         "secrets/literal-variable",
         target=OBJECTS,
         severity=ERROR,
+        fails=Fails.EXPOSES,
         title="a variable for a secret has its value in the manifest",
         why="Helm stores manifests in the release, helm get manifest prints them, and reviews and logs keep them",
         fix="put it into a Kubernetes Secret, and write valueFrom with a secretKeyRef",

@@ -9,7 +9,7 @@ from grpo.rules.objects.pods.podspec import PodView, each_pod, name_of, objects
 from postrender.finding import ERROR, WARNING, Finding
 from postrender.gate.manifests import Manifests, joined
 from postrender.manifests.pods import mapping, sequence
-from postrender.problem import OBJECTS, Problem
+from postrender.problem import OBJECTS, Fails, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -132,8 +132,9 @@ RULES = (
         "storage/bucket-without-sidecar",
         target=OBJECTS,
         severity=ERROR,
-        title="a pod mounts a bucket without the annotation for its sidecar",
-        why="silent: no sidecar is added, and the pod hangs at the mount",
+        fails=Fails.PENDING,
+        title="a pod mounts a bucket, but lacks the annotation for its sidecar",
+        why="no sidecar is added, and the pod hangs at the mount",
         fix='annotate the pod with gke-gcsfuse/volumes: "true"',
         source=_PAGE,
         check=each_pod(_no_sidecar),
@@ -142,7 +143,8 @@ RULES = (
         "storage/sidecar-without-bucket",
         target=OBJECTS,
         severity=WARNING,
-        title="a pod has the annotation for buckets and no bucket",
+        fails=Fails.SILENT,
+        title="a pod has the annotation for buckets, but no bucket",
         why="the pod writes the bucket's files to its own disk, and they are lost with the pod",
         fix="add the volume with its mount, or remove the annotation",
         source=_PAGE,
@@ -152,6 +154,7 @@ RULES = (
         "storage/bucket-without-account",
         target=OBJECTS,
         severity=WARNING,
+        fails=Fails.PENDING,
         title="a pod mounts a bucket as the default service account",
         why="usually another service account has the role on the bucket: the mount is refused",
         fix="set serviceAccountName to the account that has the role on the bucket",
@@ -162,7 +165,8 @@ RULES = (
         "storage/bucket-cache-without-room",
         target=OBJECTS,
         severity=WARNING,
-        title="a bucket's cache may exceed the limits of its sidecar",
+        fails=Fails.LATER,
+        title="a bucket's cache or write buffer may exceed the limits of its sidecar",
         why="the sidecar is killed or the pod is evicted: transport endpoint is not connected",
         fix="annotate the pod with the sidecar's limits, mount gke-gcsfuse-cache, or limit the cache",
         source=_PAGE,
@@ -172,7 +176,8 @@ RULES = (
         "storage/bucket-cache-contradicts",
         target=OBJECTS,
         severity=WARNING,
-        title="a bucket's metadata is prefetched and never cached",
+        fails=Fails.COSTS,
+        title="a bucket's metadata is prefetched or kept without a limit, but never cached",
         why="every access requests the metadata again, so the prefetch costs time and memory for nothing",
         fix="set metadata-cache:ttl-secs to -1, or remove the prefetch and the size",
         source="https://cloud.google.com/kubernetes-engine/docs/how-to/cloud-storage-fuse-csi-driver-perf",

@@ -8,7 +8,7 @@ from grpo.rules.objects.pods.podspec import PodView, judged, name_of, objects
 from postrender.finding import ERROR, WARNING, Finding
 from postrender.gate.manifests import Item, Manifests
 from postrender.manifests.pods import mapping, selected, sequence
-from postrender.problem import OBJECTS, Problem
+from postrender.problem import OBJECTS, Fails, Problem
 from postrender.values.profiles import ACCELERATOR
 
 if TYPE_CHECKING:
@@ -123,7 +123,8 @@ RULES = (
         "storage/disk-for-several-nodes",
         target=OBJECTS,
         severity=ERROR,
-        title="a claim for several nodes has a class of disks",
+        fails=Fails.PENDING,
+        title="a claim is for several nodes, but only one node can mount a disk of its class",
         why="the driver of the disks refuses a file system that several nodes write: the claim is Pending forever",
         fix="use a bucket, Managed Lustre, or a class of Filestore",
         source="https://github.com/kubernetes-sigs/gcp-compute-persistent-disk-csi-driver/issues/544",
@@ -133,6 +134,7 @@ RULES = (
         "storage/disk-that-never-attaches",
         target=OBJECTS,
         severity=ERROR,
+        fails=Fails.PENDING,
         title="a pod has a Persistent Disk on a machine that does not support it",
         why="A3 Ultra, A4 and A4X machines support only Hyperdisk: the pod waits for its volume forever",
         fix="use a class of Hyperdisk",
@@ -143,7 +145,8 @@ RULES = (
         "storage/deleted-with-claim",
         target=OBJECTS,
         severity=ERROR,
-        title="checkpoints are deleted with the claim",
+        fails=Fails.AT_CHECKPOINT,
+        title="checkpoints are deleted together with their claim",
         why="helm uninstall, or deleting the namespace, deletes the claim and all checkpoints",
         fix="write Retain, and delete unneeded volumes by hand",
         source="https://kubernetes.io/docs/concepts/storage/persistent-volumes/#reclaiming",
@@ -153,7 +156,8 @@ RULES = (
         "storage/volume-for-anybody",
         target=OBJECTS,
         severity=WARNING,
-        title="any claim may bind a volume with data",
+        fails=Fails.PENDING,
+        title="a volume with data is reserved for no claim, so any claim may bind it",
         why="the first claim of its class gets the volume, even another team's, and your claim stays pending",
         fix="write claimRef with namespace and name, or volumeName into the claim",
         source="https://kubernetes.io/docs/concepts/storage/persistent-volumes/#reserving-a-persistentvolume",

@@ -9,7 +9,7 @@ from grpo.rules.objects.pods.podspec import name_of, objects
 from postrender.finding import ERROR, Finding
 from postrender.gate.manifests import Manifests
 from postrender.manifests.pods import mapping
-from postrender.problem import OBJECTS, Problem
+from postrender.problem import OBJECTS, Fails, Problem
 from postrender.values.quantity import quantity
 
 if TYPE_CHECKING:
@@ -99,7 +99,8 @@ RULES = (
         "storage/lustre-handle",
         target=OBJECTS,
         severity=ERROR,
-        title="a Lustre volume has a handle that the driver cannot parse",
+        fails=Fails.PENDING,
+        title="a Lustre volume has a handle or a file system name that the driver refuses",
         why="the driver refuses the mount: it expects three parts, and a file system name of up to 8 characters",
         fix="write volumeHandle: PROJECT/LOCATION/INSTANCE, and filesystem as the instance has it",
         source=_CONTROLLER,
@@ -109,7 +110,8 @@ RULES = (
         "storage/lustre-parameters",
         target=OBJECTS,
         severity=ERROR,
-        title="a Lustre storage class has parameters that the driver refuses",
+        fails=Fails.PENDING,
+        title="a Lustre storage class has parameters that the driver refuses, or lacks a required one",
         why="the class is accepted, and the claim stays pending with an event",
         fix="write perUnitStorageThroughput as 125, 250, 500 or 1000, and remove unknown parameters",
         source=_CONTROLLER,
@@ -119,8 +121,9 @@ RULES = (
         "storage/lustre-network",
         target=OBJECTS,
         severity=ERROR,
+        fails=Fails.PENDING,
         title="a Lustre storage class has a network name that the driver cannot parse",
-        why="silent: the driver uses the VPC called default, and the nodes cannot reach the instance",
+        why="the driver uses the VPC called default instead, and the nodes cannot reach the instance",
         fix="write the network's name, or projects/PROJECT/global/networks/NAME",
         source=_CONTROLLER,
         check=_network,
@@ -129,7 +132,8 @@ RULES = (
         "storage/lustre-size",
         target=OBJECTS,
         severity=ERROR,
-        title="a Lustre claim has a size that does not exist",
+        fails=Fails.PENDING,
+        title="a Lustre claim requests a size that does not exist for its class",
         why="Managed Lustre has a minimum size and a step for each throughput, and refuses the instance",
         fix="write a multiple of 9000Gi (1000 MB/s per TiB), 18000Gi (500), 36000Gi (250) or 72000Gi (125)",
         source="https://docs.cloud.google.com/managed-lustre/docs/increase-capacity",

@@ -9,7 +9,7 @@ from grpo.rules.objects.pods.podspec import PodView, each_pod, name_of, objects
 from postrender.finding import ERROR, WARNING, Finding
 from postrender.gate.manifests import Manifests
 from postrender.manifests.pods import mapping, sequence
-from postrender.problem import OBJECTS, Problem
+from postrender.problem import OBJECTS, Fails, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -111,6 +111,7 @@ RULES = (
         "storage/mount-without-volume",
         target=OBJECTS,
         severity=ERROR,
+        fails=Fails.AT_ADMISSION,
         title="a container mounts a volume that the pod does not have",
         why="Kubernetes refuses the pod; for a custom resource such as a RayCluster, only its operator notices",
         fix="add the volume, or correct the name of the mount",
@@ -121,6 +122,7 @@ RULES = (
         "storage/volume-not-mounted",
         target=OBJECTS,
         severity=WARNING,
+        fails=Fails.SILENT,
         title="a pod has a volume that no container mounts",
         why="the container does not see the volume: data is written elsewhere and lost, or a folder stays in use",
         fix="mount it, or remove the volume",
@@ -131,7 +133,8 @@ RULES = (
         "storage/reference-absent",
         target=OBJECTS,
         severity=WARNING,
-        title="a pod names an object that does not exist, and another object is unused",
+        fails=Fails.PENDING,
+        title="a pod names an object that does not exist, but another object of this kind is unused",
         why="the names differ: the pod stays in ContainerCreating",
         fix="write the same name in both places",
         source="https://kubernetes.io/docs/concepts/configuration/configmap/",

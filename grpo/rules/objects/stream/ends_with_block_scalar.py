@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from postrender.finding import WARNING, Finding, Place
 from postrender.gate.manifests import Manifests
-from postrender.problem import OBJECTS, Problem
+from postrender.problem import OBJECTS, Fails, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -68,6 +68,7 @@ RULE = Problem(
     "stream/ends-with-block-scalar",
     target=OBJECTS,
     severity=WARNING,
+    fails=Fails.SILENT,
     title="a rendered document ends with a block scalar",
     why="Helm 4.2.0 to 4.2.3 drop its last line break, which the reader of the text may need",
     fix="write another key after it, or |- if the line break does not matter",

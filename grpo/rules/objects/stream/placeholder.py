@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from postrender.finding import ERROR, Finding
 from postrender.gate.manifests import Manifests
-from postrender.problem import OBJECTS, Problem
+from postrender.problem import OBJECTS, Fails, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -73,6 +73,7 @@ RULE = Problem(
     "stream/placeholder",
     target=OBJECTS,
     severity=ERROR,
+    fails=Fails.PENDING,
     title="a placeholder is left in a manifest",
     why="Kubernetes uses the placeholder as a name, and the pod waits for an object that does not exist",
     fix="write the value; kubectl and Helm do not expand shell variables",

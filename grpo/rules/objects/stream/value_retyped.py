@@ -8,7 +8,7 @@ from grpo.rules.objects.pods.podspec import PodView
 from postrender.finding import ERROR, Finding
 from postrender.gate.manifests import Manifests
 from postrender.manifests.pods import mapping, sequence
-from postrender.problem import OBJECTS, Problem
+from postrender.problem import OBJECTS, Fails, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -72,7 +72,8 @@ RULE = Problem(
     "stream/value-retyped",
     target=OBJECTS,
     severity=ERROR,
-    title="a text is a number or a boolean to Kubernetes",
+    fails=Fails.AT_ADMISSION,
+    title="a value is a number or a boolean to Kubernetes, but must be a string",
     why="on, yes, 1e3 and 08 without quotes are not strings: the API server refuses the object",
     fix="put the value in quotes; in a template use the function quote",
     source="https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/object-meta/",

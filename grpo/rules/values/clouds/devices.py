@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from grpo.rules.values.define import Topic
 from grpo.values.derived import mapping
 from postrender.finding import Finding
+from postrender.problem import Fails
 from postrender.values import profiles
 
 if TYPE_CHECKING:
@@ -18,9 +19,9 @@ TOPIC: Final = Topic("clouds", framework="", source="")
 _RESOURCES: Final = "accelerator.resources"
 
 
-@TOPIC.problem(f"={_RESOURCES}", source="values/accelerators at 0.1.0")
+@TOPIC.problem(f"={_RESOURCES}", fails=Fails.PENDING, source="values/accelerators at 0.1.0")
 def devices_of_the_machine(run: RunConfig) -> Iterator[Finding]:
-    """a worker asks for the network devices that its machine has, and for no more
+    """a worker asks for more network devices than its machine has, or for none
 
     Why: more than a node has keeps the pods Pending; without any, NCCL does not find the network that NCCL_NET
     names

@@ -8,6 +8,7 @@ from grpo.rules.values.define import Topic
 from grpo.values.derived import mapping
 from grpo.values.frameworks.nemo_rl import COLOCATED
 from postrender.finding import WARNING, Finding
+from postrender.problem import Fails
 from postrender.values import profiles
 
 if TYPE_CHECKING:
@@ -34,13 +35,14 @@ _SECTIONS: Final = {
 
 @TOPIC.problem(
     f"={_IMAGE}",
+    fails=Fails.AT_FIRST_STEP,
     source="NVIDIA/nccl src/init.cc at v2.28.9-1; NVIDIA-NeMo/RL docker/Dockerfile at v0.7.0",
     severity=WARNING,
 )
 def image_without_efa(run: RunConfig) -> str | None:
-    """on EFA, an image whose GPUs talk over NCCL holds the plugin aws-ofi-nccl
+    """the machine uses EFA, but the image is not known to hold aws-ofi-nccl
 
-    Why: NCCL_NET is Libfabric: NCCL finds no such transport and fails at the first step, on one node, too
+    Why: NCCL_NET is Libfabric: NCCL finds no such transport and fails at the first step, even on one node
     Fix: name an image with aws-ofi-nccl 1.15 or newer (examples/eks-image); on one node network.mode: none works,
     too
     """
@@ -59,11 +61,12 @@ def image_without_efa(run: RunConfig) -> str | None:
 
 @TOPIC.problem(
     f"={_IMAGE}",
+    fails=Fails.AT_START,
     source="GoogleCloudPlatform/container-engine-accelerators gpudirect-rdma/nccl-test-a4x-max.yaml at 013b7ea9",
     severity=WARNING,
 )
 def image_without_gib(run: RunConfig) -> str | None:
-    """where the node has no gIB, the image holds it
+    """the node has no gIB, and the image is not known to hold it
 
     Why: the init container check-node finds no set_nccl_env.sh, and no worker starts
     Fix: build an image with Google's gIB and the user space of DOCA-OFED, and name it here
@@ -77,9 +80,14 @@ def image_without_gib(run: RunConfig) -> str | None:
     return f"{_IMAGE} is {image}, which is not known to hold {script.removesuffix('/scripts/set_nccl_env.sh')}"
 
 
-@TOPIC.problem("=ray.env", source="NVIDIA-NeMo/RL nemo_rl/models/policy/workers at v0.7.0", severity=WARNING)
+@TOPIC.problem(
+    "=ray.env",
+    fails=Fails.AT_FIRST_STEP,
+    source="NVIDIA-NeMo/RL nemo_rl/models/policy/workers at v0.7.0",
+    severity=WARNING,
+)
 def memory_api_disabled(run: RunConfig) -> Iterator[Finding]:
-    """NCCL's cuMem API is on where generation has GPUs of its own
+    """NCCL's cuMem API is off, but generation has separate GPUs
 
     Why: NCCL 2.26 cannot send the weights to the generation without it; newer NeMo RL overrides the variable
     Fix: remove NCCL_CUMEM_ENABLE=0; clouds recommend it for bandwidth tests only
@@ -91,9 +99,9 @@ def memory_api_disabled(run: RunConfig) -> Iterator[Finding]:
         yield Finding(f"{key} is 0, and generation is not colocated", keys=[f"={key}"])
 
 
-@TOPIC.problem(f"={_DOMAIN}", source="NVIDIA/nccl src/mnnvl.cc at 192610c9", severity=WARNING)
+@TOPIC.problem(f"={_DOMAIN}", fails=Fails.AT_LOADING, source="NVIDIA/nccl src/mnnvl.cc at 192610c9", severity=WARNING)
 def nvlink_without_channel(run: RunConfig) -> Iterator[Finding]:
-    """pods of a rack have a channel for NVLink between nodes, or NCCL does not use it
+    """NCCL uses NVLink between nodes, but the pods of the rack have no channel for it
 
     Why: NCCL finds that the GPUs of the nodes are linked, cannot map their memory without a channel, and ends
     Fix: set accelerator.nccl.env.NCCL_MNNVL_ENABLE to '0'; with NVIDIA's DRA driver set
@@ -108,9 +116,9 @@ def nvlink_without_channel(run: RunConfig) -> Iterator[Finding]:
         yield Finding(message, keys=[f"={_DOMAIN}" if value is None else f"={key}"])
 
 
-@TOPIC.problem(f"={_DOMAIN}", source="NVIDIA/nccl src/mnnvl.cc at 192610c9", severity=WARNING)
+@TOPIC.problem(f"={_DOMAIN}", fails=Fails.COSTS, source="NVIDIA/nccl src/mnnvl.cc at 192610c9", severity=WARNING)
 def nvlink_off(run: RunConfig) -> Iterator[Finding]:
-    """NCCL uses the NVLink between nodes for which the pods of a rack have a channel
+    """the pods have a channel for NVLink between nodes, but NCCL does not use it
 
     Why: weights and gradients go over the network instead, which is several times slower
     Fix: remove NCCL_MNNVL_ENABLE (null where a profile has it), or set accelerator.nvlinkDomainNodes to null
@@ -123,9 +131,11 @@ def nvlink_off(run: RunConfig) -> Iterator[Finding]:
         yield Finding(f"{_DOMAIN} is {most}, and {_NVLINK} is 0", keys=[line])
 
 
-@TOPIC.problem(f"={_DOMAIN}", fix=f"remove {_DOMAIN}", source="charts/common/templates/_nvlink.tpl at 0.1.0")
+@TOPIC.problem(
+    f"={_DOMAIN}", fix=f"remove {_DOMAIN}", fails=Fails.PENDING, source="charts/common/templates/_nvlink.tpl at 0.1.0"
+)
 def nvlink_ends_at_node(run: RunConfig) -> str | None:
-    """only machines of a rack have NVLink between nodes
+    """accelerator.nvlinkDomainNodes is set, but NVLink of this machine ends at the node
 
     Why: the pods ask for a channel of a ComputeDomain, which gives them nothing, and wait where the cluster has
     none

@@ -12,6 +12,7 @@ from grpo.rules.values.job import own_code
 from grpo.values.derived import mapping
 from grpo.values.frameworks.nemo_rl import data_sections
 from postrender.finding import WARNING, Finding
+from postrender.problem import Fails
 from postrender.values.merge import value_at
 
 if TYPE_CHECKING:
@@ -38,11 +39,11 @@ _UNASKED: Final = frozenset(
 )
 
 
-@TOPIC.problem("=job.rewards", source="jobs/rewards/reward_builtins.py at 0.1.0")
+@TOPIC.problem("=job.rewards", fails=Fails.SILENT, source="jobs/rewards/reward_builtins.py at 0.1.0")
 def marker_not_asked_for(run: RunConfig) -> Iterator[Finding]:
-    """the prompt asks for what the reward looks for
+    """a reward looks for a marker that the prompt does not ask for
 
-    Why: silent: the model does not write it, so every response has the same score, 0, and the model learns nothing
+    Why: the model does not write it, so every response has the same score, 0, and the model learns nothing
     Fix: ask for it in job.prompts (verl: job.prepareData.NAME.instruction), or change the kwargs of the reward
     """
     if not run.trains:
@@ -61,11 +62,11 @@ def marker_not_asked_for(run: RunConfig) -> Iterator[Finding]:
             yield Finding(what, keys=[f"=job.rewards.{reward}"], fix=fix)
 
 
-@TOPIC.problem("=job.rewards", source="jobs/rewards/rewards.py at 0.1.0", severity=WARNING)
+@TOPIC.problem("=job.rewards", fails=Fails.SILENT, source="jobs/rewards/rewards.py at 0.1.0", severity=WARNING)
 def tag_not_asked_for(run: RunConfig) -> Iterator[Finding]:
-    """the prompt asks for the tags that the user's own reward looks for
+    """your own reward looks for tags that the prompt does not ask for
 
-    Why: silent: if the reward needs them, every response has the same score, and the model learns nothing
+    Why: if the reward needs them, every response has the same score, and the model learns nothing
     Fix: ask for them in the prompt, or look for the prompt's tags; if the reward needs no tag, ignore this
     """
     prompt = (_of_verl(run) if run.framework == "verl" else _of_nemo_rl(run)) if run.trains else None

@@ -24,7 +24,7 @@ _DOTS = 2
 
 @TOPIC.problem("=job.nodes =ray.workers.replicas", fails=Fails.AT_RENDER, source="_run.tpl at 0.1.0")
 def more_nodes_than_cluster(run: RunConfig) -> str | None:
-    """the job uses no more nodes than the cluster has
+    """the job uses more nodes than the cluster has
 
     Fix: lower job.nodes, or raise ray.workers.replicas
     """
@@ -35,7 +35,7 @@ def more_nodes_than_cluster(run: RunConfig) -> str | None:
 
 @TOPIC.problem("=ray.workers.replicas", fails=Fails.AT_RENDER, source="_head.tpl at 0.1.0")
 def no_gpu_node(run: RunConfig) -> str | None:
-    """the cluster has a GPU node
+    """the cluster has no GPU node
 
     Fix: set ray.workers.replicas to 1 or more, or ray.head.gpus.enabled to true
     """
@@ -46,7 +46,7 @@ def no_gpu_node(run: RunConfig) -> str | None:
 
 @TOPIC.problem("=job.nodes =ray.workers.replicas", fails=Fails.AT_RENDER, source="_run.tpl at 0.1.0")
 def nodes_paid_and_not_used(run: RunConfig) -> str | None:
-    """a cluster that is deleted with its job has no unused nodes
+    """a cluster that is deleted with its job has unused nodes
 
     Fix: lower ray.workers.replicas, or raise job.nodes
     """
@@ -54,11 +54,13 @@ def nodes_paid_and_not_used(run: RunConfig) -> str | None:
     return f"job.nodes is {run.nodes}, and the job's own cluster has {run.have} GPU nodes" if unused else None
 
 
-@TOPIC.problem("=stack.names.cluster =job.cluster.mode", source="rayjob.yaml at 0.1.0", severity=WARNING)
+@TOPIC.problem(
+    "=stack.names.cluster =job.cluster.mode", fails=Fails.SILENT, source="rayjob.yaml at 0.1.0", severity=WARNING
+)
 def cluster_not_used(run: RunConfig) -> str | None:
-    """a cluster that somebody else made is the one that the job uses
+    """stack.names.cluster names a cluster, but the job creates another one
 
-    Why: silent: the job makes a cluster of its own and pays for its nodes; the named one is not asked
+    Why: the job creates another cluster and pays for its nodes; the named one is not used
     Fix: set job.cluster.mode to existing, or remove stack.names.cluster
     """
     name = run.value("stack.names.cluster")
@@ -69,7 +71,7 @@ def cluster_not_used(run: RunConfig) -> str | None:
 
 @TOPIC.problem("=images.training.tag =job.version", fails=Fails.AT_RENDER, source="_nemo_rl.tpl at 0.1.0")
 def image_of_another_version(run: RunConfig) -> str | None:
-    """the image has the version of job.version
+    """the image has another version than job.version
 
     Fix: set both to one version, as values/frameworks does
     """
@@ -78,9 +80,9 @@ def image_of_another_version(run: RunConfig) -> str | None:
     return f"images.training.tag is {tag}, and job.version {run.version}" if is_whole else None
 
 
-@TOPIC.problem("=images.training.tag", source="_nemo_rl.tpl at 0.1.0")
+@TOPIC.problem("=images.training.tag", fails=Fails.AT_START, source="_nemo_rl.tpl at 0.1.0")
 def image_not_published(run: RunConfig) -> Iterator[Finding]:
-    """the tag of NVIDIA's image has the form of its releases
+    """the tag of NVIDIA's image does not have the form of a release
 
     Why: NVIDIA publishes no such image: the pods wait in ImagePullBackOff
     Fix: write the tag of a release: v and three numbers, as in job.version
@@ -100,11 +102,11 @@ def _release(run: RunConfig) -> str:
     return tag if is_release and is_other else ""
 
 
-@TOPIC.problem("=ray.head.numCpus =job.version", source="_nemo_rl.tpl at 0.1.0")
+@TOPIC.problem("=ray.head.numCpus =job.version", fails=Fails.AT_SETUP, source="_nemo_rl.tpl at 0.1.0")
 def head_without_cpu(run: RunConfig) -> Iterator[Finding]:
-    """before v0.7.0 NeMo RL reserves a CPU on every node, the head included
+    """before v0.7.0 NeMo RL reserves a CPU on the head, but ray.head.numCpus is 0
 
-    Why: silent: the job waits forever for a CPU on the head
+    Why: the job waits forever for a CPU on the head
     Fix: set ray.head.numCpus to 1, as values/frameworks does
     """
     older = run.framework == "nemo-rl" and not run.since("v0.7.0")
@@ -119,7 +121,7 @@ def head_without_cpu(run: RunConfig) -> Iterator[Finding]:
     source="charts/grpo-job/templates/_run.tpl at 0.1.0",
 )
 def profile_without_gpus(run: RunConfig) -> str | None:
-    """a training runs on machines with GPUs
+    """a training runs on machines without GPUs
 
     Fix: choose another profile; this one is only for trying storage, secrets and Ray
     """
@@ -133,7 +135,7 @@ def profile_without_gpus(run: RunConfig) -> str | None:
     source="charts/common/templates/_worker.tpl at 0.1.0",
 )
 def image_for_arm64(run: RunConfig) -> str | None:
-    """the image exists for the machine's processors
+    """the nodes are arm64, but the image is not marked as one for arm64
 
     Fix: choose an image for arm64, and set images.training.arm64 to true
     """
@@ -141,9 +143,9 @@ def image_for_arm64(run: RunConfig) -> str | None:
     return f"images.training.arm64 is not true, and the nodes of {run.accelerator} are arm64" if arm else None
 
 
-@TOPIC.problem("", source="charts/common/templates/_environment.tpl at 0.1.0")
+@TOPIC.problem("", fails=Fails.EXPOSES, source="charts/common/templates/_environment.tpl at 0.1.0")
 def secret_by_value(run: RunConfig) -> Iterator[Finding]:
-    """values name a Kubernetes Secret instead of containing the secret
+    """the values contain a secret instead of naming a Kubernetes Secret
 
     Why: values end up in Git, in the release's Secret and in logs
     Fix: put it into a Kubernetes Secret, and name that Secret and its key under ray.env
@@ -169,7 +171,7 @@ def _texts(tree: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str]]
 
 @TOPIC.problem("", fails=Fails.AT_RENDER, source="_config.tpl at 0.1.0")
 def derived_key_differs(run: RunConfig) -> Iterator[Finding]:
-    """a key that the chart derives has the derived value
+    """a key has another value than the chart derives for it
 
     Fix: remove the key, and change the value from which it is derived
     """

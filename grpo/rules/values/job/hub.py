@@ -12,6 +12,7 @@ from grpo.values.config import MODEL
 from grpo.values.derived import mapping
 from postrender import spelling
 from postrender.finding import INFO, WARNING, Finding
+from postrender.problem import Fails
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,9 +29,11 @@ _TRUST: Final = ("actor_rollout_ref.model.trust_remote_code", "data.trust_remote
 _PIN: Final = f"read its code, write its commit as job.fetch.models.NAME.revision, run task fetch, set {_OFFLINE}"
 
 
-@TOPIC.problem(f"={_VOLUME} =huggingface.offline.enabled", source="_environment.tpl at 0.1.0", severity=WARNING)
+@TOPIC.problem(
+    f"={_VOLUME} =huggingface.offline.enabled", fails=Fails.COSTS, source="_environment.tpl at 0.1.0", severity=WARNING
+)
 def each_node_downloads(run: RunConfig) -> Iterator[Finding]:
-    """several nodes share a cache of the Hugging Face hub
+    """several nodes do not share a cache of the Hugging Face hub
 
     Why: every node downloads the model after every start; the hub answers 429 to an address that asks too often
     Fix: set huggingface.cache.volume to a shared volume, run task fetch once, then set huggingface.offline.enabled
@@ -47,9 +50,9 @@ def each_node_downloads(run: RunConfig) -> Iterator[Finding]:
         yield Finding(f"{run.nodes} nodes download {model}, and {where}")
 
 
-@TOPIC.problem(MODEL["nemo-rl"], source="nemo_rl/models at v0.7.0")
+@TOPIC.problem(MODEL["nemo-rl"], fails=Fails.AT_LOADING, source="nemo_rl/models at v0.7.0")
 def model_not_named(run: RunConfig) -> Iterator[Finding]:
-    """a run names its model
+    """the name of the model is empty
 
     Why: the run ends when it loads the model: every pod has started, and the GPUs are paid for
     Fix: write OWNER/NAME of a model on the hub, or a folder on a volume
@@ -61,9 +64,9 @@ def model_not_named(run: RunConfig) -> Iterator[Finding]:
         yield Finding(f"{key} is empty", keys=[key])
 
 
-@TOPIC.problem(" ".join(MODEL.values()), source="_environment.tpl at 0.1.0", severity=WARNING)
+@TOPIC.problem(" ".join(MODEL.values()), fails=Fails.AT_LOADING, source="_environment.tpl at 0.1.0", severity=WARNING)
 def model_misspelt(run: RunConfig) -> Iterator[Finding]:
-    """the model is none that differs from a known one by a letter or a separator
+    """the model's name differs from a known one only by a letter or a separator
 
     Why: if the hub has no such model, the run ends when it loads it: every pod has started, and the GPUs are paid
     for
@@ -103,11 +106,17 @@ def _trusting(run: RunConfig) -> list[str]:
     return [key for key in _TRUST if run.at(key) is True] if run.framework == "verl" else []
 
 
-@TOPIC.problem(" ".join(_TRUST), fix=_PIN, source="verl/workers/config/model.py:167 at 0.7.1", severity=WARNING)
+@TOPIC.problem(
+    " ".join(_TRUST),
+    fix=_PIN,
+    fails=Fails.EXPOSES,
+    source="verl/workers/config/model.py:167 at 0.7.1",
+    severity=WARNING,
+)
 def remote_code(run: RunConfig) -> Iterator[Finding]:
-    """code of a model's repository runs only where the model needs it, at a commit
+    """the run trusts code of a model that needs none, or that is not pinned to a commit
 
-    Why: silent: whatever Python files its owner puts there run in each pod, with its tokens, data and checkpoints
+    Why: whatever Python files its owner puts there run in each pod, with its tokens, data and checkpoints
     """
     name, moves = _own_code(run)
     for key in _trusting(run) if name else ():
@@ -123,13 +132,14 @@ def remote_code(run: RunConfig) -> Iterator[Finding]:
 @TOPIC.problem(
     " ".join(MODEL.values()),
     fix=_PIN,
+    fails=Fails.EXPOSES,
     source="nemo_rl/algorithms/utils.py:362 at v0.7.0; verl/experimental/reward_loop/reward_loop.py:120 at 0.7.1",
     severity=INFO,
 )
 def model_not_pinned(run: RunConfig) -> Iterator[Finding]:
-    """a model that may have code of its own is taken at a commit
+    """a model that may bring its own code is not pinned to a commit
 
-    Why: no switch turns it off: its owner, or who has their account, runs code in each pod, with its tokens and
+    Why: no switch turns it off: its owner, or whoever has their account, runs code in each pod, with its tokens and
     data
     """
     name, moves = _own_code(run)
@@ -142,13 +152,14 @@ def model_not_pinned(run: RunConfig) -> Iterator[Finding]:
 @TOPIC.problem(
     f"=job.fetch.models =job.fetch.datasets ={_OFFLINE}",
     fix=f"set {_OFFLINE} to true once task fetch has run, or remove the revision",
+    fails=Fails.SILENT,
     source="tests/jobs/test_fetch.py at 0.1.0",
     severity=WARNING,
 )
 def revision_not_used(run: RunConfig) -> Iterator[Finding]:
-    """a training loads the revision that task fetch took
+    """a training does not load the revision that task fetch took
 
-    Why: silent: the trainers load what main is at that moment, and download it again if it has moved
+    Why: the trainers load what main is at that moment, and download it again if it has moved
     """
     if not run.trains or run.value(_OFFLINE):
         return

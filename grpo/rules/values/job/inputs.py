@@ -11,6 +11,7 @@ from grpo.values import images
 from grpo.values.derived import mapping
 from grpo.values.frameworks.nemo_rl import data_sections
 from postrender.finding import WARNING, Finding
+from postrender.problem import Fails
 from postrender.values.merge import value_at
 
 if TYPE_CHECKING:
@@ -143,9 +144,9 @@ def is_official(run: RunConfig) -> bool:
     return images.is_published(run.value("images.training.repository"))
 
 
-@TOPIC.problem("=storage", source="charts/grpo-job/templates/_needed.tpl at 0.1.0")
+@TOPIC.problem("=storage", fails=Fails.AT_SETUP, source="charts/grpo-job/templates/_needed.tpl at 0.1.0")
 def path_not_mounted(run: RunConfig) -> Iterator[Finding]:
-    """a file that the run reads lies on a mounted volume
+    """a file that the run reads is not on a mounted volume
 
     Why: the run ends when it reads the file: every pod has started, and the GPUs are paid for
     Fix: write a path below the mountPath of a volume, or mount the volume there under storage
@@ -157,12 +158,12 @@ def path_not_mounted(run: RunConfig) -> Iterator[Finding]:
         yield Finding(f"{path} is {file}, and storage mounts {_mount_names(run)}", keys=[path])
 
 
-@TOPIC.problem("=storage", source="NVIDIA-NeMo/RL docker/Dockerfile at v0.7.0")
+@TOPIC.problem("=storage", fails=Fails.AT_START, source="NVIDIA-NeMo/RL docker/Dockerfile at v0.7.0")
 def mount_hides_image(run: RunConfig) -> Iterator[Finding]:
-    """no volume hides a folder with which the image works
+    """a volume hides a folder that the image needs
 
     Why: the programs of the image are not found, and no container starts
-    Fix: choose a folder of its own, such as /data
+    Fix: choose another folder, such as /data
     """
     for name, volume in mapping(run.value("storage")).items():
         folder = str(mapping(volume).get("mountPath") or "").rstrip("/")
@@ -172,9 +173,11 @@ def mount_hides_image(run: RunConfig) -> Iterator[Finding]:
             yield Finding(f"{path} is {folder}, and the image has files there", keys=[f"={path}"])
 
 
-@TOPIC.problem("=storage", source="charts/grpo-job/templates/_needed.tpl at 0.1.0", severity=WARNING)
+@TOPIC.problem(
+    "=storage", fails=Fails.AT_SETUP, source="charts/grpo-job/templates/_needed.tpl at 0.1.0", severity=WARNING
+)
 def path_only_in_image(run: RunConfig) -> Iterator[Finding]:
-    """a file that is not on a mounted volume is in the image
+    """a file is on no mounted volume, and the image may not have it
 
     Why: if the image does not have the file, the run ends when it reads it, and the GPUs are paid for
     Fix: write a path below the mountPath of a volume; if your image has the file, ignore this
@@ -189,10 +192,11 @@ def path_only_in_image(run: RunConfig) -> Iterator[Finding]:
 
 @TOPIC.problem(
     " ".join(key for keys in (*_MODELS.values(), _SWITCHED.values()) for key in keys),
+    fails=Fails.AT_LOADING,
     source="verl/utils/fs.py:207 at 0.7.1",
 )
 def relative_model(run: RunConfig) -> Iterator[Finding]:
-    """a model is a name of the hub, or an absolute path on a volume
+    """a model is neither a name of the hub nor an absolute path
 
     Why: each process looks for it in its own pod, which has no such folder: the run ends when it loads the model
     Fix: write OWNER/NAME of a model on the hub, or the absolute path of a folder on a volume
@@ -203,9 +207,9 @@ def relative_model(run: RunConfig) -> Iterator[Finding]:
             yield Finding(f"{path} is {name}, neither a name of the hub nor an absolute path", keys=[path])
 
 
-@TOPIC.problem("=job.prepareData", source="jobs/tasks/prepare_data.py at 0.1.0")
+@TOPIC.problem("=job.prepareData", fails=Fails.AT_SETUP, source="jobs/tasks/prepare_data.py at 0.1.0")
 def data_not_prepared(run: RunConfig) -> Iterator[Finding]:
-    """a file below GRPO_DATASETS is one that task prepare-data writes
+    """a file below GRPO_DATASETS is not one that task prepare-data writes
 
     Why: nothing writes the file, and the driver does not wait for it: the job ends when every pod has started
     Fix: add it under job.prepareData and run that task, or write the absolute path of your own file (grpo upload)
@@ -235,10 +239,11 @@ def _folder(run: RunConfig) -> str:
 
 @TOPIC.problem(
     "=job.fetch.datasets =huggingface.offline.enabled",
+    fails=Fails.AT_SETUP,
     source="nemo_rl/data/datasets/response_datasets/__init__.py:57 at v0.7.0",
 )
 def offline_without_data(run: RunConfig) -> Iterator[Finding]:
-    """without access to the hub, the data sets of the run are fetched
+    """the run has no access to the hub, but task fetch does not take its data set
 
     Why: the run ends when it loads its data set: every pod has started, and the GPUs are paid for
     Fix: name the data set under job.fetch.datasets and run task fetch, or set huggingface.offline.enabled to false

@@ -8,6 +8,7 @@ from grpo.rules.values.define import Topic
 from grpo.values.config import OVERRIDE, overlaid, overlay_names
 from grpo.values.derived import mapping
 from postrender.finding import WARNING, Finding
+from postrender.problem import Fails
 from postrender.values.merge import value_at
 
 if TYPE_CHECKING:
@@ -22,11 +23,11 @@ _READS: Final = "v0.6.0"
 Keys = tuple[str, ...]
 
 
-@TOPIC.problem("", source="_config.tpl at 0.1.0", severity=WARNING)
+@TOPIC.problem("", fails=Fails.SILENT, source="_config.tpl at 0.1.0", severity=WARNING)
 def override_without_effect(run: RunConfig) -> Iterator[Finding]:
-    """a section with _override_: true replaces something
+    """a section with _override_: true replaces nothing
 
-    Why: silent: the section is merged as without the marker, and keys that it was to remove stay
+    Why: the section is merged as if it had no marker, and keys that it was to remove stay
     Fix: remove the marker, or move it to the section whose keys are to go
     """
     reads = run.framework == "nemo-rl" and run.since(_READS)

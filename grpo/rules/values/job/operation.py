@@ -10,6 +10,7 @@ from grpo.rules.values.define import Topic
 from grpo.runlog.shared import SIGNS
 from grpo.values.derived import mapping
 from postrender.finding import WARNING, Finding
+from postrender.problem import Fails
 from postrender.values import profiles
 
 if TYPE_CHECKING:
@@ -49,11 +50,13 @@ def _retries(run: RunConfig) -> int:
     return value if isinstance(value, int) else 0
 
 
-@TOPIC.problem("=job.retries", source="verl/trainer/ppo/ray_trainer.py:924 at 0.7.1", severity=WARNING)
+@TOPIC.problem(
+    "=job.retries", fails=Fails.COSTS, source="verl/trainer/ppo/ray_trainer.py:924 at 0.7.1", severity=WARNING
+)
 def retry_from_scratch(run: RunConfig) -> Iterator[Finding]:
-    """a retry resumes from a checkpoint
+    """a retry does not resume from a checkpoint
 
-    Why: silent: each retry starts again at step 0, and the steps before are paid for and lost
+    Why: each retry starts again at step 0, and the steps before are paid for and lost
     Fix: write checkpoints and let the run resume (verl: resume_mode auto), or set job.retries to 0
     """
     if not run.trains or _retries(run) < 1:
@@ -69,9 +72,9 @@ def retry_from_scratch(run: RunConfig) -> Iterator[Finding]:
         yield Finding(what, keys=["checkpointing.enabled", "=job.retries"], fix=fix)
 
 
-@TOPIC.problem("=job.deadlineSeconds", source="grpo/plan/cost.py at 0.1.0", severity=WARNING)
+@TOPIC.problem("=job.deadlineSeconds", fails=Fails.LATER, source="grpo/plan/cost.py at 0.1.0", severity=WARNING)
 def deadline_before_checkpoint(run: RunConfig) -> Iterator[Finding]:
-    """an attempt reaches its first checkpoint before its deadline
+    """the deadline ends an attempt before its first checkpoint
 
     Why: the attempt is ended with nothing saved: all its steps are paid for and lost
     Fix: raise job.deadlineSeconds, or save after fewer steps
@@ -92,10 +95,11 @@ def deadline_before_checkpoint(run: RunConfig) -> Iterator[Finding]:
 
 @TOPIC.problem(
     "=job.guard.deadlines.stepSeconds =job.guard.deadlines.firstStepSeconds",
+    fails=Fails.AT_FIRST_STEP,
     source="jobs/guard/heartbeat.py at 0.1.0",
 )
 def guard_below_step_time(run: RunConfig) -> Iterator[Finding]:
-    """the guard gives a step more time than it takes
+    """the guard gives a step less time than it takes
 
     Why: the guard takes the first steps for a stall and stops a healthy trainer
     Fix: raise the deadline to several times the time of a step, or remove the line
@@ -112,9 +116,9 @@ def guard_below_step_time(run: RunConfig) -> Iterator[Finding]:
             )
 
 
-@TOPIC.problem("=job.guard.stopOn", source="jobs/runlog/signs.py at 0.1.0")
+@TOPIC.problem("=job.guard.stopOn", fails=Fails.AT_START, source="jobs/runlog/signs.py at 0.1.0")
 def guard_unknown_sign(run: RunConfig) -> Iterator[Finding]:
-    """job.guard.stopOn names signs that exist
+    """job.guard.stopOn names an unknown sign
 
     Why: the launcher refuses the name when it starts, and the pods wait for nothing
     Fix: write one of the names in the message
@@ -125,11 +129,13 @@ def guard_unknown_sign(run: RunConfig) -> Iterator[Finding]:
             yield Finding(f"there is no sign {name}; there are {known}", keys=[f"=job.guard.stopOn.{name}"])
 
 
-@TOPIC.problem("=job.guard.stopOn", source="charts/grpo-job/templates/_guard.tpl at 0.1.0", severity=WARNING)
+@TOPIC.problem(
+    "=job.guard.stopOn", fails=Fails.SILENT, source="charts/grpo-job/templates/_guard.tpl at 0.1.0", severity=WARNING
+)
 def guard_stops_nothing(run: RunConfig) -> str | None:
-    """job.guard.stopOn belongs to a guard that is on
+    """job.guard.stopOn is set, but the guard is off
 
-    Why: silent: the run goes on with a sign at which it was to stop, and holds its GPUs
+    Why: the run goes on after a sign that was to stop it, and holds its GPUs
     Fix: remove the line job.guard.enabled, or job.guard.stopOn
     """
     is_off = run.value("job.guard.enabled") is False and mapping(run.value("job.guard.stopOn"))
@@ -138,11 +144,12 @@ def guard_stops_nothing(run: RunConfig) -> str | None:
 
 @TOPIC.problem(
     f"={_KIND} ={_LABELS} ={_TAINTS} =job.retries",
+    fails=Fails.LATER,
     source="schemas/values/platform.yaml at 0.1.0",
     severity=WARNING,
 )
 def machines_taken_away(run: RunConfig) -> Iterator[Finding]:
-    """a training on machines that can be taken away has retries
+    """the machines can be taken away, but the training has no retries
 
     Why: the machines go away in the middle of the training, and nothing starts the run again
     Fix: set job.retries, for instance to 10; each retry resumes from the last checkpoint
@@ -181,13 +188,14 @@ def _granted(run: RunConfig, part: str) -> tuple[int, str]:
 
 @TOPIC.problem(
     f"={_STOP}",
+    fails=Fails.AT_CHECKPOINT,
     source="docs.cloud.google.com/kubernetes-engine/docs/concepts/spot-vms at 1.35.0",
     severity=WARNING,
 )
 def time_to_save_not_given(run: RunConfig) -> Iterator[Finding]:
-    """the platform gives the pods the time that they may take to save
+    """the pods may take longer to save than the platform gives them
 
-    Why: silent: the node goes earlier, and what the trainer saves at its end is cut off
+    Why: the node goes away earlier, and what the trainer saves at its end is cut off
     Fix: count on no save at the end: save every few steps, and remove the line that raises the time
     """
     if not str(run.value("platform.kind")).startswith("gke-"):
@@ -201,9 +209,13 @@ def time_to_save_not_given(run: RunConfig) -> Iterator[Finding]:
     yield from (Finding(what, keys=[f"={key}"]) for key, what in found.items())
 
 
-@TOPIC.problem(f"={_REQUIRED}", source="kueue/site/content/en/docs/concepts/topology_aware_scheduling.md at v0.17.0")
+@TOPIC.problem(
+    f"={_REQUIRED}",
+    fails=Fails.PENDING,
+    source="kueue/site/content/en/docs/concepts/topology_aware_scheduling.md at v0.17.0",
+)
 def topology_of_one_host(run: RunConfig) -> Iterator[Finding]:
-    """workers that are required on one host fit there
+    """the workers must be on one host, but they do not fit there
 
     Why: Kueue admits them only if one host has room for all: the workload waits forever
     Fix: name a higher level of your Topology, or use ray.kueue.topology.preferred
@@ -220,11 +232,13 @@ def topology_of_one_host(run: RunConfig) -> Iterator[Finding]:
     yield Finding(what, fix=f"name a higher level, {higher}, or use ray.kueue.topology.preferred")
 
 
-@TOPIC.problem("=network.mode", source="charts/common/templates/_network.tpl at 0.1.0", severity=WARNING)
+@TOPIC.problem(
+    "=network.mode", fails=Fails.COSTS, source="charts/common/templates/_network.tpl at 0.1.0", severity=WARNING
+)
 def nodes_without_rdma(run: RunConfig) -> str | None:
-    """several nodes use the RDMA interfaces of the machine
+    """several nodes train without the RDMA interfaces of the machine
 
-    Why: silent: NCCL falls back to TCP over the pod network, which is many times slower
+    Why: NCCL falls back to TCP over the pod network, which is many times slower
     Fix: set network.mode as docs/options.md shows, or use one node
     """
     offered = profiles.modes(mapping(run.value("accelerator")))
@@ -239,14 +253,15 @@ def nodes_without_rdma(run: RunConfig) -> str | None:
 
 @TOPIC.problem(
     "=ray.tokenAuth.enabled =ray.networkPolicy.enabled",
+    fails=Fails.EXPOSES,
     source="charts/common/templates/_protection.tpl at 0.1.0",
     severity=WARNING,
 )
 def open_job_api(run: RunConfig) -> str | None:
-    """a token or a NetworkPolicy guards the job API of Ray
+    """neither a token nor a NetworkPolicy guards the job API of Ray
 
-    Why: silent: whoever reaches port 8265 of the head runs code on the GPUs, with the secrets of the pods
-    Fix: remove one of both lines; without a token, name the operator's namespace under ray.networkPolicy
+    Why: whoever reaches port 8265 of the head runs code on the GPUs, with the secrets of the pods
+    Fix: remove one of the two lines; without a token, name the operator's namespace under ray.networkPolicy
     """
     switches = ("ray.tokenAuth.enabled", "ray.networkPolicy.enabled")
     is_open = all(run.value(switch) is False for switch in switches)

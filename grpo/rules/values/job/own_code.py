@@ -118,7 +118,7 @@ def reward_of(tree: ast.Module) -> ast.FunctionDef | ast.AsyncFunctionDef | None
 
 @TOPIC.problem("=job.rewards", fails=Fails.AT_RENDER, source="charts/grpo-job/templates/_rewards.tpl at 0.1.0")
 def reward_source(run: RunConfig) -> Iterator[Finding]:
-    """a reward is built in or a file
+    """a reward is not exactly one of builtin and file, or the version takes no rewards
 
     Fix: give exactly one of builtin (exact_answer, format or length) and file
     """
@@ -138,7 +138,7 @@ def reward_source(run: RunConfig) -> Iterator[Finding]:
 
 @TOPIC.problem("=job.prompts", fails=Fails.AT_RENDER, source="charts/grpo-job/templates/_rewards.tpl at 0.1.0")
 def prompt_absent(run: RunConfig) -> Iterator[Finding]:
-    """a prompt that the configuration names is in job.prompts
+    """the configuration names a prompt that job.prompts does not have
 
     Fix: write its text under job.prompts, or name another prompt
     """
@@ -151,9 +151,9 @@ def prompt_absent(run: RunConfig) -> Iterator[Finding]:
             yield Finding(what, keys=[path])
 
 
-@TOPIC.problem("=job.rewards", source="jobs/rewards/rewards.py at 0.1.0")
+@TOPIC.problem("=job.rewards", fails=Fails.AT_SETUP, source="jobs/rewards/rewards.py at 0.1.0")
 def reward_does_not_compile(run: RunConfig) -> Iterator[Finding]:
-    """the file of a reward is valid Python
+    """the file of a reward is not valid Python
 
     Why: the driver loads every reward before it trains: the run fails when every pod has started
     Fix: correct the line of the file
@@ -172,9 +172,9 @@ def reward_does_not_compile(run: RunConfig) -> Iterator[Finding]:
             yield Finding(f"the file of reward {name} does not compile: {error}", keys=[f"=job.rewards.{name}.file"])
 
 
-@TOPIC.problem("=job.rewards", source="jobs/rewards/rewards.py at 0.1.0")
+@TOPIC.problem("=job.rewards", fails=Fails.AT_SETUP, source="jobs/rewards/rewards.py at 0.1.0")
 def reward_function(run: RunConfig) -> Iterator[Finding]:
-    """the file of a reward has a function reward or compute_score that takes what it is given
+    """the file of a reward has no function reward or compute_score that takes what it is given
 
     Why: the driver loads every reward before it trains: the run fails when every pod has started
     Fix: write def reward(ground_truth, response, **kwargs) and return (score, correct), or verl's compute_score
@@ -267,13 +267,12 @@ def _wrong_score(function: ast.FunctionDef | ast.AsyncFunctionDef, kwargs: Mappi
     return f"defines {OF_VERL} without the argument {extra[0]}, which it gets" if extra and not args.kwarg else ""
 
 
-@TOPIC.problem("=job.prompts", source="nemo_rl/data/processors.py:404 at v0.7.0")
+@TOPIC.problem("=job.prompts", fails=Fails.AT_FIRST_STEP, source="nemo_rl/data/processors.py:404 at v0.7.0")
 def prompt_without_question(run: RunConfig) -> Iterator[Finding]:
-    """a prompt of one's own has one place for the question
+    """a prompt of job.prompts does not have exactly one place {} for the question
 
-    Why: silent: the model never sees the question, and the reward stays near 0; other braces fail at the first
-    batch
-    Fix: write {} where the question stands, and double all other braces: {{ }}
+    Why: the model never sees the question, and the reward stays near 0; other braces fail at the first batch
+    Fix: write {} where the question belongs, and double all other braces: {{ }}
     """
     if run.framework != "nemo-rl":
         return
@@ -305,11 +304,11 @@ def _wrong_places(text: str) -> str:
     return "has several {}, and only one question is filled in" if places.count("") > 1 else ""
 
 
-@TOPIC.problem("=job.prompts", source="nemo_rl/data/interfaces.py:71 at v0.7.0", severity=WARNING)
+@TOPIC.problem("=job.prompts", fails=Fails.SILENT, source="nemo_rl/data/interfaces.py:71 at v0.7.0", severity=WARNING)
 def prompt_not_used(run: RunConfig) -> Iterator[Finding]:
-    """a prompt of one's own is named by the configuration
+    """the configuration does not name a prompt that job.prompts has
 
-    Why: silent: the prompt is written to the run's volume, and the model gets another one
+    Why: the prompt is written to the run's volume, and the model gets another one
     Fix: set job.config.data.default.prompt_file to ${oc.env:GRPO_PROMPTS}/NAME.txt
     """
     if run.framework != "nemo-rl" or not run.trains:

@@ -9,6 +9,7 @@ from grpo.rules.values.define import Topic
 from grpo.values import catalogue, images
 from grpo.values.derived import mapping
 from postrender.finding import WARNING, Finding
+from postrender.problem import Fails
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,11 +25,12 @@ _NAME: Final = {"nemo-rl": "NeMo RL", "verl": "verl"}
 
 @TOPIC.problem(
     f"={_REPOSITORY} ={_TAG} =job.framework =job.version",
+    fails=Fails.AT_SETUP,
     source="values/recipes at 0.1.0",
     severity=WARNING,
 )
 def image_named_otherwise(run: RunConfig) -> Iterator[Finding]:
-    """name and tag of your own image say the framework and version of the run
+    """your own image's name or tag says another framework or version than the run's
 
     Why: if they are right, the driver does not find its framework or fails in it: the cluster is up and paid for
     Fix: name the image that is built for this framework and version; if this one is, ignore the finding
@@ -49,9 +51,9 @@ def image_named_otherwise(run: RunConfig) -> Iterator[Finding]:
         yield Finding(f"{_TAG} is {tag}, and job.version {run.version}", keys=[f"={_TAG}", "=job.version"])
 
 
-@TOPIC.problem(f"={_REPOSITORY}", source="values/recipes at 0.1.0", severity=WARNING)
+@TOPIC.problem(f"={_REPOSITORY}", fails=Fails.AT_SETUP, source="values/recipes at 0.1.0", severity=WARNING)
 def image_without_framework(run: RunConfig) -> Iterator[Finding]:
-    """the image has the framework of the run
+    """the image does not have the framework of the run
 
     Why: the driver does not find the framework: the job ends when every pod has started, and the GPUs are paid for
     Fix: write the image of the framework, as the recipes do, or one that is built on it

@@ -22,7 +22,7 @@ TOPIC = Topic("job", framework="", source="charts/")
 
 @TOPIC.problem("", fails=Fails.AT_RENDER, source="grpo-job/templates/_config.tpl at 0.1.0")
 def override_misplaced(run: RunConfig) -> Iterator[Finding]:
-    """the marker _override_ is true or false, in a section that it can replace
+    """the marker _override_ is misplaced, or is not true or false
 
     Fix: move it to the section, with all that the section needs, or remove it
     """
@@ -84,7 +84,7 @@ def _listed(path: str, value: Json) -> Iterator[str]:
 
 @TOPIC.problem("", fails=Fails.AT_RENDER, source="common/templates/_values.tpl at 0.1.0")
 def unknown_profile(run: RunConfig) -> Iterator[Finding]:
-    """an overlay is for a version, or for a machine that has a profile
+    """an overlay of job.configFor is for an unknown machine
 
     Fix: correct the name, or remove the overlay
     """
@@ -98,7 +98,7 @@ def unknown_profile(run: RunConfig) -> Iterator[Finding]:
 
 @TOPIC.problem("", fails=Fails.AT_RENDER, source="common/templates/_storage.tpl at 0.1.0")
 def volume_absent(run: RunConfig) -> Iterator[Finding]:
-    """the volumes that a job names exist, and the run's volume is persistent
+    """a volume that the job names does not exist, or the run's volume is not persistent
 
     Fix: add it to storage, or name another volume
     """
@@ -127,7 +127,7 @@ def _named_volumes(run: RunConfig) -> Iterator[str]:
 
 @TOPIC.problem("", fails=Fails.AT_RENDER, source="grpo-job/templates/_entrypoint.tpl at 0.1.0")
 def runtime_env_twice(run: RunConfig) -> Iterator[Finding]:
-    """job.runtimeEnv does not set what the framework sets
+    """job.runtimeEnv sets what the framework sets
 
     Fix: write variables under job.env, and leave the interpreter to the framework
     """

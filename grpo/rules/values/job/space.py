@@ -10,6 +10,7 @@ from grpo.plan.setup import NotModelledError
 from grpo.rules.values.define import Topic
 from grpo.values.reference_errors import UnknownError
 from postrender.finding import WARNING, Finding
+from postrender.problem import Fails
 from postrender.values.quantity import quantity
 
 if TYPE_CHECKING:
@@ -44,12 +45,12 @@ def _gib(size: float) -> str:
     return f"{math.ceil(size / _GIB)} GiB"
 
 
-@TOPIC.problem("=job.volume", source="nemo_rl/utils/checkpoint.py:140 at v0.7.0")
+@TOPIC.problem("=job.volume", fails=Fails.AT_CHECKPOINT, source="nemo_rl/utils/checkpoint.py:140 at v0.7.0")
 def volume_below_checkpoint(run: RunConfig) -> Iterator[Finding]:
-    """the volume of the run has room for a checkpoint
+    """the volume of the run is too small for one checkpoint
 
     Why: the run fails when it saves its first checkpoint (No space left on device), and all steps before are lost
-    Fix: write a larger size, with room for all checkpoints that lie there at the same time
+    Fix: write a larger size, with room for all checkpoints that it holds at the same time
     """
     key, text, size, each, count = _space(run)
     if size < each:
@@ -60,11 +61,12 @@ def volume_below_checkpoint(run: RunConfig) -> Iterator[Finding]:
 
 @TOPIC.problem(
     "=job.volume checkpointing.keep_top_k trainer.max_actor_ckpt_to_keep",
+    fails=Fails.AT_CHECKPOINT,
     source="nemo_rl/utils/checkpoint.py:269 at v0.7.0",
     severity=WARNING,
 )
 def volume_below_checkpoints(run: RunConfig) -> Iterator[Finding]:
-    """the volume of the run has room for all checkpoints that it keeps
+    """the volume of the run is too small for all the checkpoints that it keeps
 
     Why: the volume fills up in the middle of the training, and the run fails with No space left on device
     Fix: write a larger size, or keep fewer checkpoints
@@ -76,9 +78,11 @@ def volume_below_checkpoints(run: RunConfig) -> Iterator[Finding]:
         yield Finding(what, keys=[f"={key}", _KEEP[run.framework]], fix=fix)
 
 
-@TOPIC.problem("=job.stage", source="charts/grpo-job/templates/_stage.tpl at 0.1.0", severity=WARNING)
+@TOPIC.problem(
+    "=job.stage", fails=Fails.AT_START, source="charts/grpo-job/templates/_stage.tpl at 0.1.0", severity=WARNING
+)
 def disk_below_model(run: RunConfig) -> Iterator[Finding]:
-    """the local disk has room for the model
+    """the local disk is too small for the model
 
     Why: the copy of the model fails on every node, and the job ends before the training starts
     Fix: write a larger size, with room for all models that are trained on these pods
@@ -91,9 +95,9 @@ def disk_below_model(run: RunConfig) -> Iterator[Finding]:
         yield Finding(what, keys=[f"={key}"], fix=f"write {math.ceil(1.1 * model.gib)}Gi or more")
 
 
-@TOPIC.problem("=ray.head.memory", source="nemo_rl/utils/native_checkpoint.py:258 at v0.7.0")
+@TOPIC.problem("=ray.head.memory", fails=Fails.LATER, source="nemo_rl/utils/native_checkpoint.py:258 at v0.7.0")
 def head_below_weights(run: RunConfig) -> str | None:
-    """the head has memory for the weights that task convert merges
+    """the head has too little memory for the weights that task convert merges
 
     Why: the kernel kills the conversion (exit code 137) after it has read the checkpoint
     Fix: raise ray.head.memory above the size of the weights; the merge needs more than they take

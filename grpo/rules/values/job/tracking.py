@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from grpo.rules.values.define import Topic
 from grpo.values.derived import mapping
 from postrender.finding import WARNING, Finding
+from postrender.problem import Fails
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,9 +20,9 @@ _URI: Final = "tracking.mlflow.trackingUri"
 _LOCAL: Final = re.compile(r"https?://(localhost|127\.0\.0\.1|\[::1\])([:/]|$)", re.IGNORECASE)
 
 
-@TOPIC.problem(f"={_URI}", source="nemo_rl/utils/logger.py:852 at v0.7.0", severity=WARNING)
+@TOPIC.problem(f"={_URI}", fails=Fails.AT_SETUP, source="nemo_rl/utils/logger.py:852 at v0.7.0", severity=WARNING)
 def mlflow_on_the_head(run: RunConfig) -> Iterator[Finding]:
-    """MLflow's server has an address that the head can reach
+    """tracking.mlflow.trackingUri is a local address, but the head has no MLflow server
 
     Why: localhost is the head's own pod: the run tries for minutes, then fails at set-up with Connection refused
     Fix: write the address of the server's Service, such as http://mlflow.mlflow.svc:5000
@@ -33,11 +34,13 @@ def mlflow_on_the_head(run: RunConfig) -> Iterator[Finding]:
         yield Finding(f"{_URI} is {uri}, and the head has no server of MLflow")
 
 
-@TOPIC.problem("=tracking.wandb.enabled", source="wandb/sdk/wandb_init.py:714 at 0.21.0", severity=WARNING)
+@TOPIC.problem(
+    "=tracking.wandb.enabled", fails=Fails.SILENT, source="wandb/sdk/wandb_init.py:714 at 0.21.0", severity=WARNING
+)
 def tracking_disabled(run: RunConfig) -> Iterator[Finding]:
-    """a variable does not switch off the tracking that is enabled
+    """tracking is enabled, but a variable switches it off
 
-    Why: silent: W&B records nothing, not even in a file, and the run has no curves
+    Why: W&B records nothing, not even in a file, and the run has no curves
     Fix: remove the variable, or set tracking.wandb.enabled to false; offline writes files that wandb sync uploads
     """
     if run.value("tracking.wandb.enabled") is not True or not run.trains:

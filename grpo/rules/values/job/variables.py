@@ -56,7 +56,7 @@ _SET: Final = re.compile(
 
 @TOPIC.problem("", fails=Fails.AT_RENDER, source="charts/common/templates/_environment.tpl at 0.1.0")
 def variable_of_the_charts(run: RunConfig) -> Iterator[Finding]:
-    """custom variables have one value, and neither the charts nor KubeRay set them
+    """the charts or KubeRay set a custom variable, or its value is not valid
 
     Fix: remove it, and change the value from which the charts derive it
     """
@@ -86,11 +86,13 @@ def variable_of_the_charts(run: RunConfig) -> Iterator[Finding]:
             yield Finding(f"{key} contains ${{, which verl reads as an interpolation", keys=[f"={key}"], fix=fix)
 
 
-@TOPIC.problem("=ray.env", source="charts/common/templates/_environment.tpl at 0.1.0", severity=WARNING)
+@TOPIC.problem(
+    "=ray.env", fails=Fails.COSTS, source="charts/common/templates/_environment.tpl at 0.1.0", severity=WARNING
+)
 def slow_variable(run: RunConfig) -> Iterator[Finding]:
-    """no variable that is for finding errors slows the training down
+    """a variable for debugging slows the training down
 
-    Why: silent: the run is correct, takes much longer, and the GPUs are paid for all the time
+    Why: the run is correct but takes much longer, and the GPUs are paid for all the time
     Fix: remove it when the error is found
     """
     interfaces = mapping(run.value("accelerator.interfaces")).values()
@@ -105,13 +107,14 @@ def slow_variable(run: RunConfig) -> Iterator[Finding]:
 
 @TOPIC.problem(
     "=ray.env",
+    fails=Fails.AT_SETUP,
     source="verl/single_controller/base/worker.py:267 at 0.7.1, ray/_private/resource_and_label_spec.py:353 at v2.55.1",
     severity=WARNING,
 )
 def devices_of_ray(run: RunConfig) -> Iterator[Finding]:
-    """no variable names the GPUs of a process: Ray does that
+    """a variable names the GPUs of a process, but Ray assigns them
 
-    Why: silent: some GPUs are not used and paid for; or Ray refuses to start, or workers look for GPUs of others
+    Why: some GPUs are paid for and not used, or Ray refuses to start, or workers look for GPUs of others
     Fix: remove it: a pod sees the GPUs that it requests, and Ray gives each worker its own
     """
     whole = ("all", ",".join(map(str, range(run.gpus))))
@@ -125,11 +128,12 @@ def devices_of_ray(run: RunConfig) -> Iterator[Finding]:
 
 @TOPIC.problem(
     "=job.env =ray.env",
+    fails=Fails.AT_SETUP,
     source="verl/trainer/main_ppo.py:288 at 0.7.1, examples/run_grpo.py:81 at v0.7.0",
     severity=WARNING,
 )
 def variable_not_set(run: RunConfig) -> Iterator[Finding]:
-    """a variable that the configuration reads is set, or has a default
+    """the configuration reads a variable that is not set and has no default
 
     Why: the framework refuses its configuration when it starts: the cluster is up, and its GPUs are paid for
     Fix: set it under ray.env, or write a default: ${oc.env:NAME,default}; if the image sets it, ignore this

@@ -12,6 +12,7 @@ from grpo.rules.values.define import Topic
 from grpo.values.config import MODEL
 from grpo.values.frameworks import nemo_rl, verl
 from postrender.finding import Finding
+from postrender.problem import Fails
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,12 +37,12 @@ _FIXES: Final = {
 }
 
 
-@TOPIC.problem(f"{_KEYS} =job.nodes", source="grpo/plan/training.py at 0.1.0")
+@TOPIC.problem(f"{_KEYS} =job.nodes", fails=Fails.AT_FIRST_STEP, source="grpo/plan/training.py at 0.1.0")
 def does_not_fit(run: RunConfig) -> Iterator[Finding]:
-    """the run fits into the memory of its GPUs
+    """the run does not fit into the memory of its GPUs
 
     Why: the run fails with CUDA out of memory, at the latest in its first step, when the GPUs are paid for
-    Fix: see grpo plan for what lies in the memory in each phase
+    Fix: see grpo plan for what is in the memory in each phase
     """
     for each in planner.plan(run).phases:
         if each.verdict == DOES_NOT_FIT:
@@ -73,9 +74,9 @@ def _kind(phase: Phase) -> str:
     return "micro" if phase.at(0) < phase.usable * phase.share else "model"
 
 
-@TOPIC.problem("=accelerator.worker.memory", source="grpo/plan/host.py at 0.1.0")
+@TOPIC.problem("=accelerator.worker.memory", fails=Fails.AT_FIRST_STEP, source="grpo/plan/host.py at 0.1.0")
 def host_(run: RunConfig) -> Iterator[Finding]:
-    """what waits in the memory of a node fits into it
+    """the memory of a node is too small for what the run keeps there
 
     Why: the kernel kills a worker (exit code 137), or Ray does, when the first weights move out of the GPUs
     Fix: give the worker more memory, or move less there: fewer offloads, more nodes

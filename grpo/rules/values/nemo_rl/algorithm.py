@@ -33,7 +33,7 @@ _ALWAYS_ASYNC = ("dynamo", "megatron")
     since="v0.6.0",
 )
 def no_validation_data(run: RunConfig) -> str | None:
-    """a run that validates has validation data
+    """the run validates, but has no validation data
 
     Fix: name data.validation, or split_validation_size where the data set reads it, or set grpo.val_period to 0
     """
@@ -51,7 +51,7 @@ def no_validation_data(run: RunConfig) -> str | None:
     before="v0.6.0",
 )
 def no_validation_file(run: RunConfig) -> str | None:
-    """a run that validates has validation data
+    """the run validates, but data.val_data_path is not given
 
     Fix: name data.val_data_path, or set grpo.val_period to 0 and val_at_start to false
     """
@@ -59,11 +59,13 @@ def no_validation_file(run: RunConfig) -> str | None:
     return "the run validates, and data.val_data_path is not given" if own and validates(run) else None
 
 
-@TOPIC.problem("grpo.val_batch_size grpo.max_val_samples", source="nemo_rl/algorithms/grpo.py:3166 at v0.7.0")
+@TOPIC.problem(
+    "grpo.val_batch_size grpo.max_val_samples", fails=Fails.SILENT, source="nemo_rl/algorithms/grpo.py:3166 at v0.7.0"
+)
 def validation_batch_too_large(run: RunConfig) -> Iterator[Finding]:
-    """validation has at least one whole batch
+    """val_batch_size is above max_val_samples, so validation has no whole batch
 
-    Why: silent: no batch is evaluated, and accuracy is 0.0 for the whole run
+    Why: no batch is evaluated, and accuracy is 0.0 for the whole run
     Fix: set grpo.val_batch_size to grpo.max_val_samples or less
     """
     if not validates(run):
@@ -82,7 +84,7 @@ def validation_batch_too_large(run: RunConfig) -> Iterator[Finding]:
     since="v0.6.0",
 )
 def reference_penalty_skipped(run: RunConfig) -> str | None:
-    """the reference policy is skipped only if its KL penalty is 0
+    """the reference policy is skipped, but its KL penalty is not 0
 
     Fix: set loss_fn.reference_policy_kl_penalty to 0, or do not skip the reference policy
     """
@@ -100,7 +102,7 @@ def reference_penalty_skipped(run: RunConfig) -> str | None:
     since="v0.7.0",
 )
 def gym_penalties(run: RunConfig) -> Iterator[Finding]:
-    """penalties for tool calls and thinking need NeMo Gym
+    """penalties for tool calls or thinking are set, but NeMo Gym is off
 
     Fix: set both to null, or env.should_use_nemo_gym to true
     """
@@ -116,7 +118,7 @@ def gym_penalties(run: RunConfig) -> Iterator[Finding]:
     since="v0.6.0",
 )
 def advantage_estimator(run: RunConfig) -> str | None:
-    """the advantage estimator is one that this version has
+    """this version of NeMo RL does not have the advantage estimator
 
     Fix: write grpo, the default, or another one of the list
     """
@@ -129,7 +131,7 @@ def advantage_estimator(run: RunConfig) -> str | None:
     source="nemo_rl/algorithms/loss/loss_functions.py:491 at v0.7.0",
 )
 def dual_clip(run: RunConfig) -> str | None:
-    """dual clipping is above 1
+    """NeMo RL's dual clipping (ratio_clip_c) is not above 1
 
     Fix: write null, or a number above 1 such as 3
     """
@@ -142,7 +144,7 @@ def dual_clip(run: RunConfig) -> str | None:
     source="nemo_rl/algorithms/loss/loss_functions.py:250 at v0.7.0",
 )
 def sequence_ratios_with_token_loss(run: RunConfig) -> Verdict:
-    """sequence-level importance ratios need a sequence-level loss
+    """sequence-level importance ratios and a token-level loss are both on
 
     Fix: set loss_fn.token_level_loss to false, or sequence_level_importance_ratios to false
     """
@@ -160,7 +162,7 @@ def _truncates(run: RunConfig) -> bool:
     source="nemo_rl/algorithms/loss/loss_functions.py:277 at v0.7.0",
 )
 def truncation_without_correction(run: RunConfig) -> str | None:
-    """truncated importance sampling needs the correction
+    """importance sampling is truncated, but its correction is off
 
     Fix: set loss_fn.use_importance_sampling_correction to true
     """
@@ -174,7 +176,7 @@ def truncation_without_correction(run: RunConfig) -> str | None:
     source="nemo_rl/algorithms/loss/loss_functions.py:288 at v0.7.0",
 )
 def truncation_ratio(run: RunConfig) -> Iterator[Finding]:
-    """the bounds of truncated importance sampling are valid
+    """ratio, minimum or type of truncated importance sampling is missing or invalid
 
     Fix: give a positive ratio, not below its minimum, and the type tis, icepop or seq-mask-tis
     """
@@ -208,7 +210,7 @@ def truncation_ratio(run: RunConfig) -> Iterator[Finding]:
     since="v0.7.0",
 )
 def cispo(run: RunConfig) -> str | None:
-    """CISPO needs a token-level loss and excludes other changes of the ratio
+    """CISPO is on without a token-level loss, or with another change of the ratio
 
     Fix: turn the other option off, or loss_fn.use_cispo
     """
@@ -224,7 +226,7 @@ def cispo(run: RunConfig) -> str | None:
 
 @TOPIC.problem(_SHAPING, fails=Fails.LATER, source="nemo_rl/algorithms/reward_functions.py:126 at v0.7.0")
 def reward_shaping(run: RunConfig) -> str | None:
-    """reward shaping has its settings, in their range
+    """a setting of reward_shaping is missing or out of range
 
     Fix: give overlong_buffer_length, overlong_buffer_penalty (0 or more) and max_response_length
     """
@@ -246,7 +248,7 @@ def reward_shaping(run: RunConfig) -> str | None:
     source="nemo_rl/algorithms/grpo.py:3364 at v0.7.0",
 )
 def async_engine_for_async_training(run: RunConfig) -> Iterator[Finding]:
-    """asynchronous training needs the asynchronous engine
+    """asynchronous training is on, but generation has no asynchronous engine
 
     Fix: set policy.generation.vllm_cfg.async_engine to true
     """
@@ -271,7 +273,7 @@ def async_engine_for_async_training(run: RunConfig) -> Iterator[Finding]:
 
 @TOPIC.problem(f"{_CORRECTION} {_ASYNC}", fails=Fails.AT_SETUP, source="nemo_rl/algorithms/grpo.py:3371 at v0.7.0")
 def async_correction(run: RunConfig) -> Iterator[Finding]:
-    """asynchronous training needs importance sampling correction
+    """asynchronous training is on, but importance sampling correction is off
 
     Fix: set loss_fn.use_importance_sampling_correction to true
     """
@@ -282,7 +284,7 @@ def async_correction(run: RunConfig) -> Iterator[Finding]:
 
 @TOPIC.problem(f"{COLOCATED} {_ASYNC}", fails=Fails.AT_SETUP, source="nemo_rl/algorithms/grpo.py:3421 at v0.7.0")
 def async_colocated(run: RunConfig) -> str | None:
-    """asynchronous training generates on separate GPUs, from v0.8.0 on except with Megatron
+    """asynchronous training is on, but generation is colocated
 
     Fix: set policy.generation.colocated.enabled to false, and give it resources
     """
@@ -293,7 +295,7 @@ def async_colocated(run: RunConfig) -> str | None:
 
 @TOPIC.problem(f"grpo.use_dynamic_sampling {_ASYNC}", fails=Fails.AT_SETUP, source="examples/run_grpo.py:173 at v0.7.0")
 def async_with_shaping(run: RunConfig) -> Iterator[Finding]:
-    """asynchronous training excludes dynamic sampling, reward scaling and reward shaping
+    """asynchronous training is on with an option that it excludes, such as dynamic sampling
 
     Fix: turn the option off, or grpo.async_grpo
     """
@@ -306,13 +308,14 @@ def async_with_shaping(run: RunConfig) -> Iterator[Finding]:
 
 @TOPIC.problem(
     "grpo.async_grpo.in_flight_weight_updates grpo.async_grpo.max_trajectory_age_steps",
+    fails=Fails.SILENT,
     source="nemo_rl/algorithms/grpo.py:3382 at v0.7.0",
     severity=WARNING,
 )
 def trajectory_age(run: RunConfig) -> str | None:
-    """older trajectories need in-flight weight updates
+    """trajectories may be more than one step old, but in-flight weight updates are off
 
-    Why: silent except for a log line: the run uses older samples and is not faster
+    Why: the run uses older samples and is not faster, and only a log line says so
     Fix: set grpo.async_grpo.in_flight_weight_updates to true, or max_trajectory_age_steps to 1
     """
     if not run.on(_ASYNC) or run.on("grpo.async_grpo.in_flight_weight_updates"):

@@ -43,7 +43,7 @@ _LENGTH = "policy.max_total_sequence_length"
     source="nemo_rl/distributed/batched_data_dict.py:395 at v0.7.0",
 )
 def rows_not_divisible(run: RunConfig) -> Iterator[Finding]:
-    """the answers of a step are a multiple of the global batch size
+    """the answers of a step are not a multiple of train_global_batch_size
 
     Fix: choose a train_global_batch_size that divides prompts × generations, or change these
     """
@@ -61,7 +61,7 @@ def rows_not_divisible(run: RunConfig) -> Iterator[Finding]:
     source="nemo_rl/distributed/batched_data_dict.py:395 at v0.7.0",
 )
 def size_not_positive(run: RunConfig) -> Iterator[Finding]:
-    """batch sizes are 1 or more
+    """a batch size is below 1
 
     Fix: write a whole number of 1 or more
     """
@@ -77,7 +77,7 @@ def size_not_positive(run: RunConfig) -> Iterator[Finding]:
     source="nemo_rl/distributed/batched_data_dict.py:399 at v0.7.0",
 )
 def batch_not_divisible_by_data_parallel(run: RunConfig) -> str | None:
-    """the global batch size is a multiple of the data parallel size
+    """the global batch size is not a multiple of the data parallel size
 
     Fix: choose a train_global_batch_size that is a multiple of the data parallel size
     """
@@ -92,7 +92,7 @@ def batch_not_divisible_by_data_parallel(run: RunConfig) -> str | None:
     source="nemo_rl/distributed/batched_data_dict.py:399 at v0.7.0",
 )
 def rows_not_divisible_by_data_parallel(run: RunConfig) -> str | None:
-    """the answers of a step are a multiple of the data parallel size
+    """the answers of a step are not a multiple of the data parallel size
 
     Fix: choose prompts × generations as a multiple of the data parallel size
     """
@@ -115,7 +115,7 @@ def _computes_logprobs(run: RunConfig) -> bool:
     source="nemo_rl/distributed/batched_data_dict.py:831 at v0.7.0",
 )
 def share_not_divisible_by_micro_batch(run: RunConfig) -> Iterator[Finding]:
-    """each data parallel rank's share of a batch is a multiple of the micro batch size
+    """a data parallel rank's share of a batch is not a multiple of the micro batch size
 
     Fix: choose a micro batch that divides the share, or turn on sequence packing or dynamic batching
     """
@@ -138,7 +138,7 @@ def share_not_divisible_by_micro_batch(run: RunConfig) -> Iterator[Finding]:
     since="v0.6.0",
 )
 def micro_batches_differ(run: RunConfig) -> Iterator[Finding]:
-    """from TP 4 on, training and log probabilities have the same micro batch size
+    """training and log probabilities have different micro batch sizes with TP 4 or more
 
     Fix: set logprob_batch_size to train_micro_batch_size, or loss_fn.force_on_policy_ratio to true
     """
@@ -156,7 +156,7 @@ def micro_batches_differ(run: RunConfig) -> Iterator[Finding]:
     source="nemo_rl/algorithms/grpo.py:343 at v0.7.0",
 )
 def batch_multiplier(run: RunConfig) -> str | None:
-    """batch_multiplier is 1 without dynamic sampling
+    """batch_multiplier is not 1, but dynamic sampling is off
 
     Fix: set grpo.batch_multiplier to 1, or grpo.use_dynamic_sampling to true
     """
@@ -171,7 +171,7 @@ def batch_multiplier(run: RunConfig) -> str | None:
     source="nemo_rl/algorithms/grpo.py:1355 at v0.7.0",
 )
 def dynamic_sampling_batches(run: RunConfig) -> str | None:
-    """dynamic sampling may generate at least one batch
+    """the limit of dynamic sampling is below one batch
 
     Fix: set grpo.dynamic_sampling_max_gen_batches to 1 or more
     """
@@ -188,7 +188,7 @@ def dynamic_sampling_batches(run: RunConfig) -> str | None:
     since="v0.6.0",
 )
 def prompts_not_divisible_by_loader(run: RunConfig) -> str | None:
-    """the data loaders share the prompts of a step evenly
+    """the prompts of a step are not a multiple of num_prompts_per_dataloader
 
     Fix: choose a num_prompts_per_dataloader that divides num_prompts_per_step × batch_multiplier
     """
@@ -210,7 +210,7 @@ def prompts_not_divisible_by_loader(run: RunConfig) -> str | None:
     since="v0.5.0",
 )
 def on_policy_batch(run: RunConfig) -> Iterator[Finding]:
-    """force_on_policy_ratio takes one update per step
+    """force_on_policy_ratio is on, but the global batch is not exactly the answers of a step
 
     Fix: set train_global_batch_size to prompts × generations, or turn force_on_policy_ratio off
     """
@@ -221,7 +221,7 @@ def on_policy_batch(run: RunConfig) -> Iterator[Finding]:
 
 @TOPIC.problem(f"{DYNAMIC} {PACKING}", fails=Fails.AT_SETUP, source="nemo_rl/models/policy/lm_policy.py:295 at v0.7.0")
 def packing_with_dynamic_batching(run: RunConfig) -> Verdict:
-    """sequence packing and dynamic batching exclude each other
+    """sequence packing and dynamic batching are both on
 
     Fix: turn one of the two off
     """
@@ -234,7 +234,7 @@ def packing_with_dynamic_batching(run: RunConfig) -> Verdict:
     source="nemo_rl/models/policy/lm_policy.py:283 at v0.7.0",
 )
 def dynamic_batching_with_pipeline(run: RunConfig) -> str | None:
-    """dynamic batching needs pipeline parallel size 1
+    """dynamic batching is on with pipeline parallelism
 
     Fix: set policy.megatron_cfg.pipeline_model_parallel_size to 1, or turn dynamic batching off
     """
@@ -259,7 +259,7 @@ def _longest(run: RunConfig) -> int:
     source="nemo_rl/distributed/batched_data_dict.py:655 at v0.7.0",
 )
 def sequence_exceeds_token_limit(run: RunConfig) -> Iterator[Finding]:
-    """the longest sequence fits into the tokens of a micro batch
+    """the longest sequence does not fit into the tokens of a micro batch
 
     Fix: raise train_mb_tokens and logprob_mb_tokens to max_total_sequence_length, or shorten the sequences
     """
@@ -279,7 +279,7 @@ def sequence_exceeds_token_limit(run: RunConfig) -> Iterator[Finding]:
     source="nemo_rl/data/packing/algorithms.py:693 at v0.7.0",
 )
 def packing_algorithm(run: RunConfig) -> str | None:
-    """the packing algorithm is one that NeMo RL has
+    """the packing algorithm is unknown to NeMo RL
 
     Fix: write modified_first_fit_decreasing, the default, or another one of the list
     """

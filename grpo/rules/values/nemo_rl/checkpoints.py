@@ -31,7 +31,7 @@ def _metric(run: RunConfig) -> str | None:
 
 @TOPIC.problem(_METRIC, fails=Fails.AT_CHECKPOINT, source="nemo_rl/algorithms/grpo.py:2901 at v0.7.0")
 def metric_prefix(run: RunConfig) -> Iterator[Finding]:
-    """the metric of checkpoints begins with val: or train:
+    """the metric of checkpoints does not begin with val: or train:
 
     Fix: write val:accuracy, another metric with its prefix, or null
     """
@@ -41,11 +41,13 @@ def metric_prefix(run: RunConfig) -> Iterator[Finding]:
         yield Finding(f'checkpointing.metric_name is "{name}"', proposed={_METRIC: known} if known else {})
 
 
-@TOPIC.problem("checkpointing.enabled", source="nemo_rl/algorithms/grpo.py:2883 at v0.7.0", severity=WARNING)
+@TOPIC.problem(
+    "checkpointing.enabled", fails=Fails.SILENT, source="nemo_rl/algorithms/grpo.py:2883 at v0.7.0", severity=WARNING
+)
 def no_checkpoint(run: RunConfig) -> str | None:
-    """the run writes a checkpoint
+    """checkpointing is off, so the trained model is never saved
 
-    Why: silent: no step is saved, not even the last one, so the trained model is lost when the job ends
+    Why: no step is saved, not even the last one, so the trained model is lost when the job ends
     Fix: set checkpointing.enabled to true; the last step is then saved whatever the save_period
     """
     steps = run.integer("grpo.max_num_steps")
@@ -57,7 +59,7 @@ def no_checkpoint(run: RunConfig) -> str | None:
 
 @TOPIC.problem(_METRIC, fails=Fails.AT_CHECKPOINT, source="nemo_rl/algorithms/grpo.py:2920 at v0.7.0")
 def metric_unknown(run: RunConfig) -> Iterator[Finding]:
-    """the metric of checkpoints is one that validation computes
+    """the metric of checkpoints is not one that validation computes
 
     Fix: write val:accuracy
     """
@@ -69,13 +71,14 @@ def metric_unknown(run: RunConfig) -> Iterator[Finding]:
 
 @TOPIC.problem(
     "checkpointing.save_period grpo.val_period",
+    fails=Fails.SILENT,
     source="nemo_rl/algorithms/grpo.py:2912 at v0.7.0",
     severity=WARNING,
 )
 def saved_without_validation(run: RunConfig) -> Iterator[Finding]:
-    """each step that saves a checkpoint also validates
+    """a step saves a checkpoint, but does not validate
 
-    Why: silent: a checkpoint without validation ranks below all others and is deleted, even if it is the best
+    Why: a checkpoint without validation ranks below all others and is deleted, even if it is the best
     Fix: choose a save_period that is a multiple of grpo.val_period
     """
     if not (_metric(run) or "").startswith("val:"):
@@ -101,7 +104,7 @@ def saved_without_validation(run: RunConfig) -> Iterator[Finding]:
     source="nemo_rl/models/policy/lm_policy.py:1083 at v0.7.0",
 )
 def save_format(run: RunConfig) -> Iterator[Finding]:
-    """the format of checkpoints is one that the worker can write
+    """the worker cannot write checkpoints in the format of model_save_format
 
     Fix: write null with dtensor_cfg._v2 off, safetensors or torch_save with it on
     """
@@ -116,9 +119,14 @@ def save_format(run: RunConfig) -> Iterator[Finding]:
         yield Finding(what, keys=[_FORMAT])
 
 
-@TOPIC.problem("checkpointing.save_consolidated", source="nemo_rl/utils/checkpoint.py:144 at v0.7.0", severity=WARNING)
+@TOPIC.problem(
+    "checkpointing.save_consolidated",
+    fails=Fails.AT_CHECKPOINT,
+    source="nemo_rl/utils/checkpoint.py:144 at v0.7.0",
+    severity=WARNING,
+)
 def consolidated(run: RunConfig) -> str | None:
-    """checkpoints are not consolidated while they are saved
+    """checkpoints are consolidated while they are saved
 
     Why: in several versions, saving consolidated weights runs out of memory or time, or writes broken shards
     Fix: set it to false, and run task convert on the checkpoint that you keep
@@ -129,7 +137,7 @@ def consolidated(run: RunConfig) -> str | None:
 
 @TOPIC.problem(_BY, fails=Fails.AT_SETUP, source="nemo_rl/utils/timer.py:251 at v0.7.0")
 def save_by(run: RunConfig) -> str | None:
-    """checkpoint_must_save_by is days:hours:minutes:seconds, in quotes
+    """checkpoint_must_save_by is not a string of days:hours:minutes:seconds
 
     Fix: write DD:HH:MM:SS in quotes: four hours are "00:04:00:00"
     """
@@ -146,11 +154,14 @@ def _retries(run: RunConfig) -> int:
     return value if isinstance(value, int) and run.trains else 0
 
 
-@TOPIC.problem(f"{_BY} =job.retries", source="nemo_rl/algorithms/grpo.py:3123 at v0.7.0", severity=WARNING)
+@TOPIC.problem(
+    f"{_BY} =job.retries", fails=Fails.SILENT, source="nemo_rl/algorithms/grpo.py:3123 at v0.7.0", severity=WARNING
+)
 def save_by_without_retry(run: RunConfig) -> str | None:
-    """a run that ends itself after a time is continued by a person, not by job.retries
+    """job.retries is set, but no retry continues a run that checkpoint_must_save_by ends
 
-    Why: silent: NeMo RL saves and ends with exit code 0, so the job is complete, and no retry does the steps left
+    Why: NeMo RL saves and ends with exit code 0, so the job counts as complete and no retry does the remaining
+    steps
     Fix: remove the key, or set job.retries to 0 and raise job.attempt to continue the run
     """
     value, retries = run.at(_BY), _retries(run)
@@ -161,14 +172,15 @@ def save_by_without_retry(run: RunConfig) -> str | None:
 
 @TOPIC.problem(
     "checkpointing.save_optimizer =job.retries",
+    fails=Fails.SILENT,
     source="nemo_rl/utils/checkpoint.py:185 at v0.7.0",
     severity=WARNING,
     since="v0.6.0",
 )
 def retry_without_optimizer(run: RunConfig) -> Iterator[Finding]:
-    """checkpoints that a retry resumes from contain the optimizer
+    """retries resume from checkpoints without the optimizer
 
-    Why: silent: each retry begins with empty moments of Adam, so its first steps are of the wrong size
+    Why: each retry starts with empty moments of Adam, so its first steps are of the wrong size
     Fix: set checkpointing.save_optimizer to true, or job.retries to 0
     """
     path, retries = "checkpointing.save_optimizer", _retries(run)

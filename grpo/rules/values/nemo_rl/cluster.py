@@ -44,7 +44,7 @@ def _policy_nodes(run: RunConfig) -> int:
     source="nemo_rl/algorithms/grpo.py:537 at v0.7.0",
 )
 def reward_model_takes_all(run: RunConfig) -> Iterator[Finding]:
-    """the reward model leaves GPUs for the policy
+    """the reward model leaves no GPUs for the policy
 
     Fix: give env.reward_model.resources less, or the cluster more nodes
     """
@@ -58,7 +58,7 @@ def reward_model_takes_all(run: RunConfig) -> Iterator[Finding]:
 
 @TOPIC.problem(f"{_GPUS} {COLOCATED} {NODES}", fails=Fails.AT_SETUP, source="nemo_rl/algorithms/grpo.py:617 at v0.7.0")
 def generation_gpus_on_one_node(run: RunConfig) -> Iterator[Finding]:
-    """on one node, non-colocated generation sets its number of GPUs
+    """on one node, the resources of non-colocated generation are not set or do not fit
 
     Fix: set policy.generation.colocated.resources: {num_nodes: 1, gpus_per_node: N} with N below the node's GPUs
     """
@@ -88,7 +88,7 @@ def _more_nodes(run: RunConfig) -> str:
 
 @TOPIC.problem(f"{_NODES} {COLOCATED} {NODES}", fails=Fails.AT_SETUP, source="nemo_rl/algorithms/grpo.py:647 at v0.7.0")
 def generation_nodes(run: RunConfig) -> Iterator[Finding]:
-    """on several nodes, non-colocated generation takes whole nodes and leaves some for training
+    """non-colocated generation on several nodes does not take whole nodes, or leaves none to train
 
     Fix: set policy.generation.colocated.resources: {num_nodes: N, gpus_per_node: the node's GPUs}
     """
@@ -107,7 +107,7 @@ def generation_nodes(run: RunConfig) -> Iterator[Finding]:
 
 @TOPIC.problem(COLOCATED, fails=Fails.AT_SETUP, source="nemo_rl/algorithms/grpo.py:447 at v0.6.0", before="v0.7.0")
 def megatron_not_colocated(run: RunConfig) -> str | None:
-    """before v0.7.0 generation with Megatron is colocated
+    """Megatron generates before v0.7.0, but generation is not colocated
 
     Fix: set policy.generation.colocated.enabled to true, or backend to vllm, or use a later version
     """
@@ -117,12 +117,13 @@ def megatron_not_colocated(run: RunConfig) -> str | None:
 
 @TOPIC.problem(
     f"cluster.segment_size {NODES}",
+    fails=Fails.AT_SETUP,
     source="nemo_rl/distributed/virtual_cluster.py:415 at v0.7.0",
     severity=WARNING,
     since="v0.7.0",
 )
 def segment_size(run: RunConfig) -> str | None:
-    """the number of training nodes is a multiple of segment_size
+    """segment_size does not divide the number of training nodes
 
     Why: if Ray's nodes have an NVLink domain, NeMo RL refuses it at set-up; else it ignores the key
     Fix: choose a segment_size that divides the number of training nodes, or null
@@ -140,7 +141,7 @@ def segment_size(run: RunConfig) -> str | None:
     source="nemo_rl/distributed/virtual_cluster.py:794 at v0.7.0",
 )
 def cpus_for_gpu_workers(run: RunConfig) -> str | None:
-    """a node has a CPU for each process that NeMo RL puts on its GPUs
+    """a node has too few CPUs for the processes that NeMo RL puts on its GPUs
 
     Fix: set accelerator.worker.cpu to two CPUs per GPU, or to one if generation has its own nodes
     """

@@ -47,7 +47,7 @@ def _unknown(kind: str, name: str, run: RunConfig, keys: list[str]) -> Finding:
 
 @TOPIC.problem("data.train data.dataset_name data", fails=Fails.AT_SETUP, source="nemo_rl/data/utils.py:143 at v0.7.0")
 def no_train_data(run: RunConfig) -> str | None:
-    """the data section names the data to train on
+    """the data section names no training data
 
     Fix: write data.train.dataset_name (data.dataset_name before v0.6.0)
     """
@@ -62,7 +62,7 @@ def no_train_data(run: RunConfig) -> str | None:
     source="nemo_rl/data/datasets/response_datasets/__init__.py:106 at v0.7.0",
 )
 def dataset(run: RunConfig) -> Iterator[Finding]:
-    """the data set is one that this version can load
+    """this version of NeMo RL cannot load the data set
 
     Fix: write one of its names, or ResponseDataset with the path of a file
     """
@@ -74,12 +74,13 @@ def dataset(run: RunConfig) -> Iterator[Finding]:
 
 @TOPIC.problem(
     "data.train.output_key data.output_key",
+    fails=Fails.SILENT,
     source="nemo_rl/data/datasets/response_datasets/response_dataset.py at v0.7.0",
 )
 def raw_answers(run: RunConfig) -> Iterator[Finding]:
-    """the answers of GSM8K are numbers, not whole solutions
+    """the expected answers are whole solutions of GSM8K instead of numbers
 
-    Why: silent: the reward compares the answer with the text of the solution, so every reward is 0
+    Why: the reward compares the answer with the text of the solution, so every reward is 0
     Fix: write dataset_name: gsm8k; before v0.6.0 use a file of job.task prepare-data, which has only the numbers
     """
     for path, section in data_sections(run):
@@ -96,7 +97,7 @@ def raw_answers(run: RunConfig) -> Iterator[Finding]:
     since="v0.5.0",
 )
 def processor(run: RunConfig) -> Iterator[Finding]:
-    """the processor of the data is one that this version has
+    """the data processor does not exist in this version
 
     Fix: write math_hf_data_processor, or another one of the list
     """
@@ -113,7 +114,7 @@ def processor(run: RunConfig) -> Iterator[Finding]:
     since="v0.5.0",
 )
 def environment(run: RunConfig) -> Iterator[Finding]:
-    """the environment is one that this version has, with its own section under env
+    """the environment is unknown, has no section under env, or is not started
 
     Fix: write math, or another environment of the list, and add its section under env
     """
@@ -136,7 +137,7 @@ def environment(run: RunConfig) -> Iterator[Finding]:
     source="examples/run_grpo.py:101 at v0.7.0",
 )
 def no_generation(run: RunConfig) -> Iterator[Finding]:
-    """policy.generation is configured
+    """policy.generation or the section of its engine is missing
 
     Fix: remove the null, or write the section policy.generation
     """
@@ -151,12 +152,13 @@ def no_generation(run: RunConfig) -> Iterator[Finding]:
 
 @TOPIC.problem(
     "data.default.prompt_file data.train.prompt_file data.prompt_file",
+    fails=Fails.SILENT,
     source="examples/prompts/gsm8k.txt at v0.7.0",
 )
 def system_prompt_as_prompt(run: RunConfig) -> Iterator[Finding]:
-    """a prompt file has a place for the question
+    """the prompt file is a system prompt without a place for the question
 
-    Why: silent: the model never sees the question, and the reward stays near 0
+    Why: the model never sees the question, and the reward stays near 0
     Fix: write examples/prompts/cot.txt, and give gsm8k.txt as system_prompt_file
     """
     names = run.catalogue.names
@@ -172,13 +174,14 @@ def system_prompt_as_prompt(run: RunConfig) -> Iterator[Finding]:
 
 @TOPIC.problem(
     "grpo.max_num_steps grpo.max_num_epochs",
+    fails=Fails.SILENT,
     source="nemo_rl/algorithms/grpo.py:2228 at v0.7.0",
     severity=WARNING,
 )
 def no_steps(run: RunConfig) -> Iterator[Finding]:
-    """the run trains for at least one step
+    """grpo.max_num_steps or grpo.max_num_epochs is below 1
 
-    Why: silent: the nodes start, the model is loaded, and the run ends with exit code 0
+    Why: the nodes start, the model is loaded, and the run ends with exit code 0 without a training step
     Fix: write a whole number of 1 or more; to validate only, use the task evaluate
     """
     for path in ("grpo.max_num_steps", "grpo.max_num_epochs"):
@@ -188,13 +191,14 @@ def no_steps(run: RunConfig) -> Iterator[Finding]:
 
 @TOPIC.problem(
     "grpo.num_prompts_per_step grpo.max_num_steps",
+    fails=Fails.SILENT,
     source="nemo_rl/algorithms/grpo.py:366 at v0.7.0",
     severity=WARNING,
 )
 def more_prompts_than_data(run: RunConfig) -> Iterator[Finding]:
-    """the data set has enough rows for the steps
+    """the data set has fewer rows than the training steps need
 
-    Why: silent: NeMo RL skips an incomplete step, so the run ends early, or at once, with exit code 0
+    Why: NeMo RL skips an incomplete step, so the run ends early, or at once, with exit code 0
     Fix: lower num_prompts_per_step or max_num_steps, or raise max_num_epochs
     """
     for path, section in data_sections(run):
@@ -216,11 +220,13 @@ def too_few(run: RunConfig, rows: int) -> Iterator[Finding]:
         yield Finding(f"{what} of {prompts} prompts in {counted(epochs, 'epoch')}", keys=["grpo.max_num_steps"])
 
 
-@TOPIC.problem("data.max_input_seq_length", source="nemo_rl/data/processors.py:427 at v0.7.0", severity=WARNING)
+@TOPIC.problem(
+    "data.max_input_seq_length", fails=Fails.SILENT, source="nemo_rl/data/processors.py:427 at v0.7.0", severity=WARNING
+)
 def prompts_masked(run: RunConfig) -> str | None:
-    """most prompts are shorter than data.max_input_seq_length
+    """data.max_input_seq_length is too short for most prompts
 
-    Why: silent: a prompt of that length is cut to a few tokens, and its answers are left out of the loss
+    Why: a prompt that is too long is cut to a few tokens, and its answers are left out of the loss
     Fix: write 512 or more, or ${policy.max_total_sequence_length}
     """
     longest = run.integer("data.max_input_seq_length")
@@ -233,7 +239,7 @@ def prompts_masked(run: RunConfig) -> str | None:
     source="nemo_rl/models/generation/vllm/vllm_generation.py:157 at v0.7.0",
 )
 def required_key(run: RunConfig) -> Iterator[Finding]:
-    """sections that replace those of the base file have all keys that the framework reads
+    """a section of job.config lacks a key that the framework reads
 
     Fix: add the key, or remove _override_
     """

@@ -56,7 +56,7 @@ def _gpus(run: RunConfig) -> int:
     source="nemo_rl/models/generation/vllm/vllm_generation.py:110 at v0.7.0",
 )
 def generation_gpus_not_divisible(run: RunConfig) -> str | None:
-    """the generation GPUs, of all nodes and of each node, are a multiple of vLLM's TP × PP
+    """the generation GPUs, of all nodes or of one, are not a multiple of vLLM's TP × PP
 
     Fix: choose a tensor_parallel_size that divides the GPUs of a node
     """
@@ -77,7 +77,7 @@ def generation_gpus_not_divisible(run: RunConfig) -> str | None:
     source="nemo_rl/models/generation/vllm/vllm_generation.py:118 at v0.7.0",
 )
 def pipeline_needs_async_engine(run: RunConfig) -> Iterator[Finding]:
-    """pipeline parallel generation needs the asynchronous engine
+    """vLLM has several pipeline stages, but the asynchronous engine is off
 
     Fix: set policy.generation.vllm_cfg.async_engine to true
     """
@@ -92,7 +92,7 @@ def pipeline_needs_async_engine(run: RunConfig) -> Iterator[Finding]:
     source="nemo_rl/models/generation/vllm/vllm_generation.py:124 at v0.7.0",
 )
 def expert_parallel_generation(run: RunConfig) -> str | None:
-    """vLLM's expert parallel size is 1, or a multiple of its tensor parallel size
+    """vLLM's expert parallel size does not match its tensor parallel size
 
     Fix: set expert_parallel_size to 1 or to a multiple of tensor_parallel_size; if larger than it, async_engine off
     """
@@ -111,7 +111,7 @@ def expert_parallel_generation(run: RunConfig) -> str | None:
     source="nemo_rl/models/generation/vllm/vllm_generation.py:139 at v0.7.0",
 )
 def top_k(run: RunConfig) -> str | None:
-    """top_k is null, -1, or a number that this version can sample with
+    """top_k is a number that this version cannot sample with
 
     Fix: write null, -1, or 1 or more (8000 or more before v0.6.0)
     """
@@ -127,7 +127,7 @@ def top_k(run: RunConfig) -> str | None:
     source="nemo_rl/models/generation/vllm/vllm_generation.py:145 at v0.7.0",
 )
 def top_p(run: RunConfig) -> str | None:
-    """top_p is a value that this version can sample with
+    """top_p is a value that this version cannot sample with
 
     Fix: write 1.0, or a number above 0 (0.99 or more before v0.6.0)
     """
@@ -141,7 +141,7 @@ def top_p(run: RunConfig) -> str | None:
 
 @TOPIC.problem(_KWARGS, fails=Fails.AT_LOADING, source="nemo_rl/models/generation/vllm/vllm_worker.py:456 at v0.7.0")
 def vllm_argument_twice(run: RunConfig) -> Iterator[Finding]:
-    """vllm_kwargs has no argument that NeMo RL passes itself
+    """vllm_kwargs has an argument that NeMo RL passes itself
 
     Fix: write it under policy.generation.vllm_cfg, or remove it
     """
@@ -163,7 +163,7 @@ _interval = within(f"{VLLM}.vllm_metrics_logger_interval", above=0)
     since="v0.5.0",
 )
 def metrics_interval(run: RunConfig) -> str | None:
-    """the interval of vLLM's metrics is more than 0 s
+    """the interval of vLLM's metrics is not above 0 s
 
     Fix: write 0.5, the default, or turn enable_vllm_metrics_logger off
     """
@@ -176,7 +176,7 @@ def metrics_interval(run: RunConfig) -> str | None:
     source="nemo_rl/algorithms/grpo.py:1000 at v0.7.0",
 )
 def fp8_generation(run: RunConfig) -> Iterator[Finding]:
-    """generation in FP8 needs importance sampling correction
+    """generation is in FP8, but importance sampling correction is off
 
     Fix: set loss_fn.use_importance_sampling_correction to true
     """
@@ -193,7 +193,7 @@ def fp8_generation(run: RunConfig) -> Iterator[Finding]:
     since="v0.5.0",
 )
 def fp8_cache(run: RunConfig) -> str | None:
-    """an FP8 KV cache needs FP8 weights, Megatron without pipeline stages, and the synchronous engine
+    """the KV cache is FP8, but another setting excludes that
 
     Fix: set policy.generation.vllm_cfg.kv_cache_dtype to auto, or change the other setting
     """
@@ -212,11 +212,12 @@ def fp8_cache(run: RunConfig) -> str | None:
 
 @TOPIC.problem(
     f"data.max_input_seq_length {VLLM}.max_model_len policy.max_total_sequence_length",
+    fails=Fails.LATER,
     source="nemo_rl/models/generation/vllm/vllm_worker_async.py:538 at v0.7.0",
     severity=WARNING,
 )
 def prompt_longer_than_model(run: RunConfig) -> Iterator[Finding]:
-    """prompt and answer fit into vLLM's context
+    """the lengths of prompt, answer, vLLM's context and training do not fit together
 
     Why: a prompt as long as the context leaves no token for the answer: no reward, or an error from vLLM
     Fix: set all lengths to ${policy.max_total_sequence_length}, and the prompt's to less
@@ -236,19 +237,20 @@ def prompt_longer_than_model(run: RunConfig) -> Iterator[Finding]:
         yield Finding(
             f"max_new_tokens {new} is more than vLLM's max_model_len {model}",
             keys=[f"{GENERATION}.max_new_tokens"],
-            why="silent: vLLM cuts an answer where its context is full, and an answer without its end has no reward",
+            why="vLLM cuts an answer where its context is full, and an answer without its end has no reward",
             fix=f"lower max_new_tokens to {model} or less, or raise policy.max_total_sequence_length",
         )
 
 
 @TOPIC.problem(
     f"{_KWARGS}.block_size policy.model_name",
+    fails=Fails.AT_LOADING,
     source="nemo_rl/models/generation/vllm/vllm_worker.py:420 at v0.5.0",
     since="v0.5.0",
     before="v0.7.0",
 )
 def flashinfer_block_size(run: RunConfig) -> Iterator[Finding]:
-    """small Gemma 3 models on Blackwell use block size 32
+    """a small Gemma 3 model on Blackwell has a block size other than 32
 
     Why: vLLM of these versions fails with an error from FlashInfer for head size 256 and block size 16
     Fix: set policy.generation.vllm_kwargs.block_size to 32
@@ -262,20 +264,27 @@ def flashinfer_block_size(run: RunConfig) -> Iterator[Finding]:
         yield Finding(what, proposed={f"{_KWARGS}.block_size": 32})
 
 
-@TOPIC.problem(f"{VLLM}.load_format", source="nemo_rl/models/generation/__init__.py:48 at v0.7.0", severity=WARNING)
+@TOPIC.problem(
+    f"{VLLM}.load_format",
+    fails=Fails.SILENT,
+    source="nemo_rl/models/generation/__init__.py:48 at v0.7.0",
+    severity=WARNING,
+)
 def load_format(run: RunConfig) -> str | None:
-    """NeMo RL chooses vLLM's load_format itself
+    """vLLM's load_format is set, but NeMo RL chooses it
 
-    Why: silent: NeMo RL overwrites the value at set-up
+    Why: NeMo RL overwrites the value at set-up
     Fix: remove the key, which has no effect
     """
     given = is_vllm(run) and run.given_has(f"{VLLM}.load_format")
     return "vllm_cfg.load_format is overwritten" if given else None
 
 
-@TOPIC.problem(ALLOCATOR_KEYS, source="nemo_rl/models/generation/vllm/vllm_worker.py:452 at v0.7.0")
+@TOPIC.problem(
+    ALLOCATOR_KEYS, fails=Fails.AT_LOADING, source="nemo_rl/models/generation/vllm/vllm_worker.py:452 at v0.7.0"
+)
 def expandable_segments(run: RunConfig) -> Iterator[Finding]:
-    """vLLM runs without expandable segments, which its sleep mode refuses
+    """expandable segments are on, but the sleep mode of NeMo RL's vLLM refuses them
 
     Why: vLLM refuses it when it loads the model, also on GPUs of its own: NeMo RL always turns its sleep mode on
     Fix: remove expandable_segments:True from PYTORCH_CUDA_ALLOC_CONF

@@ -28,7 +28,7 @@ _MULTIPLE = "policy.make_sequence_length_divisible_by"
     source="nemo_rl/models/megatron/setup.py:634 at v0.7.0",
 )
 def context_parallel_megatron(run: RunConfig) -> str | None:
-    """context parallelism with Megatron needs sequence packing
+    """Megatron's context parallelism is on, but sequence packing is off
 
     Fix: set policy.sequence_packing.enabled to true, or context_parallel_size to 1
     """
@@ -42,7 +42,7 @@ def context_parallel_megatron(run: RunConfig) -> str | None:
     source="nemo_rl/models/megatron/setup.py:902 at v0.7.0",
 )
 def chunked_logprobs(run: RunConfig) -> str | None:
-    """log probabilities in chunks need defer_fp32_logits
+    """log probabilities are computed in chunks, but defer_fp32_logits is off
 
     Fix: set policy.megatron_cfg.defer_fp32_logits to true, or logprob_chunk_size to null
     """
@@ -59,7 +59,7 @@ def chunked_logprobs(run: RunConfig) -> str | None:
     since="v0.5.0",
 )
 def optimizer_precision(run: RunConfig) -> str | None:
-    """the precision-aware optimizer has the policy's precision
+    """the precision-aware optimizer does not match policy.precision
 
     Fix: set bf16 or fp16 of policy.megatron_cfg.optimizer to match policy.precision
     """
@@ -74,7 +74,7 @@ def optimizer_precision(run: RunConfig) -> str | None:
 
 @TOPIC.problem(_MULTIPLE, fails=Fails.LATER, source="nemo_rl/models/megatron/data.py:1132 at v0.7.0", since="v0.6.0")
 def padding_multiple(run: RunConfig) -> str | None:
-    """packed sequences are padded to a multiple of what CP and TP split them into
+    """packed sequences are padded to a multiple that CP and TP cannot split evenly
 
     Fix: set policy.make_sequence_length_divisible_by to a multiple of that number
     """
@@ -94,7 +94,7 @@ def padding_multiple(run: RunConfig) -> str | None:
     since="v0.7.0",
 )
 def recompute_granularity(run: RunConfig) -> str | None:
-    """activations are recomputed fully or selectively
+    """recompute_granularity is neither full nor selective
 
     Fix: write full or selective
     """
@@ -111,7 +111,7 @@ def recompute_granularity(run: RunConfig) -> str | None:
     since="v0.8.0",
 )
 def fused_logprobs(run: RunConfig) -> Iterator[Finding]:
-    """fused log probabilities exclude sequence packing, and sampling from a part of the tokens
+    """fused log probabilities are on with sequence packing, top_k or top_p
 
     Fix: turn use_fused_linear_logprobs off, or packing; top_k null, top_p 1.0
     """
@@ -132,7 +132,7 @@ def fused_logprobs(run: RunConfig) -> Iterator[Finding]:
     since="v0.8.0",
 )
 def optimized_inference(run: RunConfig) -> str | None:
-    """layers of Megatron that are optimized for inference need sequence parallelism from TP 2 on
+    """layers optimized for inference have TP 2 or more, but sequence_parallel is off
 
     Fix: set policy.generation.mcore_generation_config.sequence_parallel to true
     """
@@ -155,7 +155,7 @@ def optimized_inference(run: RunConfig) -> str | None:
     since="v0.8.0",
 )
 def megatron_engine_removed(run: RunConfig) -> str | None:
-    """from v0.8.0 on generation with Megatron is always asynchronous, and has no switch for it
+    """async_engine of Megatron's generation is set, but v0.8.0 has removed it
 
     Fix: remove policy.generation.mcore_generation_config.async_engine
     """

@@ -54,7 +54,7 @@ def _generating(run: RunConfig) -> Model:
 
 @TOPIC.problem(f"{_TP} {_NAME}", fails=Fails.AT_LOADING, source="nemo_rl/models/dtensor/parallelize.py:666 at v0.7.0")
 def heads_not_divisible(run: RunConfig) -> Iterator[Finding]:
-    """the tensor parallel size of training divides the model's attention heads and KV heads
+    """the tensor parallel size of training does not fit the model's attention or KV heads
 
     Fix: choose a tensor parallel size that divides both numbers
     """
@@ -68,7 +68,7 @@ def heads_not_divisible(run: RunConfig) -> Iterator[Finding]:
 
 @TOPIC.problem(f"{_STAGES} {_NAME}", fails=Fails.AT_LOADING, source="nemo_rl/models/megatron/setup.py:617 at v0.7.0")
 def layers_not_divisible(run: RunConfig) -> str | None:
-    """the number of Megatron's pipeline stages divides the model's layers
+    """Megatron's pipeline stages do not divide the model's layers evenly
 
     Fix: choose stages that divide the layers, or set num_layers_in_first_pipeline_stage and …_last_…
     """
@@ -90,7 +90,7 @@ def layers_not_divisible(run: RunConfig) -> str | None:
 
 @TOPIC.problem(f"{_EXPERTS} {_NAME}", fails=Fails.AT_LOADING, source="nemo_rl/models/megatron/setup.py:647 at v0.7.0")
 def experts_not_divisible(run: RunConfig) -> str | None:
-    """Megatron's expert parallel size divides the model's experts
+    """Megatron's expert parallel size does not fit the model's number of experts
 
     Fix: choose an expert_model_parallel_size that divides the experts, or 1 for a model without experts
     """
@@ -128,7 +128,7 @@ def _is_unreadable(run: RunConfig, architecture: str) -> bool:
     since="v0.5.0",
 )
 def plan_of_the_model(run: RunConfig) -> str | None:
-    """DTensor has a tensor parallel plan for the model
+    """the tensor parallel plan for the model cannot be read
 
     Fix: set policy.dtensor_cfg._v2 to true, tensor_parallel_size to 1, or give a custom_parallel_plan
     """
@@ -146,7 +146,7 @@ def plan_of_the_model(run: RunConfig) -> str | None:
     source="nemo_rl/models/dtensor/parallelize.py:704 at v0.7.0",
 )
 def sequence_parallel_plan(run: RunConfig) -> str | None:
-    """sequence parallelism with DTensor needs a plan of NeMo RL or a custom plan
+    """sequence parallelism of DTensor is on, but the plan does not support it
 
     Fix: set policy.dtensor_cfg.sequence_parallel to false, or give a custom_parallel_plan
     """
@@ -164,10 +164,11 @@ def sequence_parallel_plan(run: RunConfig) -> str | None:
 @TOPIC.problem(
     f"{VLLM}.tensor_parallel_size {_NAME}",
     why=_ENGINE,
+    fails=Fails.AT_LOADING,
     source="nemo_rl/models/generation/vllm/vllm_worker.py:441 at v0.7.0",
 )
 def generation_heads_not_divisible(run: RunConfig) -> str | None:
-    """vLLM's tensor parallel size divides the model's attention heads
+    """vLLM's tensor parallel size does not fit the model's attention or KV heads
 
     Fix: choose a size that divides the attention heads, and divides the KV heads or is a multiple of them
     """
@@ -179,10 +180,11 @@ def generation_heads_not_divisible(run: RunConfig) -> str | None:
 @TOPIC.problem(
     f"{VLLM}.expert_parallel_size {_NAME}",
     why=_ENGINE,
+    fails=Fails.AT_LOADING,
     source="nemo_rl/models/generation/vllm/vllm_worker.py:443 at v0.7.0",
 )
 def generation_without_experts(run: RunConfig) -> str | None:
-    """expert parallel generation needs a model with experts
+    """expert parallel generation is on, but the model has no experts
 
     Fix: set policy.generation.vllm_cfg.expert_parallel_size to 1
     """
@@ -194,10 +196,11 @@ def generation_without_experts(run: RunConfig) -> str | None:
 @TOPIC.problem(
     f"{VLLM}.max_model_len policy.max_total_sequence_length {_NAME}",
     why=_ENGINE,
+    fails=Fails.AT_LOADING,
     source="nemo_rl/models/generation/vllm/vllm_worker.py:449 at v0.7.0",
 )
 def longer_than_model(run: RunConfig) -> str | None:
-    """sequences fit into the model's position embeddings
+    """vLLM's sequences are longer than the model's position embeddings
 
     Fix: lower policy.max_total_sequence_length, or set hf_config_overrides.max_position_embeddings if you mean it
     """
@@ -208,11 +211,11 @@ def longer_than_model(run: RunConfig) -> str | None:
     return f"vllm_cfg.max_model_len is {length}, and {model.name} has {most} positions" if length > most else None
 
 
-@TOPIC.problem(f"{_TOKENIZER} {_NAME}", source="nemo_rl/algorithms/utils.py:372 at v0.7.0")
+@TOPIC.problem(f"{_TOKENIZER} {_NAME}", fails=Fails.AT_FIRST_STEP, source="nemo_rl/algorithms/utils.py:372 at v0.7.0")
 def tokenizer_of_another_model(run: RunConfig) -> str | None:
-    """the tokenizer is one of the model's family
+    """the tokenizer has another vocabulary than the model
 
-    Why: silent: the tokens mean other words to the model; or the first step fails with an index out of range
+    Why: the tokens mean other words to the model, or the first step fails with an index out of range
     Fix: remove policy.tokenizer.name: its default is ${policy.model_name}
     """
     name = run.at(_TOKENIZER)

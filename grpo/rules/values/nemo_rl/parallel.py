@@ -39,7 +39,7 @@ _ROPE = "policy.hf_config_overrides.rope_scaling"
     source="nemo_rl/models/policy/lm_policy.py:94 at v0.7.0",
 )
 def two_backends(run: RunConfig) -> Verdict:
-    """only one training backend is on
+    """two training backends are on
 
     Fix: set policy.dtensor_cfg.enabled to false to train with Megatron, or policy.megatron_cfg.enabled to false
     """
@@ -52,7 +52,7 @@ def two_backends(run: RunConfig) -> Verdict:
     source="nemo_rl/models/policy/lm_policy.py:129 at v0.7.0",
 )
 def no_backend(run: RunConfig) -> str | None:
-    """a training backend is on
+    """no training backend is on
 
     Fix: set policy.dtensor_cfg.enabled or policy.megatron_cfg.enabled to true
     """
@@ -67,7 +67,7 @@ def no_backend(run: RunConfig) -> str | None:
     since="v0.6.0",
 )
 def draft_backend(run: RunConfig) -> str | None:
-    """a draft model is trained by Megatron, without sequence packing
+    """a draft model is on without Megatron, or with sequence packing
 
     Fix: turn policy.draft off, or use Megatron without sequence packing
     """
@@ -85,7 +85,7 @@ def draft_backend(run: RunConfig) -> str | None:
     since="v0.5.0",
 )
 def lora_needs_v2(run: RunConfig) -> str | None:
-    """LoRA with DTensor needs its second version
+    """LoRA with DTensor is on, but dtensor_cfg._v2 is off
 
     Fix: set policy.dtensor_cfg._v2 to true, or lora_cfg.enabled to false
     """
@@ -101,7 +101,7 @@ def lora_needs_v2(run: RunConfig) -> str | None:
     since="v0.7.0",
 )
 def replicas_need_v2(run: RunConfig) -> str | None:
-    """dp_replicate_size needs the second version of DTensor
+    """dp_replicate_size is above 1, but the second version of DTensor is off
 
     Fix: set policy.dtensor_cfg._v2 to true, or dp_replicate_size to 1
     """
@@ -118,7 +118,7 @@ def replicas_need_v2(run: RunConfig) -> str | None:
     since="v0.7.0",
 )
 def replicas_not_dividing(run: RunConfig) -> str | None:
-    """dp_replicate_size divides the data parallel size
+    """dp_replicate_size does not divide the data parallel size
 
     Fix: choose a dp_replicate_size that divides the data parallel size
     """
@@ -134,7 +134,7 @@ def replicas_not_dividing(run: RunConfig) -> str | None:
 
 @TOPIC.problem(f"{_SIZES} {NODES}", fails=Fails.AT_SETUP, source="nemo_rl/models/policy/lm_policy.py:207 at v0.7.0")
 def gpus_not_divisible_by_model(run: RunConfig) -> Iterator[Finding]:
-    """the training GPUs are a multiple of TP × CP × PP
+    """the training GPUs are not a multiple of TP × CP × PP
 
     Fix: choose parallel sizes whose product divides the training GPUs, or change the number of nodes
     """
@@ -156,7 +156,7 @@ def gpus_not_divisible_by_model(run: RunConfig) -> Iterator[Finding]:
     since="v0.5.0",
 )
 def lora_triton(run: RunConfig) -> Iterator[Finding]:
-    """LoRA's Triton kernels need tensor parallel size 1
+    """LoRA's Triton kernels are on with tensor parallelism
 
     Fix: set policy.dtensor_cfg.lora_cfg.use_triton to false
     """
@@ -168,7 +168,7 @@ def lora_triton(run: RunConfig) -> Iterator[Finding]:
 
 @TOPIC.problem("policy.precision", fails=Fails.AT_LOADING, source="nemo_rl/models/automodel/setup.py:288 at v0.7.0")
 def precision(run: RunConfig) -> Verdict:
-    """the precision is one that the workers know
+    """policy.precision is unknown to the workers
 
     Fix: write bfloat16, float16 or float32
     """
@@ -189,7 +189,7 @@ def _is_refused_gemma(run: RunConfig) -> bool:
     source="nemo_rl/models/automodel/setup.py:385 at v0.7.0",
 )
 def context_parallel_dtensor(run: RunConfig) -> str | None:
-    """context parallelism with DTensor excludes several other options
+    """DTensor's context parallelism is on with a model or an option that it excludes
 
     Fix: set policy.dtensor_cfg.context_parallel_size to 1, or turn the other option off
     """
@@ -212,7 +212,7 @@ def context_parallel_dtensor(run: RunConfig) -> str | None:
     since="v0.6.0",
 )
 def cpu_offload_one_gpu(run: RunConfig) -> str | None:
-    """CPU offload needs more than one training GPU
+    """CPU offload is on, but only one GPU trains
 
     Fix: set policy.dtensor_cfg.cpu_offload to false
     """
@@ -222,7 +222,7 @@ def cpu_offload_one_gpu(run: RunConfig) -> str | None:
 
 @TOPIC.problem(_ROPE, fails=Fails.AT_LOADING, source="nemo_rl/models/automodel/setup.py:312 at v0.7.0", since="v0.6.0")
 def yarn_dtensor(run: RunConfig) -> str | None:
-    """YaRN needs Megatron
+    """rope_scaling is of type yarn, but DTensor trains
 
     Fix: train with Megatron, or without policy.hf_config_overrides.rope_scaling
     """
@@ -231,7 +231,7 @@ def yarn_dtensor(run: RunConfig) -> str | None:
 
 @TOPIC.problem(_ROPE, fails=Fails.AT_LOADING, source="nemo_rl/models/megatron/setup.py:278 at v0.7.0", since="v0.6.0")
 def yarn_fields(run: RunConfig) -> str | None:
-    """rope_scaling of type yarn has all its fields
+    """rope_scaling of type yarn lacks a field
 
     Fix: give all eight fields of rope_scaling
     """
@@ -250,7 +250,7 @@ def yarn_fields(run: RunConfig) -> str | None:
     since="v0.7.0",
 )
 def packing_attention(run: RunConfig) -> str | None:
-    """sequence packing needs flash_attention_2
+    """sequence packing is on, but attn_implementation is not flash_attention_2
 
     Fix: write flash_attention_2, or turn sequence packing off
     """
@@ -262,7 +262,7 @@ def packing_attention(run: RunConfig) -> str | None:
 
 @TOPIC.problem("policy.scheduler", fails=Fails.AT_LOADING, source="nemo_rl/models/automodel/setup.py:838 at v0.7.0")
 def scheduler_entry(run: RunConfig) -> str | None:
-    """each entry of policy.scheduler has a name or milestones
+    """an entry of policy.scheduler has neither a name nor milestones
 
     Fix: give the entry a name and kwargs, or milestones
     """
@@ -279,7 +279,7 @@ def scheduler_entry(run: RunConfig) -> str | None:
     source="nemo_rl/models/automodel/setup.py:352 at v0.7.0",
 )
 def reward_model_packing(run: RunConfig) -> str | None:
-    """a reward model is trained by DTensor, without sequence packing
+    """policy.reward_model_cfg is on with Megatron or with sequence packing
 
     Fix: turn policy.reward_model_cfg off; a GRPO policy is not a reward model
     """
@@ -296,7 +296,7 @@ def reward_model_packing(run: RunConfig) -> str | None:
     source="nemo_rl/models/dtensor/parallelize.py:684 at v0.7.0",
 )
 def parallel_plan(run: RunConfig) -> str | None:
-    """a custom parallel plan is given by its import path
+    """custom_parallel_plan is not a path that can be imported
 
     Fix: write package.module.NAME, or null
     """
@@ -316,7 +316,7 @@ def parallel_plan(run: RunConfig) -> str | None:
     since="v0.6.0",
 )
 def sampling_not_divisible_by_tp(run: RunConfig) -> str | None:
-    """with top-p or top-k, padded sequences are a multiple of the tensor parallel size
+    """top-p or top-k is on, but padded sequences are not a multiple of the tensor parallel size
 
     Fix: set policy.make_sequence_length_divisible_by to the tensor parallel size
     """

@@ -44,9 +44,9 @@ RULES = keys.rules(
 )
 
 
-@TOPIC.problem(f"{ACTOR}.strategy {REF}.strategy", source="trainer/main_ppo.py:153 at 0.7.1")
+@TOPIC.problem(f"{ACTOR}.strategy {REF}.strategy", fails=Fails.AT_SETUP, source="trainer/main_ppo.py:153 at 0.7.1")
 def strategy(run: RunConfig) -> Iterator[Finding]:
-    """the engine of actor and reference is one that a configuration file can select
+    """actor or reference has an engine that a configuration file cannot select
 
     Why: verl refuses it when it validates its configuration, or when the workers start
     Fix: write fsdp2 or fsdp; other engines need another base configuration than the charts' ppo_trainer
@@ -63,22 +63,24 @@ def _is_by_second(run: RunConfig) -> bool:
     return has_engine_workers(run) and not run.since("0.8.0")
 
 
-@TOPIC.problem("model_engine", source="trainer/config/ppo_trainer.yaml:10 at 0.8.0", since="0.7.1")
+@TOPIC.problem("model_engine", fails=Fails.SILENT, source="trainer/config/ppo_trainer.yaml:10 at 0.8.0", since="0.7.1")
 def model_engine(run: RunConfig) -> str | None:
-    """model_engine is not set in a file
+    """model_engine is set in a file, where verl does not read it
 
-    Why: silent: verl reads it from the command line only, and FSDP trains whatever the file says
+    Why: verl reads it from the command line only, and FSDP trains whatever the file says
     Fix: remove model_engine: the charts run verl with FSDP
     """
     wrong = run.given_has("model_engine") and run.at("model_engine") != "dp"
     return f"model_engine is {quoted(run.at('model_engine'))}, and the engine stays dp" if wrong else None
 
 
-@TOPIC.problem(f"{_OWN} {ACTOR}.strategy", source="workers/config/actor.py:317 at 0.8.0", severity=WARNING)
+@TOPIC.problem(
+    f"{_OWN} {ACTOR}.strategy", fails=Fails.SILENT, source="workers/config/actor.py:317 at 0.8.0", severity=WARNING
+)
 def strategy_without_effect(run: RunConfig) -> Iterator[Finding]:
-    """the FSDP version is set where the workers read it
+    """the FSDP version is set at a key that the workers do not read
 
-    Why: silent: the workers read the other key, so another version of FSDP runs
+    Why: the workers read the other key, so another version of FSDP runs
     Fix: set actor.strategy and actor.fsdp_config.strategy to the same value, or only the one that is read
     """
     dead, counts = (f"{ACTOR}.strategy", _OWN) if _is_by_second(run) else (_OWN, f"{ACTOR}.strategy")
@@ -94,7 +96,7 @@ def strategy_without_effect(run: RunConfig) -> Iterator[Finding]:
     source="workers/config/actor.py:318 at 0.7.1",
 )
 def sequence_parallel_padding(run: RunConfig) -> Iterator[Finding]:
-    """sequence parallelism needs sequences without padding
+    """sequence parallelism is on, but padding is not removed
 
     Fix: set actor_rollout_ref.model.use_remove_padding to true
     """
@@ -111,7 +113,7 @@ def sequence_parallel_padding(run: RunConfig) -> Iterator[Finding]:
     source="workers/config/optimizer.py:122 at 0.7.1",
 )
 def scheduler(run: RunConfig) -> str | None:
-    """the learning rate schedule is constant or cosine
+    """the learning rate schedule is neither constant nor cosine
 
     Fix: write constant or cosine
     """
@@ -122,7 +124,7 @@ def scheduler(run: RunConfig) -> str | None:
 
 @TOPIC.problem("algorithm.adv_estimator", fails=Fails.AT_FIRST_STEP, source="trainer/ppo/core_algos.py:149 at 0.7.1")
 def advantage_estimator(run: RunConfig) -> Iterator[Finding]:
-    """the advantage estimator is one that this version has
+    """the advantage estimator is unknown to this version
 
     Fix: write grpo, or another one of the list
     """
@@ -133,7 +135,7 @@ def advantage_estimator(run: RunConfig) -> Iterator[Finding]:
 
 @TOPIC.problem(_LOSS, fails=Fails.AT_FIRST_STEP, source="trainer/ppo/core_algos.py:82 at 0.7.1")
 def policy_loss(run: RunConfig) -> Iterator[Finding]:
-    """the policy loss is one that this version has
+    """the policy loss is unknown to this version
 
     Fix: write one of them; vanilla is the default
     """
@@ -149,7 +151,7 @@ def policy_loss(run: RunConfig) -> Iterator[Finding]:
     source="trainer/ppo/core_algos.py:2185 at 0.7.1",
 )
 def kl_type(run: RunConfig) -> Iterator[Finding]:
-    """the KL term is of a type that this version has
+    """the type of the KL term is unknown to this version
 
     Fix: write low_var_kl; a + at the end is valid from 0.8.0 on
     """
@@ -163,11 +165,13 @@ def kl_type(run: RunConfig) -> Iterator[Finding]:
             yield Finding(what, keys=[path], fix=nearest(run, path, kinds))
 
 
-@TOPIC.problem(f"{ACTOR}.kl_loss_type", source="trainer/ppo/core_algos.py:2141 at 0.7.1", severity=WARNING)
+@TOPIC.problem(
+    f"{ACTOR}.kl_loss_type", fails=Fails.SILENT, source="trainer/ppo/core_algos.py:2141 at 0.7.1", severity=WARNING
+)
 def kl_without_gradient(run: RunConfig) -> str | None:
-    """the KL term of the loss has a gradient
+    """the KL loss has a type whose gradient is 0 on average
 
-    Why: silent: the KL is logged as usual, and nothing pulls the actor back to the reference model
+    Why: the KL is logged as usual, but nothing pulls the actor back to the reference model
     Fix: write low_var_kl, the default
     """
     path = f"{ACTOR}.kl_loss_type"
@@ -181,7 +185,7 @@ def kl_without_gradient(run: RunConfig) -> str | None:
 
 @TOPIC.problem(f"{ACTOR}.clip_ratio_c", fails=Fails.AT_FIRST_STEP, source="trainer/ppo/core_algos.py:1322 at 0.7.1")
 def dual_clip(run: RunConfig) -> str | None:
-    """dual clipping is above 1
+    """clip_ratio_c, the bound of dual clipping, is not above 1
 
     Fix: write 3.0, the default
     """
@@ -189,9 +193,13 @@ def dual_clip(run: RunConfig) -> str | None:
     return within(f"{ACTOR}.clip_ratio_c", above=1)(run) if run.at(_LOSS) == "vanilla" else None
 
 
-@TOPIC.problem("algorithm.kl_ctrl.type algorithm.kl_ctrl.horizon", source="trainer/ppo/core_algos.py:209 at 0.7.1")
+@TOPIC.problem(
+    "algorithm.kl_ctrl.type algorithm.kl_ctrl.horizon",
+    fails=Fails.AT_SETUP,
+    source="trainer/ppo/core_algos.py:209 at 0.7.1",
+)
 def kl_control(run: RunConfig) -> Iterator[Finding]:
-    """KL control is fixed, or adaptive with a horizon
+    """the KL control has an unknown type, or is adaptive without a positive horizon
 
     Why: the trainer refuses it when it starts: the cluster is up, and its GPUs are paid for
     Fix: write fixed, or adaptive with a positive horizon
@@ -208,13 +216,14 @@ def kl_control(run: RunConfig) -> Iterator[Finding]:
 
 @TOPIC.problem(
     f"{ACTOR}.kl_loss_coef algorithm.kl_ctrl.kl_coef",
+    fails=Fails.SILENT,
     source="trainer/ppo/ray_trainer.py:1458 at 0.7.1",
     severity=WARNING,
 )
 def kl_coefficient_without_switch(run: RunConfig) -> Iterator[Finding]:
-    """a KL coefficient needs its switch
+    """a KL coefficient is set, but its switch is off
 
-    Why: silent: there is no KL term and no reference model, although the values set a coefficient
+    Why: the coefficient has no effect; with both switches off there is no KL term and no reference model
     Fix: set actor.use_kl_loss or algorithm.use_kl_in_reward to true, or remove the coefficient
     """
     for path, switch in KL_COEFFICIENTS:
@@ -236,16 +245,18 @@ def _unread(run: RunConfig, path: str, switch: str) -> Finding:
     return Finding(
         f"{what}; the KL term has {read[0]}, {quoted(run.at(read[0]))}",
         keys=[path, switch],
-        why=f"silent: this coefficient is not read; {read[1]} is on, and its KL term has {read[0]}",
+        why=f"this coefficient is not read; {read[1]} is on, and its KL term has {read[0]}",
         fix=f"write the coefficient as {read[0]}, and remove {path}",
     )
 
 
-@TOPIC.problem("algorithm.use_kl_in_reward", source="utils/config.py:169 at 0.7.1", severity=WARNING)
+@TOPIC.problem(
+    "algorithm.use_kl_in_reward", fails=Fails.SILENT, source="utils/config.py:169 at 0.7.1", severity=WARNING
+)
 def kl_twice(run: RunConfig) -> str | None:
-    """the KL term is used once
+    """the KL term is both in the reward and in the loss
 
-    Why: silent: KL lowers the reward and is added to the loss too; GRPO has it only in the loss
+    Why: KL lowers the reward and is added to the loss too; GRPO has it only in the loss
     Fix: set algorithm.use_kl_in_reward to false
     """
     twice = run.on("algorithm.use_kl_in_reward") and run.on(f"{ACTOR}.use_kl_loss")

@@ -36,13 +36,14 @@ if TYPE_CHECKING:
 
 @TOPIC.problem(
     "trainer.total_epochs trainer.total_training_steps",
+    fails=Fails.SILENT,
     source="verl/trainer/ppo/ray_trainer.py:1465 at v0.9.1",
     severity=WARNING,
 )
 def no_steps(run: RunConfig) -> Iterator[Finding]:
-    """the run trains for at least one step
+    """trainer.total_epochs or trainer.total_training_steps is below 1
 
-    Why: silent: the nodes start, the model is loaded, and the run ends with exit code 0
+    Why: the nodes start, the model is loaded, and the run ends with exit code 0 without a training step
     Fix: write a whole number of 1 or more; to evaluate a model, run task evaluate
     """
     for path in ("trainer.total_epochs", "trainer.total_training_steps"):
@@ -53,7 +54,7 @@ def no_steps(run: RunConfig) -> Iterator[Finding]:
 
 @TOPIC.problem(f"{BATCH} {SAMPLES} {NODES}", fails=Fails.AT_SETUP, source="utils/config.py:110 at 0.7.1")
 def batch_not_divisible_by_gpus(run: RunConfig) -> str | None:
-    """the sequences of a step are a multiple of the GPUs
+    """the sequences of a step are not a multiple of the GPUs
 
     Fix: choose train_batch_size × rollout.n as a multiple of all GPUs
     """
@@ -66,9 +67,9 @@ def _step(run: RunConfig) -> str:
     return f"{run.integer(BATCH)} prompts × {run.integer(SAMPLES)} answers = {sequences(run)} sequences per step"
 
 
-@TOPIC.problem(f"{BATCH} {SAMPLES} {NODES}", source="utils/seqlen_balancing.py:147 at 0.7.1")
+@TOPIC.problem(f"{BATCH} {SAMPLES} {NODES}", fails=Fails.AT_FIRST_STEP, source="utils/seqlen_balancing.py:147 at 0.7.1")
 def dynamic_batch_not_divisible(run: RunConfig) -> str | None:
-    """the ranks share the sequences of a step evenly, also with dynamic micro batches
+    """with dynamic micro batches, the ranks cannot share the sequences of a step evenly
 
     Why: verl does not check it with use_dynamic_bsz: the run fails after the first generation
     Fix: choose train_batch_size × rollout.n as a multiple of the data parallel size
@@ -87,7 +88,7 @@ def dynamic_batch_not_divisible(run: RunConfig) -> str | None:
 
 @TOPIC.problem(BATCH, fails=Fails.AT_SETUP, source="trainer/ppo/ray_trainer.py:368 at 0.7.1")
 def batch_of_nothing(run: RunConfig) -> str | None:
-    """a step has prompts
+    """data.train_batch_size is null or below 1
 
     Fix: choose a train_batch_size of 1 or more
     """
@@ -96,7 +97,7 @@ def batch_of_nothing(run: RunConfig) -> str | None:
 
 @TOPIC.problem(f"{MINI} {BATCH}", fails=Fails.AT_SETUP, source="workers/config/actor.py:215 at 0.7.1")
 def mini_batch_larger_than_batch(run: RunConfig) -> Iterator[Finding]:
-    """an update has no more prompts than the step
+    """ppo_mini_batch_size is above train_batch_size
 
     Fix: set ppo_mini_batch_size, which counts prompts, to train_batch_size or less
     """
@@ -108,9 +109,11 @@ def mini_batch_larger_than_batch(run: RunConfig) -> Iterator[Finding]:
             yield Finding(f"ppo_mini_batch_size {mini} is more than train_batch_size {batch}", keys=[path, BATCH])
 
 
-@TOPIC.problem(f"{MINI} {BATCH}", source="utils/tensordict_utils.py:556 at 0.7.1", severity=WARNING)
+@TOPIC.problem(
+    f"{MINI} {BATCH}", fails=Fails.AT_FIRST_STEP, source="utils/tensordict_utils.py:556 at 0.7.1", severity=WARNING
+)
 def mini_batch_not_dividing_batch(run: RunConfig) -> str | None:
-    """the prompts of a step divide into whole updates
+    """ppo_mini_batch_size does not divide train_batch_size
 
     Why: the last update of a step is smaller or padded with dummy rows, or the workers refuse the batch
     Fix: choose a ppo_mini_batch_size that divides train_batch_size
@@ -122,7 +125,7 @@ def mini_batch_not_dividing_batch(run: RunConfig) -> str | None:
 
 @TOPIC.problem(f"{MINI} {SAMPLES} {NODES}", fails=Fails.AT_FIRST_STEP, source="workers/engine_workers.py:239 at 0.7.1")
 def update_not_divisible(run: RunConfig) -> str | None:
-    """the data parallel ranks share an update's sequences evenly
+    """the data parallel ranks cannot share the sequences of an update evenly
 
     Fix: choose ppo_mini_batch_size × rollout.n as a multiple of the data parallel size
     """
@@ -137,7 +140,7 @@ def update_not_divisible(run: RunConfig) -> str | None:
 
 @TOPIC.problem(BATCH, fails=Fails.AT_FIRST_STEP, source="trainer/ppo/v1/trainer_base.py:535 at 0.9.1", since="0.9.1")
 def batch_not_divisible_by_sync(run: RunConfig) -> Iterator[Finding]:
-    """the weight updates of a step share its prompts evenly
+    """parameter_sync_step does not divide the prompts of a step
 
     Fix: choose a parameter_sync_step that divides train_batch_size
     """
@@ -150,9 +153,11 @@ def batch_not_divisible_by_sync(run: RunConfig) -> Iterator[Finding]:
             )
 
 
-@TOPIC.problem(f"{ROLLOUT}.agent.num_workers {BATCH} {SAMPLES}", source="protocol.py:873 at 0.7.1")
+@TOPIC.problem(
+    f"{ROLLOUT}.agent.num_workers {BATCH} {SAMPLES}", fails=Fails.AT_FIRST_STEP, source="protocol.py:873 at 0.7.1"
+)
 def sequences_not_divisible_by_agents(run: RunConfig) -> str | None:
-    """the agent workers share the sequences of a step evenly
+    """the agent workers cannot share the sequences of a step evenly
 
     Why: the run fails at the first generation, after the model is loaded on all GPUs
     Fix: choose an agent.num_workers that divides train_batch_size × rollout.n
@@ -172,7 +177,7 @@ def sequences_not_divisible_by_agents(run: RunConfig) -> str | None:
     since="0.7.1",
 )
 def dynamic_batch_once(run: RunConfig) -> str | None:
-    """actor and log probabilities use the same kind of batches
+    """actor and log probabilities use different kinds of batches
 
     Fix: set both to the same value, or remove rollout.log_prob_use_dynamic_bsz, which follows the actor
     """
@@ -188,7 +193,7 @@ def dynamic_batch_once(run: RunConfig) -> str | None:
     source="workers/fsdp_workers.py:181 at 0.7.1",
 )
 def sequence_parallel_not_dividing_gpus(run: RunConfig) -> str | None:
-    """the number of GPUs is a multiple of the sequence parallel size
+    """ulysses_sequence_parallel_size does not divide the number of GPUs
 
     Fix: choose a ulysses_sequence_parallel_size that divides all GPUs
     """
@@ -197,11 +202,11 @@ def sequence_parallel_not_dividing_gpus(run: RunConfig) -> str | None:
     return f"{gpus(run)} GPUs are not a multiple of ulysses_sequence_parallel_size {size}" if wrong else None
 
 
-@TOPIC.problem(SAMPLES, source="trainer/ppo/core_algos.py:315 at 0.7.1")
+@TOPIC.problem(SAMPLES, fails=Fails.SILENT, source="trainer/ppo/core_algos.py:315 at 0.7.1")
 def one_answer_a_group(run: RunConfig) -> str | None:
-    """GRPO samples several answers to a prompt
+    """rollout.n is below 2, but GRPO compares several answers to a prompt
 
-    Why: silent: a group of one has nothing to compare with, so the advantage is the plain reward
+    Why: a group of one has nothing to compare with, so the advantage is the plain reward
     Fix: write "n": 8 (in quotes) under actor_rollout_ref.rollout
     """
     estimator = run.at("algorithm.adv_estimator")
@@ -211,11 +216,11 @@ def one_answer_a_group(run: RunConfig) -> str | None:
     return f"rollout.n is {run.integer(SAMPLES)} with adv_estimator {estimator}" if alone else None
 
 
-@TOPIC.problem(MINI, source="trainer/ppo/core_algos.py:1338 at 0.7.1", severity=WARNING)
+@TOPIC.problem(MINI, fails=Fails.SILENT, source="trainer/ppo/core_algos.py:1338 at 0.7.1", severity=WARNING)
 def clipping_never_active(run: RunConfig) -> str | None:
-    """clipping needs more than one update per step
+    """a clip ratio is set, but each step has only one update
 
-    Why: silent: with one update per step the importance ratio is 1, and clip_ratio has no effect
+    Why: with one update per step the importance ratio is 1, and clip_ratio has no effect
     Fix: lower ppo_mini_batch_size; if one update per step is intended, accept the finding in checks.ignore
     """
     clips = any(run.given_has(f"{ACTOR}.{name}") for name in ("clip_ratio", "clip_ratio_low", "clip_ratio_high"))

@@ -42,7 +42,7 @@ _OF_MEGATRON: Final = ("linear_qkv", "linear_proj", "linear_fc1", "linear_fc2")
 
 @TOPIC.problem(_SHARE, fails=Fails.AT_LOADING, source="workers/rollout/vllm_rollout/vllm_async_server.py:317 at 0.7.1")
 def memory_share(run: RunConfig) -> str | None:
-    """the engine's share of the GPU memory is between 0 and 1
+    """gpu_memory_utilization is not a share between 0 and 1
 
     Fix: write a share such as 0.6, not percent: weights, gradients and optimizer need the rest
     """
@@ -55,7 +55,7 @@ def memory_share(run: RunConfig) -> str | None:
     source="workers/rollout/vllm_rollout/vllm_async_server.py:310 at 0.7.1",
 )
 def engine_limits(run: RunConfig) -> Iterator[Finding]:
-    """vLLM may take at least one sequence at a time, and a token of each
+    """max_num_seqs or max_num_batched_tokens is too small for vLLM
 
     Fix: set max_num_batched_tokens to max_num_seqs or more, and both to 1 or more
     """
@@ -79,10 +79,11 @@ def _sampling(section: str) -> dict[str, Test]:
 
 @TOPIC.problem(
     f"{ROLLOUT}.temperature {ROLLOUT}.top_p {ROLLOUT}.top_k",
+    fails=Fails.AT_FIRST_STEP,
     source="experimental/agent_loop/agent_loop.py:477 at 0.7.1",
 )
 def sampling_limits(run: RunConfig) -> Iterator[Finding]:
-    """temperature, top_p and top_k are in the engine's range
+    """temperature, top_p, top_k or repetition_penalty is out of the engine's range
 
     Why: the run fails at the first generation, after the model is loaded on all GPUs
     Fix: write temperature 1.0, top_p 1.0 and top_k -1, the defaults
@@ -98,7 +99,7 @@ def sampling_limits(run: RunConfig) -> Iterator[Finding]:
     source="workers/rollout/vllm_rollout/vllm_async_server.py:303 at 0.7.1",
 )
 def engine_words(run: RunConfig) -> Iterator[Finding]:
-    """data type, load format, quantization and scheduling are words that vLLM knows
+    """dtype, load_format or another word of the rollout is unknown to vLLM
 
     Fix: write dtype bfloat16 and load_format dummy, the defaults; remove the others
     """
@@ -114,7 +115,7 @@ def engine_words(run: RunConfig) -> Iterator[Finding]:
 
 @TOPIC.problem(f"{_NAME} {_TAG}", fails=Fails.AT_LOADING, source="workers/rollout/replica.py:297 at 0.7.1")
 def engine_not_in_image(run: RunConfig) -> str | None:
-    """the image has the engine that generates
+    """the image does not have the engine that rollout.name selects
 
     Fix: write the engine of the image, or an image of that engine: the tag begins with vllm, sgl or trtllm
     """
@@ -128,11 +129,11 @@ def _image_of(run: RunConfig) -> tuple[Json, Json]:
     return run.value("images.training.repository"), run.value(_TAG[1:])
 
 
-@TOPIC.problem(_NAME, source="workers/rollout/replica.py:297 at 0.7.1", severity=WARNING)
+@TOPIC.problem(_NAME, fails=Fails.SILENT, source="workers/rollout/replica.py:297 at 0.7.1", severity=WARNING)
 def engine_not_supported(run: RunConfig) -> str | None:
-    """vLLM generates: no other engine is supported
+    """rollout.name is not vllm, the only engine that these charts support
 
-    Why: nothing of it was tried: memory, checks and images of these charts are for vLLM
+    Why: no other engine was tried: memory, checks and images of these charts are for vLLM
     Fix: write vllm; if your image has the other engine and you have tried it, ignore the finding
     """
     name, has = run.at(_NAME), images.engine_of(*_image_of(run))
@@ -142,9 +143,13 @@ def engine_not_supported(run: RunConfig) -> str | None:
     return f"rollout.name is {quoted(name)}, which is not supported" if is_other and run.trains else None
 
 
-@TOPIC.problem(f"{_TAG} =job.version", source="workers/rollout/vllm_rollout/vllm_async_server.py:38 at 0.6.1")
+@TOPIC.problem(
+    f"{_TAG} =job.version",
+    fails=Fails.AT_LOADING,
+    source="workers/rollout/vllm_rollout/vllm_async_server.py:38 at 0.6.1",
+)
 def image_of_another_version(run: RunConfig) -> str | None:
-    """the image of verl's own has the vLLM that this version needs
+    """verl's image has a vLLM that this version of verl cannot use
 
     Why: the workers fail when they import vLLM or send it weights: the cluster is up, and its GPUs are paid for
     Fix: give values/frameworks/verl-VERSION.yaml after the recipe: it has the image of that version
@@ -154,11 +159,12 @@ def image_of_another_version(run: RunConfig) -> str | None:
 
 @TOPIC.problem(
     f"{_TAG} =job.version",
+    fails=Fails.AT_LOADING,
     source="workers/rollout/vllm_rollout/vllm_async_server.py:38 at 0.6.1",
     severity=WARNING,
 )
 def own_image_of_another_version(run: RunConfig) -> str | None:
-    """an image that is built on verl's has, by its tag, the vLLM that this version needs
+    """an image built on verl's has, by its tag, a vLLM that this version of verl cannot use
 
     Why: the workers fail when they import vLLM or send it weights: the cluster is up, and its GPUs are paid for
     Fix: build it on the image of this version (values/frameworks); if its tag says something else, ignore this
@@ -183,11 +189,12 @@ def _vllm_of_another(run: RunConfig) -> str | None:
 
 @TOPIC.problem(
     "=job.code.packages =job.version trainer.use_v1",
+    fails=Fails.AT_SETUP,
     source="trainer/ppo/v1/trainer_base.py:30 at 0.9.1",
     since="0.9.1",
 )
 def transfer_queue(run: RunConfig) -> str | None:
-    """the trainer of 0.9 has TransferQueue
+    """the trainer of 0.9 needs TransferQueue, but job.code.packages lacks it
 
     Why: the run ends when it imports the trainer, or fails in it: the image has an older one, or none
     Fix: set job.code.packages.TransferQueue to 0.1.10, or trainer.use_v1 to false
@@ -201,13 +208,14 @@ def transfer_queue(run: RunConfig) -> str | None:
 
 @TOPIC.problem(
     f"{_VALIDATION}.n {_VALIDATION}.temperature",
+    fails=Fails.COSTS,
     source="experimental/agent_loop/agent_loop.py:488 at 0.7.1",
     severity=WARNING,
 )
 def validation_repeats(run: RunConfig) -> str | None:
-    """several answers to a prompt of the validation differ
+    """the validation asks for several answers to a prompt, but its temperature is 0
 
-    Why: silent: without a temperature they are the same, so the time for all but the first is lost
+    Why: without a temperature all answers are the same, so the time for all but the first is lost
     Fix: write val_kwargs.temperature 0.6 and do_sample true, or one answer a prompt
     """
     count, cold = run.integer(f"{_VALIDATION}.n"), run.number(f"{_VALIDATION}.temperature") == 0
@@ -215,9 +223,14 @@ def validation_repeats(run: RunConfig) -> str | None:
     return f"val_kwargs.n is {count}, and val_kwargs.temperature is 0" if same else None
 
 
-@TOPIC.problem(ALLOCATOR_KEYS, source="workers/rollout/vllm_rollout/vllm_async_server.py:314 at 0.7.1", before="0.8.0")
+@TOPIC.problem(
+    ALLOCATOR_KEYS,
+    fails=Fails.AT_LOADING,
+    source="workers/rollout/vllm_rollout/vllm_async_server.py:314 at 0.7.1",
+    before="0.8.0",
+)
 def expandable_segments(run: RunConfig) -> Iterator[Finding]:
-    """vLLM runs without expandable segments, which its sleep mode refuses
+    """expandable segments are on, but vLLM's sleep mode refuses them
 
     Why: vLLM refuses it when it loads the model: the cluster is up, and its GPUs are paid for
     Fix: remove expandable_segments:True from PYTORCH_CUDA_ALLOC_CONF: the actor of verl sets it itself
@@ -238,14 +251,15 @@ def _sleeps(run: RunConfig) -> bool:
 
 @TOPIC.problem(
     f"{MODEL}.lora.rank {MODEL}.lora_rank",
+    fails=Fails.SILENT,
     source="workers/engine/fsdp/transformer_impl.py:134 at 0.7.1",
     severity=WARNING,
     since="0.7.1",
 )
 def lora_section_unread(run: RunConfig) -> str | None:
-    """LoRA is set where the FSDP workers read it
+    """model.lora.rank is set, but the FSDP workers read model.lora_rank
 
-    Why: silent: the section lora is for Megatron; FSDP trains all weights, and needs the memory for them
+    Why: the section lora is for Megatron; FSDP trains all weights, and needs the memory for them
     Fix: write model.lora_rank, model.lora_alpha and model.target_modules
     """
     path = f"{MODEL}.lora.rank"
@@ -256,7 +270,7 @@ def lora_section_unread(run: RunConfig) -> str | None:
 
 @TOPIC.problem(_TARGETS, fails=Fails.AT_LOADING, source="workers/engine/fsdp/transformer_impl.py:295 at 0.7.1")
 def lora_targets(run: RunConfig) -> str | None:
-    """LoRA's target modules are modules of the model
+    """the target modules of LoRA are not modules of the model
 
     Fix: write all-linear, or a list such as [q_proj, k_proj, v_proj, o_proj]
     """

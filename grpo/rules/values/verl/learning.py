@@ -31,18 +31,20 @@ _OLD_REJECTIONS: Final = ("token", "sequence", "geometric")
 _FACTOR: Final = 0.8
 # The default of PPO's bounds; below the other one they are meant for the ratio of a whole answer.
 _OF_TOKENS, _OF_ANSWERS = 0.2, 0.01
-_FITS: Final = "silent: too wide a range clips nothing, and with too narrow a one most tokens teach nothing"
+_FITS: Final = "too wide a range clips nothing, and with too narrow a one most tokens teach nothing"
 
 
 @TOPIC.problem(
     f"{ROLLOUT}.temperature {ROLLOUT}.top_k",
+    fails=Fails.SILENT,
     source="workers/actor/dp_actor.py:259 at 0.7.1",
     severity=WARNING,
 )
 def temperature_zero(run: RunConfig) -> Iterator[Finding]:
-    """answers to one prompt differ: the temperature is above 0, and top_k is not 1
+    """all answers to a prompt are the same: the temperature is 0, or top_k is 1
 
-    Why: silent: equal answers have no advantage over each other; older workers divide by it, and the loss is NaN
+    Why: equal answers have no advantage over each other; older workers divide by a temperature of 0: the loss is
+    NaN
     Fix: write rollout.temperature 1.0 and top_k -1; those of val_kwargs are for validation
     """
     # 1 leaves only the likeliest token.
@@ -53,11 +55,11 @@ def temperature_zero(run: RunConfig) -> Iterator[Finding]:
             return
 
 
-@TOPIC.problem(" ".join(_CLIPS), source="trainer/ppo/core_algos.py:1339 at 0.7.1", severity=WARNING)
+@TOPIC.problem(" ".join(_CLIPS), fails=Fails.SILENT, source="trainer/ppo/core_algos.py:1339 at 0.7.1", severity=WARNING)
 def clip_ratio_as_factor(run: RunConfig) -> Iterator[Finding]:
-    """clip ratios are distances from 1, not factors
+    """a clip ratio is negative, or looks like a factor instead of a distance from 1
 
-    Why: silent: 0.8 and 1.2 let the ratio of probabilities move from 0.2 to 2.2, so almost nothing is clipped
+    Why: 0.8 and 1.2 let the ratio of probabilities move from 0.2 to 2.2, so almost nothing is clipped
     Fix: write clip_ratio_low 0.2 and clip_ratio_high 0.2 for 0.8 to 1.2
     """
     # Other losses read the keys as something else.
@@ -75,11 +77,12 @@ def _bound(name: str, value: float) -> float:
 @TOPIC.problem(
     f"{_LOSS} {' '.join(_CLIPS)}",
     why=_FITS,
+    fails=Fails.SILENT,
     source="trainer/ppo/core_algos.py:1575 at 0.9.1",
     severity=WARNING,
 )
 def clip_ratio_of_another_loss(run: RunConfig) -> Iterator[Finding]:
-    """clip ratios fit the loss: about 0.2 for ratios of tokens, and 3e-4 for the ratio of a whole answer
+    """the clip ratios are those of another loss
 
     Fix: for gspo write clip_ratio_low 3e-4 and clip_ratio_high 4e-4, and for vanilla 0.2 and 0.2 to 0.28
     """
@@ -100,11 +103,13 @@ def clip_ratio_of_another_loss(run: RunConfig) -> Iterator[Finding]:
         yield Finding(what, keys=given, fix=fix)
 
 
-@TOPIC.problem(f"{ACTOR}.clip_ratio", source="trainer/ppo/core_algos.py:1312 at 0.7.1", severity=WARNING)
+@TOPIC.problem(
+    f"{ACTOR}.clip_ratio", fails=Fails.SILENT, source="trainer/ppo/core_algos.py:1312 at 0.7.1", severity=WARNING
+)
 def clip_ratio_without_effect(run: RunConfig) -> str | None:
-    """clip_ratio is read only where clip_ratio_low and clip_ratio_high are null
+    """clip_ratio is set, but clip_ratio_low and clip_ratio_high replace it
 
-    Why: silent: both have a default of 0.2, which replaces clip_ratio
+    Why: clip_ratio_low and clip_ratio_high have a default of 0.2, which replaces clip_ratio
     Fix: write clip_ratio_low and clip_ratio_high, or set both to null
     """
     path = f"{ACTOR}.clip_ratio"
@@ -117,13 +122,14 @@ def clip_ratio_without_effect(run: RunConfig) -> str | None:
 
 @TOPIC.problem(
     f"{_CORRECTION}.rollout_is {_CORRECTION}.rollout_rs {_LOG_PROBS}",
+    fails=Fails.SILENT,
     source="trainer/ppo/ray_trainer.py:1469 at 0.7.1",
     severity=WARNING,
 )
 def correction_without_log_probs(run: RunConfig) -> Iterator[Finding]:
-    """rollout correction has the engine's log probabilities
+    """rollout correction is on, but the engine's log probabilities are off
 
-    Why: silent: the trainer corrects only what has them, so the mismatch between engine and actor stays
+    Why: the trainer corrects only what has them, so the mismatch between engine and actor stays
     Fix: set actor_rollout_ref.rollout.calculate_log_probs to true
     """
     if run.on(_LOG_PROBS) or run.on(f"{_CORRECTION}.bypass_mode"):
@@ -141,7 +147,7 @@ def correction_without_log_probs(run: RunConfig) -> Iterator[Finding]:
     source="trainer/ppo/rollout_corr_helper.py:1061 at 0.7.1",
 )
 def bypass_without_log_probs(run: RunConfig) -> Iterator[Finding]:
-    """bypass mode has the engine's log probabilities, which it uses in place of the actor's
+    """bypass mode is on, but the engine's log probabilities are off
 
     Fix: set actor_rollout_ref.rollout.calculate_log_probs to true
     """
@@ -156,7 +162,7 @@ def bypass_without_log_probs(run: RunConfig) -> Iterator[Finding]:
     source="trainer/ppo/rollout_corr_helper.py:524 at 0.7.1",
 )
 def correction_options(run: RunConfig) -> Iterator[Finding]:
-    """rollout correction has levels and thresholds that this version knows
+    """an option or threshold of rollout correction is missing or invalid
 
     Fix: write rollout_is token or sequence; a rejection needs rollout_rs_threshold too
     """
@@ -189,13 +195,14 @@ def _rejection(run: RunConfig) -> Iterator[Finding]:
 
 @TOPIC.problem(
     f"{ACTOR}.kl_loss_coef algorithm.kl_ctrl.kl_coef",
+    fails=Fails.SILENT,
     source="workers/actor/dp_actor.py:655 at 0.7.1",
     severity=WARNING,
 )
 def kl_coefficient_zero(run: RunConfig) -> Iterator[Finding]:
-    """a KL term that is on has a coefficient above 0
+    """a KL term is on, but its coefficient is 0 or less
 
-    Why: silent: each step computes the reference's log probabilities, and then multiplies the KL by 0 or less
+    Why: each step computes the reference's log probabilities, and then multiplies the KL by 0 or less
     Fix: write 0.001, the default, or switch use_kl_loss off, which saves memory and time
     """
     for path, switch in KL_COEFFICIENTS:
@@ -205,13 +212,14 @@ def kl_coefficient_zero(run: RunConfig) -> Iterator[Finding]:
 
 @TOPIC.problem(
     f"{ACTOR}.kl_loss_coef algorithm.kl_ctrl.kl_coef",
+    fails=Fails.SILENT,
     source="workers/utils/losses.py:140 at 0.9.1",
     severity=WARNING,
 )
 def kl_coefficient_large(run: RunConfig) -> Iterator[Finding]:
-    """a KL coefficient is 1 or less
+    """a KL coefficient is above 1
 
-    Why: silent: the KL term outweighs the reward, so the policy stays where the reference is and learns little
+    Why: the KL term outweighs the reward, so the policy stays where the reference is and learns little
     Fix: write 0.001, the default, or up to 0.1
     """
     for path, switch in KL_COEFFICIENTS:
@@ -219,11 +227,13 @@ def kl_coefficient_large(run: RunConfig) -> Iterator[Finding]:
             yield Finding(f"{path} is {quoted(run.at(path))}", keys=[path])
 
 
-@TOPIC.problem("trainer.critic_warmup", source="trainer/ppo/ray_trainer.py:1504 at 0.7.1", severity=WARNING)
+@TOPIC.problem(
+    "trainer.critic_warmup", fails=Fails.SILENT, source="trainer/ppo/ray_trainer.py:1504 at 0.7.1", severity=WARNING
+)
 def actor_waits_for_critic(run: RunConfig) -> str | None:
-    """the actor learns from the first step on
+    """trainer.critic_warmup delays the actor, but there is no critic
 
-    Why: silent: the actor is not updated before this step, although there is no critic to warm up
+    Why: the actor is not updated before this step, although there is no critic to warm up
     Fix: remove trainer.critic_warmup, or set it to 0
     """
     steps = run.number("trainer.critic_warmup")
@@ -233,11 +243,16 @@ def actor_waits_for_critic(run: RunConfig) -> str | None:
     return f"trainer.critic_warmup is {quoted(steps)} with adv_estimator {run.at('algorithm.adv_estimator')}"
 
 
-@TOPIC.problem("algorithm.filter_groups.enable", source="trainer/config/algorithm.py:583 at 0.7.1", severity=WARNING)
+@TOPIC.problem(
+    "algorithm.filter_groups.enable",
+    fails=Fails.SILENT,
+    source="trainer/config/algorithm.py:583 at 0.7.1",
+    severity=WARNING,
+)
 def filter_groups_unread(run: RunConfig) -> str | None:
-    """groups are filtered only by a trainer that does it
+    """filter_groups is on, but this trainer does not read it
 
-    Why: silent: this trainer reads nothing of the section, so groups of equal rewards stay in the batch
+    Why: this trainer reads nothing of the section, so groups of equal rewards stay in the batch
     Fix: remove algorithm.filter_groups, or run verl 0.9.1 with trainer.use_v1 true, its default
     """
     unread = run.on("algorithm.filter_groups.enable") and not has_new_trainer(run)
@@ -246,9 +261,14 @@ def filter_groups_unread(run: RunConfig) -> str | None:
     )
 
 
-@TOPIC.problem("algorithm.filter_groups.metric", source="trainer/ppo/v1/replay_buffer.py:304 at 0.9.1", since="0.9.1")
+@TOPIC.problem(
+    "algorithm.filter_groups.metric",
+    fails=Fails.AT_SETUP,
+    source="trainer/ppo/v1/replay_buffer.py:304 at 0.9.1",
+    since="0.9.1",
+)
 def filter_groups_metric(run: RunConfig) -> str | None:
-    """a filter of groups has a metric that the reward returns
+    """the metric of filter_groups is missing, or the reward does not return it
 
     Why: the run ends: without a metric at its start, with an unknown one when the first group of answers is
     finished
@@ -269,7 +289,7 @@ def filter_groups_metric(run: RunConfig) -> str | None:
 
 @TOPIC.problem(f"{ACTOR}.policy_loss", fails=Fails.AT_FIRST_STEP, source="trainer/ppo/core_algos.py:1785 at 0.7.1")
 def loss_parameters(run: RunConfig) -> Iterator[Finding]:
-    """the parameters of the chosen loss are above 0
+    """a parameter of the chosen policy loss is missing or not above 0
 
     Fix: remove the line: the default is above 0; dro_beta has none
     """
@@ -281,11 +301,11 @@ def loss_parameters(run: RunConfig) -> Iterator[Finding]:
         yield from failing(run, {path: within(path, above=0)})
 
 
-@TOPIC.problem(f"{ACTOR}.ppo_epochs", source="workers/actor/dp_actor.py:556 at 0.7.1")
+@TOPIC.problem(f"{ACTOR}.ppo_epochs", fails=Fails.AT_FIRST_STEP, source="workers/actor/dp_actor.py:556 at 0.7.1")
 def no_updates(run: RunConfig) -> str | None:
-    """each step updates the actor
+    """actor.ppo_epochs is below 1, so no step updates the actor
 
-    Why: silent or after a whole step: the answers are sampled and rated, and no update follows
+    Why: the answers are sampled and rated, but no update follows; the run goes on, or fails after a whole step
     Fix: write ppo_epochs 1, the default
     """
     return within(f"{ACTOR}.ppo_epochs", least=1)(run)

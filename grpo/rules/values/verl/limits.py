@@ -52,9 +52,9 @@ _REPLAY: Final = f"{ACTOR}.router_replay.mode"
 _MIXED: Final = ("param_dtype", "reduce_dtype", "buffer_dtype")
 
 
-@TOPIC.problem("", source="trainer/ppo/ray_trainer.py:344 at 0.7.1")
+@TOPIC.problem("", fails=Fails.AT_SETUP, source="trainer/ppo/ray_trainer.py:344 at 0.7.1")
 def size_of_nothing(run: RunConfig) -> Iterator[Finding]:
-    """lengths, sizes and numbers of workers are at least 1
+    """a length, a size, a number or a seed is below its minimum
 
     Why: the run fails when it reads its data, or with its first batch: the GPUs are paid for
     Fix: write a number of 1 or more, or remove the line for the default
@@ -83,12 +83,11 @@ def size_of_nothing(run: RunConfig) -> Iterator[Finding]:
     yield from failing(run, {path: within(path, least=0) for path in counts})
 
 
-@TOPIC.problem("", source="utils/profiler/config.py:88 at 0.9.1")
+@TOPIC.problem("", fails=Fails.AT_SETUP, source="utils/profiler/config.py:88 at 0.9.1")
 def profiler_range(run: RunConfig) -> Iterator[Finding]:
-    """the numbers of the profilers are in their ranges
+    """a number in a profiler's settings is below its minimum
 
-    Why: verl refuses the section when it builds its workers, also where no profiler is on: the cluster is up by
-    then
+    Why: verl refuses the section when it builds its workers, even if no profiler is on: the cluster is up by then
     Fix: write a number in that range, or remove the line for the default
     """
     least = dict.fromkeys(("torch_memory.trace_alloc_max_entries", "torch_memory.stack_depth"), 1)
@@ -108,7 +107,7 @@ def profiler_range(run: RunConfig) -> Iterator[Finding]:
 
 @TOPIC.problem(_SHARDS, fails=Fails.AT_LOADING, source="workers/fsdp_workers.py:106 at 0.7.1")
 def shards_not_dividing_gpus(run: RunConfig) -> str | None:
-    """FSDP shards over all GPUs, or over a number that divides them
+    """fsdp_size does not divide the number of GPUs
 
     Fix: write -1 for all GPUs, or the GPUs of a node
     """
@@ -123,7 +122,7 @@ def shards_not_dividing_gpus(run: RunConfig) -> str | None:
     source="utils/torch_dtypes.py:62 at 0.7.1",
 )
 def precision(run: RunConfig) -> Iterator[Finding]:
-    """the precision of weights and gradients is one that verl knows
+    """a precision of weights or gradients is unknown to verl
 
     Fix: write fp32, bf16 or fp16
     """
@@ -146,26 +145,26 @@ def precision(run: RunConfig) -> Iterator[Finding]:
     before="0.9.1",
 )
 def router_replay(run: RunConfig) -> str | None:
-    """the replay of routes is of a kind that verl knows
+    """this version of verl does not know that kind of router replay
 
     Fix: remove actor.router_replay: only Megatron reads it
     """
     return one_of(_REPLAY, ("disabled", "R2", "R3"))(run)
 
 
-@TOPIC.problem(_DEVICE, source="single_controller/ray/base.py:140 at 0.7.1")
+@TOPIC.problem(_DEVICE, fails=Fails.PENDING, source="single_controller/ray/base.py:140 at 0.7.1")
 def device(run: RunConfig) -> str | None:
-    """the training is on NVIDIA's GPUs, which verl calls cuda
+    """trainer.device is not cuda, verl's name for NVIDIA's GPUs
 
-    Why: silent: the job waits forever for a resource that no node has; 0.9.1 refuses it
+    Why: the job waits forever for a resource that no node has; 0.9.1 refuses it
     Fix: write cuda, the default
     """
     return one_of(_DEVICE, ("cuda",))(run)
 
 
-@TOPIC.problem(_HYBRID, source="trainer/ppo/ray_trainer.py:273 at 0.7.1")
+@TOPIC.problem(_HYBRID, fails=Fails.AT_SETUP, source="trainer/ppo/ray_trainer.py:273 at 0.7.1")
 def hybrid_engine(run: RunConfig) -> str | None:
-    """training and generation share the GPUs
+    """actor_rollout_ref.hybrid_engine is off, so training and generation do not share GPUs
 
     Why: the trainer refuses it when it starts: the cluster is up, and its GPUs are paid for
     Fix: remove actor_rollout_ref.hybrid_engine
@@ -174,9 +173,9 @@ def hybrid_engine(run: RunConfig) -> str | None:
     return f"{_HYBRID} is {quoted(run.at(_HYBRID))}" if refused else None
 
 
-@TOPIC.problem("", source="trainer/ppo/ray_trainer.py:1521 at 0.7.1")
+@TOPIC.problem("", fails=Fails.AT_SETUP, source="trainer/ppo/ray_trainer.py:1521 at 0.7.1")
 def null_value(run: RunConfig) -> Iterator[Finding]:
-    """what verl computes with is not null
+    """a value that verl computes with is null
 
     Why: the run fails when it reads its data, loads the model, or in its first step
     Fix: remove the line for the default, or write a value
@@ -211,9 +210,9 @@ def _computed_here(run: RunConfig) -> Iterator[str]:
         yield from ("reward.num_workers", f"{_TRANSFER}.update_weights_bucket_megabytes")
 
 
-@TOPIC.problem(_LOOP, source="experimental/agent_loop/agent_loop.py:552 at 0.7.1")
+@TOPIC.problem(_LOOP, fails=Fails.AT_FIRST_STEP, source="experimental/agent_loop/agent_loop.py:552 at 0.7.1")
 def agent_loop(run: RunConfig) -> str | None:
-    """the agent loop is one that verl has
+    """the agent loop is unknown to verl
 
     Why: the run fails at the first generation, after the model is loaded on all GPUs
     Fix: write single_turn_agent, the default; agent_loop_config_path brings your own
@@ -231,7 +230,7 @@ def agent_loop(run: RunConfig) -> str | None:
     since="0.7.1",
 )
 def checkpoint_engine(run: RunConfig) -> str | None:
-    """the way of weights from training to generation is one that verl has
+    """the checkpoint engine's backend is unknown to verl
 
     Fix: write naive, the default
     """
@@ -239,11 +238,13 @@ def checkpoint_engine(run: RunConfig) -> str | None:
     return None if run.on(f"{_TRANSFER}.custom_backend_module") else one_of(f"{_TRANSFER}.backend", known)(run)
 
 
-@TOPIC.problem(f"{ROLLOUT}.trace.backend", source="utils/rollout_trace.py:87 at 0.7.1", severity=WARNING)
+@TOPIC.problem(
+    f"{ROLLOUT}.trace.backend", fails=Fails.SILENT, source="utils/rollout_trace.py:87 at 0.7.1", severity=WARNING
+)
 def trace_backend(run: RunConfig) -> str | None:
-    """traces of generation go to a tool that verl knows
+    """the backend for traces of generation is unknown to this version
 
-    Why: silent: nothing is traced
+    Why: nothing is traced, and the run goes on without traces
     Fix: write weave or mlflow, from 0.8.0 on also trackio, or null
     """
     known = (None, "weave", "mlflow", *(["trackio"] if run.since("0.8.0") else []))
@@ -252,13 +253,14 @@ def trace_backend(run: RunConfig) -> str | None:
 
 @TOPIC.problem(
     f"{MODEL}.fused_kernel_options.impl_backend",
+    fails=Fails.SILENT,
     source="models/transformers/monkey_patch.py:246 at 0.7.1",
     severity=WARNING,
 )
 def fused_kernels_backend(run: RunConfig) -> str | None:
-    """fused kernels come from a backend that verl knows
+    """the backend of the fused kernels is unknown to verl
 
-    Why: silent: verl prints a line, and the model runs without fused kernels
+    Why: verl prints a line, and the model runs without fused kernels
     Fix: write torch or triton
     """
     known = ("torch", "triton", *(["liger"] if run.since("0.9.1") else []))
@@ -266,9 +268,9 @@ def fused_kernels_backend(run: RunConfig) -> str | None:
     return one_of(path, known)(run) if run.on(f"{MODEL}.use_fused_kernels") else None
 
 
-@TOPIC.problem(_STALE, source="trainer/ppo/v1/replay_buffer.py:175 at 0.9.1", since="0.9.1")
+@TOPIC.problem(_STALE, fails=Fails.AT_SETUP, source="trainer/ppo/v1/replay_buffer.py:175 at 0.9.1", since="0.9.1")
 def off_policy_strategy(run: RunConfig) -> str | None:
-    """what happens to answers of old weights is drop or wait
+    """max_off_policy_strategy is neither drop nor wait
 
     Why: the trainer refuses it when it starts: the cluster is up, and its GPUs are paid for
     Fix: write drop, the default, or wait
@@ -279,11 +281,12 @@ def off_policy_strategy(run: RunConfig) -> str | None:
 
 @TOPIC.problem(
     "trainer.use_legacy_worker_impl critic.strategy",
+    fails=Fails.AT_SETUP,
     source="trainer/main_ppo.py:182 at 0.7.1",
     before="0.8.0",
 )
 def worker_implementation(run: RunConfig) -> Iterator[Finding]:
-    """the workers are of an implementation that this version has
+    """the worker implementation or the critic's strategy is unknown to this version
 
     Why: the trainer refuses it when it starts, without a critic too: the cluster is up, and its GPUs are paid for
     Fix: write use_legacy_worker_impl auto, and critic.strategy fsdp or fsdp2

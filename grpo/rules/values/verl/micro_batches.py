@@ -41,7 +41,7 @@ _LIMIT = f"{ACTOR}.ppo_max_token_len_per_gpu"
 
 @TOPIC.problem(f"{MICRO} {_WHOLE}", fails=Fails.AT_SETUP, source="workers/config/actor.py:191 at 0.7.1")
 def micro_batch_once(run: RunConfig) -> Iterator[Finding]:
-    """the micro batch size of the actor, and of a critic, is set once, per GPU
+    """the actor's micro batch size is set twice, not at all, or not per GPU
 
     Fix: set ppo_micro_batch_size_per_gpu, and leave ppo_micro_batch_size null
     """
@@ -57,7 +57,7 @@ def micro_batch_once(run: RunConfig) -> Iterator[Finding]:
     source="utils/config.py:141 at 0.7.1",
 )
 def log_prob_micro_batch_once(run: RunConfig) -> Iterator[Finding]:
-    """the micro batch size of log probabilities is set once, for rollout and reference
+    """the micro batch size of log probabilities is set twice, not at all, or not per GPU
 
     Fix: set log_prob_micro_batch_size_per_gpu, and leave log_prob_micro_batch_size null
     """
@@ -112,7 +112,7 @@ def _once(run: RunConfig, section: str, name: str) -> str | None:
 
 @TOPIC.problem(f"{_WHOLE} {MINI}", fails=Fails.AT_SETUP, source="workers/config/actor.py:223 at 0.7.1")
 def deprecated_micro_batch(run: RunConfig) -> str | None:
-    """the deprecated micro batch divides the mini batch and covers all GPUs
+    """the deprecated micro batch does not divide the mini batch, or does not cover all GPUs
 
     Fix: set ppo_micro_batch_size_per_gpu instead
     """
@@ -131,7 +131,7 @@ def deprecated_micro_batch(run: RunConfig) -> str | None:
     source="workers/fsdp_workers.py:263 at 0.7.1",
 )
 def update_not_whole_micro_batches(run: RunConfig) -> Iterator[Finding]:
-    """a rank's sequences of an update divide into whole micro batches
+    """a rank's sequences of an update do not divide into whole micro batches
 
     Fix: choose a ppo_micro_batch_size_per_gpu that divides ppo_mini_batch_size × rollout.n / ranks
     """
@@ -157,7 +157,7 @@ def update_not_whole_micro_batches(run: RunConfig) -> Iterator[Finding]:
     since="0.7.1",
 )
 def step_not_whole_micro_batches(run: RunConfig) -> Iterator[Finding]:
-    """a rank's sequences of a step divide into whole micro batches of log probabilities
+    """a rank's sequences of a step do not divide into whole log probability micro batches
 
     Fix: choose a log_prob_micro_batch_size_per_gpu that divides the sequences of a rank
     """
@@ -182,9 +182,9 @@ def _padded(run: RunConfig) -> int:
     return -(-made // update) * update if has_new_trainer(run) and update > 0 else made
 
 
-@TOPIC.problem("", source="utils/seqlen_balancing.py:384 at 0.7.1")
+@TOPIC.problem("", fails=Fails.AT_FIRST_STEP, source="utils/seqlen_balancing.py:384 at 0.7.1")
 def tokens_below_sequence(run: RunConfig) -> Iterator[Finding]:
-    """the longest sequence fits into a dynamic micro batch
+    """the longest sequence exceeds the token limit of a dynamic micro batch
 
     Why: the run fails: older workers refuse the first batch, newer ones the first sequence that is longer
     Fix: raise it to (rollout.prompt_length + rollout.response_length) / sequence parallel size

@@ -24,9 +24,11 @@ _JUDGE: Final = "reward.reward_model"
 _OLD_JUDGE: Final = "reward_model"
 
 
-@TOPIC.problem(f"{MODEL}.custom_chat_template", source="workers/config/model.py:177 at 0.9.1")
+@TOPIC.problem(
+    f"{MODEL}.custom_chat_template", fails=Fails.AT_FIRST_STEP, source="workers/config/model.py:177 at 0.9.1"
+)
 def chat_template_constant(run: RunConfig) -> str | None:
-    """a chat template of one's own takes the messages
+    """the custom chat template does not use the messages
 
     Why: every prompt becomes the same text: the run fails at its first answers, or the model learns nothing
     Fix: write the text of a Jinja template, with {% for message in messages %}, or null for the tokenizer's own
@@ -38,10 +40,11 @@ def chat_template_constant(run: RunConfig) -> str | None:
 
 @TOPIC.problem(
     f"{_JUDGE}.model_path {_OLD_JUDGE}.model.path",
+    fails=Fails.AT_LOADING,
     source="experimental/reward_loop/reward_model.py:61 at 0.7.1",
 )
 def reward_model(run: RunConfig) -> Iterator[Finding]:
-    """a run with a reward model names it
+    """a reward model is on, but no model is named for it
 
     Why: the run ends when it loads the reward model: the cluster is up, and its GPUs are paid for
     Fix: name the reward model: OWNER/NAME of the hub, or a folder on a volume
@@ -61,7 +64,7 @@ def reward_model(run: RunConfig) -> Iterator[Finding]:
     source="models/transformers/monkey_patch.py:333 at 0.7.1",
 )
 def sequence_parallel_heads(run: RunConfig) -> str | None:
-    """the sequence parallel size divides the model's attention heads
+    """the sequence parallel size does not fit the model's attention heads
 
     Fix: choose a size that divides the attention heads, and divides the KV heads or is a multiple of them
     """
@@ -79,7 +82,7 @@ def sequence_parallel_heads(run: RunConfig) -> str | None:
     source="workers/rollout/vllm_rollout/vllm_async_server.py:319 at 0.7.1",
 )
 def rollout_heads_not_divisible(run: RunConfig) -> str | None:
-    """rollout's tensor parallel size divides the model's attention heads
+    """the tensor parallel size of rollout does not fit the model's attention heads
 
     Fix: choose a size that divides the attention heads, and divides the KV heads or is a multiple of them
     """
@@ -94,7 +97,7 @@ def rollout_heads_not_divisible(run: RunConfig) -> str | None:
     source="workers/rollout/vllm_rollout/vllm_async_server.py:366 at 0.7.1",
 )
 def rollout_without_experts(run: RunConfig) -> str | None:
-    """expert parallel rollout needs a model with experts
+    """rollout is expert parallel, but the model has no experts
 
     Fix: set expert_parallel_size to 1
     """
@@ -109,7 +112,7 @@ def rollout_without_experts(run: RunConfig) -> str | None:
     source="workers/rollout/vllm_rollout/vllm_async_server.py:117 at 0.7.1",
 )
 def longer_than_model(run: RunConfig) -> Iterator[Finding]:
-    """sequences fit into the model's position embeddings
+    """sequences are longer than the model's position embeddings
 
     Fix: lower the length, or set model.override_config.max_position_embeddings if you mean it
     """

@@ -72,7 +72,7 @@ _SMALL: Final = 1e-5
 
 @TOPIC.problem(f"{_CLASS} {_MODULE}", fails=Fails.AT_LOADING, source="workers/config/optimizer.py:215 at 0.7.1")
 def optimizer_class(run: RunConfig) -> Iterator[Finding]:
-    """the optimizer is a class of its module, and takes the arguments that verl passes
+    """the optimizer is not a class of its module, or verl cannot use it
 
     Fix: write AdamW with optimizer_impl torch.optim, the defaults
     """
@@ -91,7 +91,7 @@ def optimizer_class(run: RunConfig) -> Iterator[Finding]:
 
 @TOPIC.problem(_MORE, fails=Fails.AT_LOADING, source="workers/config/optimizer.py:210 at 0.7.1")
 def optimizer_arguments(run: RunConfig) -> Iterator[Finding]:
-    """the optimizer's own arguments are ones that its class takes
+    """override_optimizer_config has an argument or value that the optimizer does not take
 
     Fix: correct the name or the value, or remove the line
     """
@@ -117,7 +117,7 @@ def optimizer_arguments(run: RunConfig) -> Iterator[Finding]:
     source="workers/config/optimizer.py:201 at 0.7.1",
 )
 def optimizer_range(run: RunConfig) -> Iterator[Finding]:
-    """learning rate, weight decay and betas are in the optimizer's range
+    """a learning rate, weight decay, epsilon or beta is outside the optimizer's range
 
     Fix: write lr 1.0e-6, weight_decay 0.01 and betas [0.9, 0.999], the defaults
     """
@@ -136,23 +136,28 @@ def _are_betas(given: Json) -> bool:
     return len(values) == len(numbers) == _PAIR and all(0 <= value < 1 for value in numbers)
 
 
-@TOPIC.problem(_RATE, source="workers/config/optimizer.py:201 at 0.7.1", severity=WARNING)
+@TOPIC.problem(_RATE, fails=Fails.SILENT, source="workers/config/optimizer.py:201 at 0.7.1", severity=WARNING)
 def learning_rate(run: RunConfig) -> str | None:
-    """the learning rate is one that trains a language model
+    """the learning rate is too high or too low to train a language model
 
-    Why: silent: above, the first updates destroy the model; below, bfloat16 weights do not change
-    Fix: write 1.0e-6, verl's own for GRPO; with LoRA about 1.0e-5
+    Why: if it is too high, the first updates destroy the model; if too low, bfloat16 weights do not change
+    Fix: write 1.0e-6, verl's value for GRPO; with LoRA about 1.0e-5
     """
     rate = run.number(_RATE)
     usual = rate < 0 or _LEAST <= rate <= _MOST
     return None if usual else f"{_RATE} is {rate:g}, expected {_LEAST:g} to {_MOST:g}"
 
 
-@TOPIC.problem(f"{_TYPE} {_RATE}", source="workers/engine/fsdp/transformer_impl.py:234 at 0.8.0", severity=WARNING)
+@TOPIC.problem(
+    f"{_TYPE} {_RATE}",
+    fails=Fails.SILENT,
+    source="workers/engine/fsdp/transformer_impl.py:234 at 0.8.0",
+    severity=WARNING,
+)
 def weights_in_bfloat16(run: RunConfig) -> str | None:
-    """the optimizer updates weights in float32
+    """the optimizer updates weights in bfloat16, but its steps are too small for that
 
-    Why: silent: a bfloat16 number has 8 bits, so the optimizer's small steps are rounded away and most weights stay
+    Why: bfloat16 keeps 8 significant bits, so the optimizer's small steps are rounded away and most weights stay
     Fix: remove model_dtype: its default is fp32, and FSDP computes in bfloat16 in any case
     """
     # Optimizers of other modules may round at random.
@@ -167,7 +172,7 @@ def weights_in_bfloat16(run: RunConfig) -> str | None:
 
 @TOPIC.problem(f"{_OPTIM}.min_lr_ratio", fails=Fails.AT_LOADING, source="utils/torch_functional.py:742 at 0.7.1")
 def least_learning_rate(run: RunConfig) -> str | None:
-    """the lowest learning rate is a share of the highest
+    """min_lr_ratio is not a share from 0 to 1
 
     Fix: write a share from 0 to 1, not a learning rate: 0.1 ends at a tenth of lr
     """
@@ -179,13 +184,14 @@ def least_learning_rate(run: RunConfig) -> str | None:
 
 @TOPIC.problem(
     f"{_OPTIM}.lr_warmup_steps_ratio {_OPTIM}.lr_warmup_steps",
+    fails=Fails.SILENT,
     source="workers/fsdp_workers.py:659 at 0.7.1",
     severity=WARNING,
 )
 def warm_up_longer_than_run(run: RunConfig) -> Iterator[Finding]:
-    """the warm-up of the learning rate ends before the run
+    """the warm-up of the learning rate takes the whole run or longer
 
-    Why: silent: the learning rate never gets to its value, and the first steps train with almost none
+    Why: the learning rate never reaches its value, and the first steps train with almost none
     Fix: write a ratio such as 0.05, or fewer steps than the run has
     """
     ratio, count = f"{_OPTIM}.lr_warmup_steps_ratio", f"{_OPTIM}.lr_warmup_steps"
@@ -202,11 +208,13 @@ def warm_up_longer_than_run(run: RunConfig) -> Iterator[Finding]:
             yield Finding(f"{count} is {quoted(steps)}, and the run has {most} steps", keys=[count])
 
 
-@TOPIC.problem(f"{ACTOR}.grad_clip {_OPTIM}.clip_grad", source="workers/actor/dp_actor.py:396 at 0.7.1")
+@TOPIC.problem(
+    f"{ACTOR}.grad_clip {_OPTIM}.clip_grad", fails=Fails.SILENT, source="workers/actor/dp_actor.py:396 at 0.7.1"
+)
 def gradient_clipping(run: RunConfig) -> str | None:
-    """gradients are clipped to a norm above 0
+    """gradients are clipped to a norm of 0 or less
 
-    Why: silent: at 0 each gradient becomes 0 and nothing is learned; below 0 its direction is reversed
+    Why: at 0 each gradient becomes 0 and nothing is learned; below 0 its direction is reversed
     Fix: write 1.0, the default; a large number such as 1.0e9 clips nothing
     """
     path = f"{_OPTIM}.clip_grad" if has_engine_workers(run) else f"{ACTOR}.grad_clip"
@@ -217,14 +225,15 @@ def gradient_clipping(run: RunConfig) -> str | None:
 
 @TOPIC.problem(
     f"{ACTOR}.grad_clip",
+    fails=Fails.SILENT,
     source="workers/engine/fsdp/transformer_impl.py:621 at 0.7.1",
     severity=WARNING,
     since="0.7.1",
 )
 def gradient_clipping_unread(run: RunConfig) -> Iterator[Finding]:
-    """the norm of gradients is set where the workers read it
+    """actor.grad_clip is set, but the workers read actor.optim.clip_grad
 
-    Why: silent: these workers read optim.clip_grad, so gradients are clipped at its value
+    Why: these workers read optim.clip_grad, so gradients are clipped at its value
     Fix: write actor_rollout_ref.actor.optim.clip_grad
     """
     path, read = f"{ACTOR}.grad_clip", f"{_OPTIM}.clip_grad"

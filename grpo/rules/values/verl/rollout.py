@@ -28,7 +28,7 @@ _LAST_PORT = 65535
 
 @TOPIC.problem(f"{ROLLOUT}.name {ROLLOUT}.mode", fails=Fails.AT_LOADING, source="workers/rollout/base.py:100 at 0.7.1")
 def rollout_name(run: RunConfig) -> str | None:
-    """the rollout engine is set, in a mode that this version has
+    """the rollout engine is missing, or this version does not have it in this mode
 
     Fix: write name: vllm and mode: async; only 0.6.1 has the mode sync
     """
@@ -44,7 +44,7 @@ def rollout_name(run: RunConfig) -> str | None:
 
 @TOPIC.problem(f"{_TP} {_DP} {NODES}", fails=Fails.AT_LOADING, source="workers/rollout/replica.py:112 at 0.7.1")
 def rollout_gpus_not_divisible(run: RunConfig) -> str | None:
-    """the GPUs, of all nodes and of each node, are a multiple of the GPUs of one engine
+    """the engines of rollout do not fit evenly into all GPUs, or into those of a node
 
     Fix: choose a tensor_model_parallel_size that divides the GPUs of a node
     """
@@ -63,7 +63,7 @@ def rollout_gpus_not_divisible(run: RunConfig) -> str | None:
 
 @TOPIC.problem(_PP, fails=Fails.AT_LOADING, source="workers/config/rollout.py:289 at 0.7.1")
 def rollout_stages(run: RunConfig) -> str | None:
-    """rollout has one pipeline stage
+    """rollout has more than one pipeline stage
 
     Fix: set pipeline_model_parallel_size to 1, and raise tensor_model_parallel_size
     """
@@ -76,7 +76,7 @@ def rollout_stages(run: RunConfig) -> str | None:
     source="workers/config/rollout.py:264 at 0.7.1",
 )
 def rollout_experts(run: RunConfig) -> Iterator[Finding]:
-    """the expert parallel size of rollout is 1, or all GPUs of an engine
+    """the expert parallel size of rollout is neither 1 nor all GPUs of an engine
 
     Fix: set expert_parallel_size to 1, or to TP × DP
     """
@@ -96,7 +96,7 @@ def rollout_experts(run: RunConfig) -> Iterator[Finding]:
     since="0.8.0",
 )
 def disaggregation(run: RunConfig) -> Iterator[Finding]:
-    """prefill and decoding on GPUs of their own are set as this version takes it
+    """the settings for prefill and decoding on separate GPUs do not fit this version
 
     Fix: remove rollout.disaggregation, or write numbers of 1 or more and transfer_backend nixl
     """
@@ -124,7 +124,7 @@ def disaggregation(run: RunConfig) -> Iterator[Finding]:
     before="0.7.1",
 )
 def chunked_prefill_budget(run: RunConfig) -> str | None:
-    """max_num_batched_tokens is enough for one whole sequence
+    """max_num_batched_tokens is less than one whole sequence
 
     Fix: raise max_num_batched_tokens to max_model_len, or set enable_chunked_prefill to false
     """
@@ -142,11 +142,12 @@ def _longest(run: RunConfig) -> int:
 
 @TOPIC.problem(
     f"{_LENGTH} data.max_prompt_length",
+    fails=Fails.LATER,
     source="workers/rollout/vllm_rollout/vllm_async_server.py:475 at 0.8.0",
     since="0.7.1",
 )
 def no_room_for_an_answer(run: RunConfig) -> Iterator[Finding]:
-    """the engine's sequences are longer than the longest prompt
+    """the longest prompt leaves no room for an answer in the engine's sequences
 
     Why: the run fails at the first prompt of the full length, which may be hours into the training
     Fix: set max_model_len to max_prompt_length + max_response_length
@@ -173,14 +174,15 @@ def _sequence(run: RunConfig) -> tuple[int, str]:
 
 @TOPIC.problem(
     f"{_LENGTH} data.max_response_length",
+    fails=Fails.SILENT,
     source="workers/rollout/vllm_rollout/vllm_async_server.py:542 at 0.7.1",
     severity=WARNING,
     since="0.7.1",
 )
 def answers_cut_by_engine(run: RunConfig) -> Iterator[Finding]:
-    """prompt and response fit into the engine's sequences
+    """prompt and response together are longer than the engine's sequences
 
-    Why: silent: after a long prompt the engine cuts the answer before max_response_length, and it earns no reward
+    Why: after a long prompt the engine cuts the answer before max_response_length, and it earns no reward
     Fix: set max_model_len to max_prompt_length + max_response_length
     """
     length, what = _sequence(run)
@@ -209,7 +211,7 @@ def _shorter(run: RunConfig) -> str:
     source="utils/config.py:186 at 0.7.1",
 )
 def validation_temperature(run: RunConfig) -> str | None:
-    """validation with sampling has a temperature above 0
+    """the validation samples its answers, but rollout.temperature is not above 0
 
     Fix: set rollout.temperature above 0, or val_kwargs.do_sample to false
     """
@@ -220,7 +222,7 @@ def validation_temperature(run: RunConfig) -> str | None:
 
 @TOPIC.problem(f"{MODEL}.lora_rank {MODEL}.lora.rank", fails=Fails.AT_SETUP, source="utils/config.py:200 at 0.7.1")
 def lora_rank(run: RunConfig) -> str | None:
-    """the LoRA rank is one that vLLM can load
+    """the LoRA rank is above 512, the most that vLLM loads
 
     Fix: choose a rank of 512 or less
     """
@@ -232,11 +234,12 @@ def lora_rank(run: RunConfig) -> str | None:
 
 @TOPIC.problem(
     f"data.return_raw_chat {ROLLOUT}.mode",
+    fails=Fails.AT_FIRST_STEP,
     source="experimental/agent_loop/single_turn_agent_loop.py:38 at 0.6.1",
     before="0.7.1",
 )
 def asynchronous_without_chat(run: RunConfig) -> str | None:
-    """asynchronous rollout needs the raw chat messages
+    """rollout is asynchronous, but data.return_raw_chat is off
 
     Why: the run fails at the first generation, after the model is loaded on all GPUs
     Fix: set data.return_raw_chat to true, which is the default from 0.7.0 on

@@ -37,9 +37,11 @@ _FIX_OF: Final = {
 }
 
 
-@TOPIC.problem("data.train_files data.val_files", source="utils/dataset/rl_dataset.py:163 at 0.7.1")
+@TOPIC.problem(
+    "data.train_files data.val_files", fails=Fails.AT_SETUP, source="utils/dataset/rl_dataset.py:163 at 0.7.1"
+)
 def data_files(run: RunConfig) -> Iterator[Finding]:
-    """data files are Parquet, or JSON from 0.7.1 on
+    """data.train_files or data.val_files is empty, or has a file of the wrong type
 
     Why: the run ends when it reads its data: the cluster is up, and its GPUs are paid for
     Fix: run task prepare-data, which writes Parquet
@@ -76,7 +78,7 @@ def _texts(run: RunConfig, path: str) -> list[str]:
 
 @TOPIC.problem("", fails=Fails.AT_RENDER, fix=_ON_VOLUME, source="utils/dataset/rl_dataset.py:163 at 0.7.1")
 def relative_path(run: RunConfig) -> Iterator[Finding]:
-    """paths are absolute, because each process runs in its own pod"""
+    """a path is relative, but each process runs in its own pod"""
     if not run.trains:
         return
     for path in _ABSOLUTE:
@@ -95,9 +97,9 @@ def _is_absolute(name: str) -> bool:
     return name.startswith(("/", "${")) or bool(is_address and scheme and not scheme.strip(_OF_SCHEME))
 
 
-@TOPIC.problem(_TRUNCATION, source="utils/torch_functional.py:352 at 0.6.1", before="0.7.1")
+@TOPIC.problem(_TRUNCATION, fails=Fails.AT_FIRST_STEP, source="utils/torch_functional.py:352 at 0.6.1", before="0.7.1")
 def truncation(run: RunConfig) -> str | None:
-    """data.truncation is a value that verl knows
+    """data.truncation is unknown to verl
 
     Why: the run fails when it reads the first prompt, after the model is loaded on all GPUs
     Fix: write error, left, right or middle
@@ -107,23 +109,28 @@ def truncation(run: RunConfig) -> str | None:
 
 @TOPIC.problem(
     "data.filter_overlong_prompts data.truncation",
+    fails=Fails.SILENT,
     source="utils/dataset/rl_dataset.py:114 at 0.7.1",
     severity=WARNING,
     since="0.7.1",
 )
 def long_prompts_cut(run: RunConfig) -> str | None:
-    """too long prompts are filtered out
+    """data.truncation is set, but prompts that are too long are not filtered out
 
-    Why: silent from 0.7.1 on: verl ignores data.truncation and cuts off the beginning of such prompts
+    Why: from 0.7.1 on, verl ignores data.truncation and cuts off the beginning of such prompts
     Fix: set data.filter_overlong_prompts to true
     """
     silent = run.given_has(_TRUNCATION) and not run.on("data.filter_overlong_prompts")
     return f"data.truncation is {quoted(run.at(_TRUNCATION))}, and filter_overlong_prompts is off" if silent else None
 
 
-@TOPIC.problem("reward.reward_manager.name reward_model.reward_manager", source="trainer/ppo/reward.py:112 at 0.7.1")
+@TOPIC.problem(
+    "reward.reward_manager.name reward_model.reward_manager",
+    fails=Fails.AT_SETUP,
+    source="trainer/ppo/reward.py:112 at 0.7.1",
+)
 def reward_manager(run: RunConfig) -> Iterator[Finding]:
-    """the reward manager is one that this version has
+    """the reward manager or its source is unknown to this version
 
     Why: the reward workers refuse it when they start: the cluster is up, and its GPUs are paid for
     Fix: write naive, the default
@@ -145,10 +152,11 @@ def reward_manager(run: RunConfig) -> Iterator[Finding]:
 
 @TOPIC.problem(
     "reward.custom_reward_function.name custom_reward_function.name",
+    fails=Fails.AT_SETUP,
     source="trainer/ppo/reward.py:76 at 0.7.1",
 )
 def reward_function_without_name(run: RunConfig) -> Iterator[Finding]:
-    """a custom reward function has a name
+    """a custom reward function has no name
 
     Why: the reward workers look for it when they start: the cluster is up, and its GPUs are paid for
     Fix: write the function's name, or remove the line: compute_score is the default
@@ -161,13 +169,14 @@ def reward_function_without_name(run: RunConfig) -> Iterator[Finding]:
 
 @TOPIC.problem(
     "=job.rewards reward.custom_reward_function.path custom_reward_function.path",
+    fails=Fails.SILENT,
     source="trainer/ppo/reward.py:70 at 0.9.1",
     severity=WARNING,
 )
 def reward_function_not_used(run: RunConfig) -> Iterator[Finding]:
-    """a run has its reward function from one place
+    """a custom reward function is set, but job.rewards replaces it
 
-    Why: silent: job.rewards replaces the function of the configuration, which scores nothing
+    Why: job.rewards replaces the function of the configuration, which scores nothing
     Fix: remove it, or remove job.rewards
     """
     if not run.trains or not any(entry is not None for entry in mapping(run.value("job.rewards")).values()):
@@ -184,13 +193,14 @@ def reward_function_not_used(run: RunConfig) -> Iterator[Finding]:
 
 @TOPIC.problem(
     "custom_reward_function reward_model sandbox_fusion",
+    fails=Fails.SILENT,
     source="trainer/ppo/reward.py:70 at 0.9.1",
     since="0.9.1",
 )
 def legacy_reward(run: RunConfig) -> Iterator[Finding]:
-    """rewards are configured under reward
+    """a reward section of older versions is given, but this version does not read it
 
-    Why: silent: this version ignores the old section, and uses the default reward
+    Why: this version ignores the old section, and uses the default reward
     Fix: write reward.custom_reward_function, or use job.rewards of the values
     """
     for section in ("custom_reward_function", "reward_model", "sandbox_fusion"):
@@ -211,11 +221,11 @@ def _of_today(path: str) -> str:
     return "reward.reward_manager.name" if name == "reward_manager" else f"reward.{path}"
 
 
-@TOPIC.problem("=accelerator.worker.cpu", source="single_controller/ray/base.py:143 at 0.7.1")
+@TOPIC.problem("=accelerator.worker.cpu", fails=Fails.PENDING, source="single_controller/ray/base.py:143 at 0.7.1")
 def cpus_for_gpus(run: RunConfig) -> str | None:
-    """a node has the CPUs that verl reserves with each GPU
+    """a worker has fewer CPUs than verl reserves for its GPUs
 
-    Why: silent: the job waits forever for a placement group that fits no node
+    Why: the job waits forever for a placement group that fits no node
     Fix: set accelerator.worker.cpu to three CPUs per GPU, for 0.6.1 to one
     """
     cpus, share = str(run.value("accelerator.worker.cpu")), 3 if run.since("0.7.1") else 1
@@ -223,9 +233,9 @@ def cpus_for_gpus(run: RunConfig) -> str | None:
     return f"a worker has {cpus} CPUs, and verl reserves {share} for each of its {run.gpus} GPUs" if few else None
 
 
-@TOPIC.problem(f"{_RESUME} {_FROM}", source="trainer/ppo/ray_trainer.py:944 at 0.7.1")
+@TOPIC.problem(f"{_RESUME} {_FROM}", fails=Fails.AT_CHECKPOINT, source="trainer/ppo/ray_trainer.py:944 at 0.7.1")
 def resume_mode(run: RunConfig) -> Iterator[Finding]:
-    """resume_mode is auto, disable, or resume_path with a step
+    """resume_mode is unknown, or resume_path has no folder global_step_N
 
     Why: the run fails when it looks for checkpoints, after the model is loaded on all GPUs
     Fix: write auto, disable, or resume_path with a folder called global_step_N
@@ -240,9 +250,9 @@ def resume_mode(run: RunConfig) -> Iterator[Finding]:
             yield Finding(f"{_FROM} is {quoted(folder)}, expected .../global_step_N", keys=[_FROM])
 
 
-@TOPIC.problem("trainer.default_hdfs_dir", source="trainer/ppo/ray_trainer.py:929 at 0.7.1")
+@TOPIC.problem("trainer.default_hdfs_dir", fails=Fails.AT_CHECKPOINT, source="trainer/ppo/ray_trainer.py:929 at 0.7.1")
 def hdfs_resume(run: RunConfig) -> str | None:
-    """a run does not resume from HDFS
+    """trainer.default_hdfs_dir is set, but verl cannot resume from HDFS
 
     Why: the run fails when it looks for checkpoints, after the model is loaded on all GPUs
     Fix: remove trainer.default_hdfs_dir
@@ -253,9 +263,14 @@ def hdfs_resume(run: RunConfig) -> str | None:
     return f"trainer.default_hdfs_dir is {quoted(given)}, and resume_mode {quoted(run.at(_RESUME))}"
 
 
-@TOPIC.problem("trainer.v1.trainer_mode", source="trainer/ppo/v1/trainer_base.py:2023 at 0.9.1", since="0.9.1")
+@TOPIC.problem(
+    "trainer.v1.trainer_mode",
+    fails=Fails.AT_SETUP,
+    source="trainer/ppo/v1/trainer_base.py:2023 at 0.9.1",
+    since="0.9.1",
+)
 def trainer_mode(run: RunConfig) -> str | None:
-    """the trainer's mode is one that verl has
+    """the mode of the trainer is unknown to verl
 
     Why: the run fails when it creates the trainer: the cluster is up, and its GPUs are paid for
     Fix: write sync, the default
@@ -271,7 +286,7 @@ def trainer_mode(run: RunConfig) -> str | None:
     since="0.9.1",
 )
 def separate_rollout(run: RunConfig) -> Iterator[Finding]:
-    """a separate rollout has its own GPUs, and one update per weight synchronization
+    """a separate rollout has no GPUs, a wrong batch size, or the naive backend
 
     Fix: set trainer.v1.trainer_mode to sync, or set the named keys
     """
@@ -290,11 +305,13 @@ def separate_rollout(run: RunConfig) -> Iterator[Finding]:
         yield Finding('rollout.checkpoint_engine.backend is "naive"', keys=[backend])
 
 
-@TOPIC.problem("trainer.save_freq", source="trainer/ppo/ray_trainer.py:1521 at 0.7.1", severity=WARNING)
+@TOPIC.problem(
+    "trainer.save_freq", fails=Fails.SILENT, source="trainer/ppo/ray_trainer.py:1521 at 0.7.1", severity=WARNING
+)
 def no_checkpoint(run: RunConfig) -> str | None:
-    """the run writes a checkpoint
+    """trainer.save_freq is 0 or less, so no checkpoint is saved
 
-    Why: silent: no step is saved, not even the last one, so the trained model is lost when the job ends
+    Why: no step is saved, not even the last one, so the trained model is lost when the job ends
     Fix: write a number of steps such as 20; the last step is then saved too
     """
     steps = run.number("trainer.save_freq")
@@ -303,13 +320,14 @@ def no_checkpoint(run: RunConfig) -> str | None:
 
 @TOPIC.problem(
     "trainer.test_freq trainer.val_before_train",
+    fails=Fails.SILENT,
     source="trainer/ppo/ray_trainer.py:1544 at 0.7.1",
     severity=WARNING,
 )
 def no_validation(run: RunConfig) -> str | None:
-    """the run validates
+    """the run never validates, neither before the training nor during it
 
-    Why: silent: no step is validated, so nothing tells which checkpoint is good
+    Why: no step is validated, so nothing tells which checkpoint is good
     Fix: write a number of steps such as 10; the last step is then validated too
     """
     if validates(run):
@@ -319,24 +337,27 @@ def no_validation(run: RunConfig) -> str | None:
 
 @TOPIC.problem(
     "trainer.val_only trainer.val_before_train",
+    fails=Fails.SILENT,
     source="trainer/ppo/ray_trainer.py:1258 at 0.7.1",
     severity=WARNING,
 )
 def validation_only_trains(run: RunConfig) -> str | None:
-    """a run that only validates has its validation before the training
+    """trainer.val_only is on, but trainer.val_before_train is off
 
-    Why: silent: verl looks at val_only after this validation; without it, the whole training runs
+    Why: verl reads val_only only after the validation before the training; without that, the whole training runs
     Fix: set trainer.val_before_train to true
     """
     trains = run.on("trainer.val_only") and run.at("trainer.val_before_train", True) is False
     return "trainer.val_only is on, and val_before_train is off" if trains else None
 
 
-@TOPIC.problem("trainer.val_only", source="trainer/ppo/ray_trainer.py:1263 at 0.7.1", severity=WARNING)
+@TOPIC.problem(
+    "trainer.val_only", fails=Fails.SILENT, source="trainer/ppo/ray_trainer.py:1263 at 0.7.1", severity=WARNING
+)
 def validation_only(run: RunConfig) -> str | None:
-    """a run trains, and does not only validate
+    """trainer.val_only is on, so the run trains nothing
 
-    Why: silent: the run validates the model once, trains nothing, writes no checkpoint and ends with exit code 0
+    Why: the run validates the model once, trains nothing, writes no checkpoint and ends with exit code 0
     Fix: remove trainer.val_only; to evaluate a model or a checkpoint, run task evaluate
     """
     only = run.trains and run.on("trainer.val_only") and run.at("trainer.val_before_train", True) is not False

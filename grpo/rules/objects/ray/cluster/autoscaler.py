@@ -14,7 +14,7 @@ from grpo.rules.objects.ray.rayspec import (
     number,
 )
 from postrender.finding import ERROR, INFO
-from postrender.problem import OBJECTS, Problem
+from postrender.problem import OBJECTS, Fails, Problem
 
 if TYPE_CHECKING:
     from grpo.rules.objects.ray.rayspec import Found
@@ -78,7 +78,8 @@ RULES = (
         "ray/idle-timeout-without-v2",
         target=OBJECTS,
         severity=ERROR,
-        title="a worker group has an idle timeout and the autoscaler is not v2",
+        fails=Fails.AT_SETUP,
+        title="a worker group has an idle timeout, but the autoscaler is not v2",
         why=EVENT_ONLY,
         fix="write autoscalerOptions.version: v2, or remove idleTimeoutSeconds of the group",
         source=VALIDATION,
@@ -88,7 +89,8 @@ RULES = (
         "ray/negative-idle-timeout",
         target=OBJECTS,
         severity=ERROR,
-        title="an idle timeout is negative",
+        fails=Fails.AT_SETUP,
+        title="an idle timeout of the autoscaler is negative",
         why=EVENT_ONLY,
         fix="write seconds, 0 or more",
         source=VALIDATION,
@@ -98,7 +100,8 @@ RULES = (
         "ray/autoscaler-v2-without-autoscaler",
         target=OBJECTS,
         severity=ERROR,
-        title="the head enables autoscaler v2 while autoscaling is off",
+        fails=Fails.AT_SETUP,
+        title="the head enables autoscaler v2, but autoscaling is off",
         why=EVENT_ONLY,
         fix="remove the variable, or set enableInTreeAutoscaling: true and autoscalerOptions.version: v2",
         source=VALIDATION,
@@ -108,7 +111,8 @@ RULES = (
         "ray/autoscaler-version-twice",
         target=OBJECTS,
         severity=ERROR,
-        title="the autoscaler's version is set in two ways",
+        fails=Fails.AT_SETUP,
+        title="the version of the autoscaler is set in two ways",
         why=EVENT_ONLY,
         fix="remove the variable and keep autoscalerOptions.version",
         source=VALIDATION,
@@ -118,7 +122,8 @@ RULES = (
         "ray/restart-policy-with-v2",
         target=OBJECTS,
         severity=ERROR,
-        title="pods restart in place under autoscaler v2",
+        fails=Fails.AT_SETUP,
+        title="a group restarts its pods in place, but the autoscaler is v2",
         why=EVENT_ONLY,
         fix="remove restartPolicy, or write Never",
         source=VALIDATION,
@@ -128,6 +133,7 @@ RULES = (
         "ray/autoscaler-on",
         target=OBJECTS,
         severity=INFO,
+        fails=Fails.LATER,
         title="the autoscaler runs in a cluster that trains",
         why="it removes idle workers between two phases of a step, and Argo CD and Flux undo its changes",
         fix="for a fixed number of nodes set enableInTreeAutoscaling: false and minReplicas = maxReplicas = replicas",

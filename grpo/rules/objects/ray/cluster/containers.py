@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from grpo.rules.objects.ray.rayspec import Cluster, Group, each_cluster, each_group
 from postrender.finding import ERROR, WARNING
 from postrender.manifests.pods import gpus, mapping, sequence
-from postrender.problem import OBJECTS, Problem
+from postrender.problem import OBJECTS, Fails, Problem
 from postrender.values.quantity import quantity
 
 if TYPE_CHECKING:
@@ -115,7 +115,8 @@ RULES = (
         "ray/command-joined",
         target=OBJECTS,
         severity=ERROR,
-        title="the operator joins a command of several words without quotes",
+        fails=Fails.EXPOSES,
+        title="the operator joins the words of a command, but does not quote them",
         why="bash -c 'a; b' becomes bash -c a; b: a bare set prints all secrets to the log, and set -e has no effect",
         fix="annotate with ray.io/overwrite-container-cmd: true and end with eval $KUBERAY_GEN_RAY_START_CMD",
         source=_POD,
@@ -125,6 +126,7 @@ RULES = (
         "ray/command-never-starts-ray",
         target=OBJECTS,
         severity=WARNING,
+        fails=Fails.AT_START,
         title="a pod of Ray has a command that does not start Ray",
         why="with ray.io/overwrite-container-cmd the pod runs only this command, and its probes kill it",
         fix="end the command with eval $KUBERAY_GEN_RAY_START_CMD, or remove the annotation",
@@ -135,6 +137,7 @@ RULES = (
         "ray/dashboard-port-missing",
         target=OBJECTS,
         severity=ERROR,
+        fails=Fails.AT_START,
         title="the head declares ports, but none for the dashboard",
         why="its Service then has no port of that name, and no RayJob can ever be submitted",
         fix="add port 8265 with the name dashboard, or declare no ports: the operator then uses its defaults",
@@ -145,6 +148,7 @@ RULES = (
         "ray/memory-without-limit",
         target=OBJECTS,
         severity=WARNING,
+        fails=Fails.LATER,
         title="a container of Ray has no memory limit",
         why="Ray then schedules with the memory of the whole node, and /dev/shm has no size",
         fix="write resources.limits.memory",
@@ -155,6 +159,7 @@ RULES = (
         "ray/small-head",
         target=OBJECTS,
         severity=WARNING,
+        fails=Fails.LATER,
         title="the head of a cluster with GPUs has less than 8G of memory",
         why="Ray's control store and the driver are killed there under load, and the whole job is lost",
         fix="give the head 8Gi or more; NVIDIA gives it 200Gi for 64 nodes",
@@ -165,6 +170,7 @@ RULES = (
         "ray/variable-of-operator",
         target=OBJECTS,
         severity=WARNING,
+        fails=Fails.SILENT,
         title="a container of Ray sets a variable that the operator sets too",
         why="the operator appends its own variable, so the name is there twice and the operator's value wins",
         fix="remove the variable, or give it another name",
@@ -175,7 +181,8 @@ RULES = (
         "ray/label-of-operator",
         target=OBJECTS,
         severity=WARNING,
-        title="a pod template overrides a label that identifies pods of Ray",
+        fails=Fails.PENDING,
+        title="a pod template sets a label by which pods of Ray are found",
         why="the operator does not refuse it, and Services and tools no longer find the pods",
         fix="remove the label",
         source=_POD,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from grpo.rules.objects.ray.rayspec import EVENT_ONLY, VALIDATION, Cluster, each_cluster
 from postrender.finding import ERROR
-from postrender.problem import OBJECTS, Problem
+from postrender.problem import OBJECTS, Fails, Problem
 
 if TYPE_CHECKING:
     from grpo.rules.objects.ray.rayspec import Found
@@ -56,7 +56,8 @@ RULES = (
         "ray/fault-tolerance-twice",
         target=OBJECTS,
         severity=ERROR,
-        title="fault tolerance is configured in two ways",
+        fails=Fails.AT_SETUP,
+        title="the fault tolerance of Ray is configured in two ways",
         why=EVENT_ONLY,
         fix="remove the annotation and keep gcsFaultToleranceOptions",
         source=VALIDATION,
@@ -66,7 +67,8 @@ RULES = (
         "ray/redis-address-alone",
         target=OBJECTS,
         severity=ERROR,
-        title="the head has a Redis address, but no gcsFaultToleranceOptions",
+        fails=Fails.AT_SETUP,
+        title="the head has a Redis address, but there are no gcsFaultToleranceOptions",
         why=EVENT_ONLY,
         fix="remove the variable, or write gcsFaultToleranceOptions.redisAddress instead",
         source=VALIDATION,
@@ -76,7 +78,8 @@ RULES = (
         "ray/redis-beside-options",
         target=OBJECTS,
         severity=ERROR,
-        title="the head configures Redis beside gcsFaultToleranceOptions",
+        fails=Fails.AT_SETUP,
+        title="Redis is configured both in gcsFaultToleranceOptions and outside",
         why=EVENT_ONLY,
         fix="move it into gcsFaultToleranceOptions",
         source=VALIDATION,
@@ -86,6 +89,7 @@ RULES = (
         "ray/redis-username",
         target=OBJECTS,
         severity=ERROR,
+        fails=Fails.AT_SETUP,
         title="the user name of Redis is outside gcsFaultToleranceOptions",
         why=EVENT_ONLY,
         fix="write gcsFaultToleranceOptions.redisUsername",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from grpo.rules.objects.ray.rayspec import Group, each_group
 from postrender.finding import ERROR
 from postrender.manifests.pods import GPU, mapping
-from postrender.problem import OBJECTS, Problem
+from postrender.problem import OBJECTS, Fails, Problem
 from postrender.values.quantity import whole
 
 if TYPE_CHECKING:
@@ -39,7 +39,8 @@ RULES = (
         "ray/gpus-hidden",
         target=OBJECTS,
         severity=ERROR,
-        title="a variable hides GPUs with which Ray starts",
+        fails=Fails.AT_START,
+        title="CUDA_VISIBLE_DEVICES lists fewer GPUs than Ray starts with",
         why="Ray refuses to start: Attempting to start raylet with 8 GPU, but …; the pod restarts again and again",
         fix="remove the variable: the pod sees the GPUs that it requests, and Ray gives each process its own",
         source="ray/_private/resource_and_label_spec.py:353 at v2.55.1",

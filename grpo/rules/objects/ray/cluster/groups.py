@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from grpo.rules.objects.ray.rayspec import EVENT_ONLY, VALIDATION, Group, each_group, number
 from postrender.finding import ERROR, WARNING
 from postrender.manifests.pods import mapping, sequence
-from postrender.problem import OBJECTS, Problem
+from postrender.problem import OBJECTS, Fails, Problem
 
 if TYPE_CHECKING:
     from grpo.rules.objects.ray.rayspec import Found
@@ -77,6 +77,7 @@ RULES = (
         "ray/no-container",
         target=OBJECTS,
         severity=ERROR,
+        fails=Fails.AT_SETUP,
         title="the pods of a group have no container",
         why=EVENT_ONLY,
         fix="write a container; Ray is started in the first one",
@@ -87,7 +88,8 @@ RULES = (
         "ray/resources-twice",
         target=OBJECTS,
         severity=ERROR,
-        title="a group sets Ray's resources in two ways",
+        fails=Fails.AT_SETUP,
+        title="a group sets Ray's resources both in resources and in rayStartParams",
         why=EVENT_ONLY,
         fix="write them into resources or into rayStartParams, not into both",
         source=VALIDATION,
@@ -97,6 +99,7 @@ RULES = (
         "ray/labels-in-start-params",
         target=OBJECTS,
         severity=ERROR,
+        fails=Fails.AT_SETUP,
         title="a group sets Ray's labels in rayStartParams",
         why=EVENT_ONLY,
         fix="write them into the group's own labels",
@@ -107,7 +110,8 @@ RULES = (
         "ray/group-label",
         target=OBJECTS,
         severity=ERROR,
-        title="a label of a group is not a valid Kubernetes label",
+        fails=Fails.AT_SETUP,
+        title="a group has a label that is not a valid Kubernetes label",
         why=EVENT_ONLY,
         fix="write up to 63 letters, digits, dashes, dots and underscores, with a letter or digit at both ends",
         source=VALIDATION,
@@ -117,7 +121,8 @@ RULES = (
         "ray/recreated-by-label",
         target=OBJECTS,
         severity=WARNING,
-        title="each version of the chart recreates the cluster",
+        fails=Fails.LATER,
+        title="a pod template has the chart's version as a label, so each version recreates the cluster",
         why="the operator deletes all pods of the cluster when a pod template changes, and what ran there is lost",
         fix="leave the label out of the pod templates; the RayCluster may keep it",
         source="kuberay/ray-operator/controllers/ray/raycluster_controller.go at v1.6.2",
@@ -127,6 +132,7 @@ RULES = (
         "ray/pods-end",
         target=OBJECTS,
         severity=WARNING,
+        fails=Fails.LATER,
         title="the pods of a cluster end after a fixed time",
         why="Kubernetes kills all pods of a group at about the same time, in the middle of what then runs there",
         fix="remove it; limit the steps of a training, or write activeDeadlineSeconds of a RayJob",

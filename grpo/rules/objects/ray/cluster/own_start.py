@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from grpo.rules.objects.ray.rayspec import Group, each_group
 from postrender.finding import ERROR, WARNING
 from postrender.manifests.pods import mapping, sequence
-from postrender.problem import OBJECTS, Problem
+from postrender.problem import OBJECTS, Fails, Problem
 
 if TYPE_CHECKING:
     from grpo.rules.objects.ray.rayspec import Found
@@ -44,7 +44,8 @@ RULES = (
         "ray/command-is-no-program",
         target=OBJECTS,
         severity=ERROR,
-        title="a command with one item is a whole shell line",
+        fails=Fails.AT_START,
+        title="the first word of a command is a shell line, not a program",
         why="with ray.io/overwrite-container-cmd no shell reads it, and there is no program of this name",
         fix="write command: [/bin/bash, -c] and the line into args",
         source=_POD,
@@ -54,7 +55,8 @@ RULES = (
         "ray/few-open-files",
         target=OBJECTS,
         severity=WARNING,
-        title="a pod starts Ray with the node's limit of open files",
+        fails=Fails.LATER,
+        title="a command starts Ray, but does not raise the limit of open files",
         why="the operator's start command raises it to 65536; with a lower limit Ray's processes lose connections",
         fix="begin the command with: ulimit -n 65536",
         source=_POD,

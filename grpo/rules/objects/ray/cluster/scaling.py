@@ -14,7 +14,7 @@ from grpo.rules.objects.ray.rayspec import (
     number,
 )
 from postrender.finding import ERROR, WARNING
-from postrender.problem import OBJECTS, Problem
+from postrender.problem import OBJECTS, Fails, Problem
 
 if TYPE_CHECKING:
     from grpo.rules.objects.ray.rayspec import Found
@@ -72,6 +72,7 @@ RULES = (
         "ray/min-above-max",
         target=OBJECTS,
         severity=ERROR,
+        fails=Fails.AT_SETUP,
         title="a worker group has minReplicas above maxReplicas",
         why=EVENT_ONLY,
         fix="for training write the number of nodes into replicas, minReplicas and maxReplicas",
@@ -82,6 +83,7 @@ RULES = (
         "ray/negative-replicas",
         target=OBJECTS,
         severity=ERROR,
+        fails=Fails.AT_SETUP,
         title="a worker group has negative minReplicas or maxReplicas",
         why=EVENT_ONLY,
         fix="write 0 or more for both",
@@ -92,8 +94,9 @@ RULES = (
         "ray/replicas-outside-bounds",
         target=OBJECTS,
         severity=WARNING,
+        fails=Fails.SILENT,
         title="a worker group has replicas below minReplicas or above maxReplicas",
-        why="silent: the operator uses the nearest bound, and a job that needs all nodes waits until its deadline",
+        why="the operator uses the nearest bound, and a job that needs all nodes waits until its deadline",
         fix="write the number of nodes into replicas, minReplicas and maxReplicas",
         source="kuberay/ray-operator/controllers/ray/utils/util.go at v1.6.2",
         check=each_worker_group(_outside),
@@ -102,6 +105,7 @@ RULES = (
         "ray/group-name-twice",
         target=OBJECTS,
         severity=ERROR,
+        fails=Fails.PENDING,
         title="two worker groups have the same name",
         why="without the operator's webhook both are accepted, and each deletes the pods of the other",
         fix="give each worker group its own name",
@@ -112,7 +116,8 @@ RULES = (
         "ray/suspended-group-scales",
         target=OBJECTS,
         severity=ERROR,
-        title="a worker group is suspended while the autoscaler runs",
+        fails=Fails.AT_SETUP,
+        title="a worker group is suspended, but the autoscaler runs",
         why=EVENT_ONLY,
         fix="set enableInTreeAutoscaling: false, or remove suspend",
         source=VALIDATION,

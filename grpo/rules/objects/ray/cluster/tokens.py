@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from grpo.rules.objects.ray.rayspec import EVENT_ONLY, VALIDATION, Cluster, each_cluster, version
 from postrender.finding import ERROR
-from postrender.problem import OBJECTS, Problem
+from postrender.problem import OBJECTS, Fails, Problem
 
 if TYPE_CHECKING:
     from grpo.rules.objects.ray.rayspec import Found
@@ -57,9 +57,10 @@ RULES = (
         "ray/token-needs-version",
         target=OBJECTS,
         severity=ERROR,
-        title="token authentication needs a newer rayVersion",
+        fails=Fails.AT_SETUP,
+        title="token authentication is on, but rayVersion is too old or not known",
         why=EVENT_ONLY,
-        fix="write the version of Ray that the image holds into rayVersion, or set authOptions.mode: disabled",
+        fix="write the image's version of Ray into rayVersion, or set authOptions.mode: disabled",
         source=VALIDATION,
         check=each_cluster(_version),
     ),
@@ -67,7 +68,8 @@ RULES = (
         "ray/kubernetes-tokens",
         target=OBJECTS,
         severity=ERROR,
-        title="tokens of Kubernetes are enabled with settings that exclude them",
+        fails=Fails.AT_SETUP,
+        title="enableK8sTokenAuth is on, but the other authOptions exclude it",
         why=EVENT_ONLY,
         fix="set authOptions.mode: token and remove secretName, or remove enableK8sTokenAuth",
         source=VALIDATION,
@@ -77,7 +79,8 @@ RULES = (
         "ray/kubernetes-tokens-owned",
         target=OBJECTS,
         severity=ERROR,
-        title="tokens of Kubernetes are enabled in the cluster of a job or a service",
+        fails=Fails.AT_SETUP,
+        title="enableK8sTokenAuth is on in the cluster of a job or a service",
         why=EVENT_ONLY,
         fix="remove enableK8sTokenAuth, or run the job on a separate RayCluster",
         source=VALIDATION,

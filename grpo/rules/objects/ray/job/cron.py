@@ -8,7 +8,7 @@ from grpo.rules.objects.ray.duration import nanoseconds, number
 from grpo.rules.objects.ray.rayspec import EVENT_ONLY, annotations_of, each_of, labels_of
 from postrender.finding import ERROR, WARNING
 from postrender.manifests.pods import mapping
-from postrender.problem import OBJECTS, Problem
+from postrender.problem import OBJECTS, Fails, Problem
 
 if TYPE_CHECKING:
     from grpo.rules.objects.ray.rayspec import Found
@@ -90,6 +90,7 @@ RULES = (
         "ray/cron-schedule",
         target=OBJECTS,
         severity=ERROR,
+        fails=Fails.AT_SETUP,
         title="the schedule of a RayCronJob cannot be parsed",
         why=EVENT_ONLY.replace("pods", "jobs"),
         fix='write five fields, as in "0 6 * * 1-5", or @daily, or @every 6h',
@@ -100,7 +101,8 @@ RULES = (
         "ray/cron-job-labels",
         target=OBJECTS,
         severity=WARNING,
-        title="a RayCronJob has labels that its jobs do not inherit",
+        fails=Fails.SILENT,
+        title="a RayCronJob has labels or annotations that its jobs do not inherit",
         why="the operator creates each job without them, so the job bypasses its queue and scheduler",
         fix="submit the RayJob with its labels from a CronJob of Kubernetes, or remove them",
         source="kuberay/ray-operator/controllers/ray/raycronjob_controller.go at v1.6.2",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from grpo.rules.objects.ray.rayspec import EVENT_ONLY, VALIDATION, Job, each_job, number
 from postrender.finding import ERROR
 from postrender.manifests.pods import mapping, sequence
-from postrender.problem import OBJECTS, Problem
+from postrender.problem import OBJECTS, Fails, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -126,7 +126,8 @@ RULES = (
         "ray/deletion-shape",
         target=OBJECTS,
         severity=ERROR,
-        title="a deletionStrategy needs either deletionRules, or onSuccess and onFailure",
+        fails=Fails.AT_ADMISSION,
+        title="a deletionStrategy is incomplete, or mixes deletionRules with onSuccess or onFailure",
         why="the API server or the operator refuses the job, and none of its pods is created",
         fix="write only deletionRules; onSuccess and onFailure are the older form",
         source=VALIDATION,
@@ -136,7 +137,8 @@ RULES = (
         "ray/deletion-and-shutdown",
         target=OBJECTS,
         severity=ERROR,
-        title="a deletionStrategy is set together with shutdownAfterJobFinishes",
+        fails=Fails.AT_SETUP,
+        title="a deletionStrategy conflicts with shutdownAfterJobFinishes",
         why=EVENT_ONLY,
         fix="remove shutdownAfterJobFinishes and ttlSecondsAfterFinished, or the strategy",
         source=VALIDATION,
@@ -146,7 +148,8 @@ RULES = (
         "ray/deletion-condition",
         target=OBJECTS,
         severity=ERROR,
-        title="a deletion rule needs exactly one condition, and a time of 0 or more",
+        fails=Fails.AT_ADMISSION,
+        title="a deletion rule has no condition, two conditions, or a negative time",
         why="the API server refuses the job, after others of the same release are installed",
         fix="write jobStatus or jobDeploymentStatus, and ttlSeconds of 0 or more",
         source=VALIDATION,
@@ -156,6 +159,7 @@ RULES = (
         "ray/deletion-rule-twice",
         target=OBJECTS,
         severity=ERROR,
+        fails=Fails.AT_SETUP,
         title="two deletion rules have the same policy and condition",
         why=EVENT_ONLY,
         fix="remove one of the two",
@@ -166,7 +170,8 @@ RULES = (
         "ray/deletion-order",
         target=OBJECTS,
         severity=ERROR,
-        title="deletion rules are in the wrong order",
+        fails=Fails.AT_SETUP,
+        title="the times of deletion rules are in the wrong order",
         why=EVENT_ONLY,
         fix="order the times: workers first, then the cluster, then the job itself",
         source=VALIDATION,
@@ -176,7 +181,8 @@ RULES = (
         "ray/deletion-of-another-cluster",
         target=OBJECTS,
         severity=ERROR,
-        title="a RayJob deletes a cluster that is not its own",
+        fails=Fails.AT_SETUP,
+        title="a RayJob deletes a cluster or workers that are not its own",
         why=EVENT_ONLY,
         fix="write DeleteSelf or DeleteNone",
         source=VALIDATION,
@@ -186,7 +192,8 @@ RULES = (
         "ray/deletion-of-scaled-workers",
         target=OBJECTS,
         severity=ERROR,
-        title="a RayJob deletes workers while the autoscaler runs",
+        fails=Fails.AT_SETUP,
+        title="a RayJob deletes its workers, but the autoscaler runs",
         why=EVENT_ONLY,
         fix="set enableInTreeAutoscaling: false, or delete the cluster instead",
         source=VALIDATION,

@@ -9,7 +9,7 @@ from grpo.rules.objects.ray.rayspec import Job, each_job
 from postrender.errors import InputError
 from postrender.finding import ERROR, WARNING
 from postrender.manifests.pods import mapping, sequence
-from postrender.problem import OBJECTS, Problem
+from postrender.problem import OBJECTS, Fails, Problem
 from postrender.yaml import reader
 
 if TYPE_CHECKING:
@@ -65,6 +65,7 @@ RULES = (
         "ray/runtime-env-key",
         target=OBJECTS,
         severity=ERROR,
+        fails=Fails.SILENT,
         title="the runtime environment of a RayJob has a key that Ray does not know",
         why="Ray only logs a warning and ignores the key: no working directory, no packages, no hook",
         fix="correct the spelling; a stray quote is part of the key",
@@ -75,6 +76,7 @@ RULES = (
         "ray/runtime-env-unpinned",
         target=OBJECTS,
         severity=WARNING,
+        fails=Fails.SILENT,
         title="the runtime environment of a RayJob installs packages without versions",
         why="every job may get other versions, and torch from the index replaces the image's build for its CUDA",
         fix="write name==version, or build the packages into the image",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from grpo.rules.objects.ray.rayspec import Job, each_job, labels_of
 from postrender.finding import ERROR
-from postrender.problem import OBJECTS, Problem
+from postrender.problem import OBJECTS, Fails, Problem
 
 if TYPE_CHECKING:
     from grpo.rules.objects.ray.rayspec import Found
@@ -32,6 +32,7 @@ RULES = (
         "ray/kai-with-submitter",
         target=OBJECTS,
         severity=ERROR,
+        fails=Fails.AT_SETUP,
         title="a RayJob in a KAI queue has a submitter pod",
         why="the job never starts: the operator refuses it, because the submitter pod starts after the gang",
         fix="write submissionMode: HTTPMode",
@@ -42,6 +43,7 @@ RULES = (
         "ray/volcano-with-selector",
         target=OBJECTS,
         severity=ERROR,
+        fails=Fails.AT_SETUP,
         title="a RayJob in a Volcano queue runs on an existing cluster",
         why="a gang needs the job's own cluster (rayClusterSpec); the operator refuses any other",
         fix="put the label on the RayCluster, and remove it from the job",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from grpo.rules.objects.ray.rayspec import Job, each_job
 from postrender.finding import ERROR, WARNING
-from postrender.problem import OBJECTS, Problem
+from postrender.problem import OBJECTS, Fails, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -113,9 +113,10 @@ RULES = (
         "ray/entrypoint-split",
         target=OBJECTS,
         severity=ERROR,
-        title="the submitter's shell splits the entrypoint",
+        fails=Fails.SILENT,
+        title="the submitter's shell does not pass on the entrypoint as one command",
         why="only the first command becomes the job and may succeed; the rest runs in the submitter, without GPUs",
-        fix="write submissionMode: HTTPMode, or put the whole into bash -c '…'",
+        fix="write submissionMode: HTTPMode, or put all of it into bash -c '…'",
         source=_COMMAND,
         check=each_job(_split),
     ),
@@ -123,7 +124,8 @@ RULES = (
         "ray/entrypoint-expanded",
         target=OBJECTS,
         severity=WARNING,
-        title="the submitter's shell interprets the entrypoint",
+        fails=Fails.SILENT,
+        title="the submitter's shell expands a part of the entrypoint",
         why="variables, commands and files are those of the submitter's container, not those of the head",
         fix="write submissionMode: HTTPMode, or put it into single quotes",
         source=_COMMAND,
@@ -133,7 +135,8 @@ RULES = (
         "ray/runtime-env-expanded",
         target=OBJECTS,
         severity=WARNING,
-        title="the submitter's shell interprets the runtime environment",
+        fails=Fails.SILENT,
+        title="the submitter's shell expands a part of the runtime environment",
         why="the operator pastes it in double quotes, so variables and commands are those of the submitter",
         fix="write submissionMode: HTTPMode, or remove $ and backticks",
         source=_COMMAND,
@@ -143,7 +146,8 @@ RULES = (
         "ray/entrypoint-for-bash",
         target=OBJECTS,
         severity=WARNING,
-        title="the entrypoint needs bash, and Ray runs it with /bin/sh",
+        fails=Fails.AT_START,
+        title="the entrypoint needs bash, but Ray runs it with /bin/sh",
         why="if /bin/sh is dash, as in Debian's and Ubuntu's images, the job fails at this line",
         fix="put the whole entrypoint into exec bash -c '…'",
         source="https://docs.ray.io/en/latest/cluster/running-applications/job-submission/quickstart.html",

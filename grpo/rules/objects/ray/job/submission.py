@@ -9,7 +9,7 @@ from grpo.rules.objects.ray.rayspec import Cluster, Group, Job, each_job
 from postrender import json_text
 from postrender.finding import ERROR, WARNING
 from postrender.manifests.pods import mapping, sequence
-from postrender.problem import OBJECTS, Problem
+from postrender.problem import OBJECTS, Fails, Problem
 from postrender.values.quantity import quantity
 
 if TYPE_CHECKING:
@@ -96,6 +96,7 @@ RULES = (
         "ray/entrypoint-missing",
         target=OBJECTS,
         severity=ERROR,
+        fails=Fails.AT_START,
         title="a RayJob has no entrypoint",
         why="nothing refuses it: the cluster with its GPUs starts, and then the submission fails",
         fix="write the command of the job into entrypoint",
@@ -106,6 +107,7 @@ RULES = (
         "ray/unknown-submission-mode",
         target=OBJECTS,
         severity=ERROR,
+        fails=Fails.AT_SETUP,
         title="the submission mode of a RayJob does not exist",
         why="nothing refuses it: the cluster with its GPUs starts, the job is never submitted, and nothing ends it",
         fix="write HTTPMode, or correct the spelling of the mode",
@@ -116,7 +118,8 @@ RULES = (
         "ray/submitter-without-container",
         target=OBJECTS,
         severity=ERROR,
-        title="the submitter's template has no container",
+        fails=Fails.AT_SETUP,
+        title="the template of the submitter has no container",
         why="the operator panics at each attempt, after the cluster with its GPUs has started",
         fix="write a container, or remove submitterPodTemplate",
         source=_CONTROLLER,
@@ -126,7 +129,8 @@ RULES = (
         "ray/submitter-unused",
         target=OBJECTS,
         severity=WARNING,
-        title="a RayJob configures a submitter that its mode does not have",
+        fails=Fails.SILENT,
+        title="a RayJob configures a submitter, but its mode has none",
         why="in this mode the operator submits the job itself and ignores these settings",
         fix="remove it, or write submissionMode: K8sJobMode",
         source=_CONTROLLER,
@@ -136,7 +140,8 @@ RULES = (
         "ray/metadata-needs-version",
         target=OBJECTS,
         severity=ERROR,
-        title="a RayJob has metadata, and rayVersion is too old or not a release",
+        fails=Fails.AT_SETUP,
+        title="a RayJob has metadata, but rayVersion is too old or not a release",
         why="the operator cannot write the command that submits the job, after the cluster has started",
         fix="set rayVersion to the image's version of Ray, or remove metadata",
         source=_JOB,
@@ -146,6 +151,7 @@ RULES = (
         "ray/entrypoint-resources",
         target=OBJECTS,
         severity=ERROR,
+        fails=Fails.AT_START,
         title="the custom resources of the entrypoint cannot be parsed",
         why="the submission fails after the cluster with its GPUs has started",
         fix="write a map in JSON, such as '{\"driver\": 1}'",
@@ -156,6 +162,7 @@ RULES = (
         "ray/entrypoint-gpus",
         target=OBJECTS,
         severity=ERROR,
+        fails=Fails.PENDING,
         title="the entrypoint requests more GPUs than any node has",
         why="the job stays pending forever, and keeps the GPUs of its cluster",
         fix="remove entrypointNumGpus: a driver such as NeMo RL's needs no GPU, its workers request theirs",

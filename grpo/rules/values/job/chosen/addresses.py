@@ -9,6 +9,7 @@ from grpo.rules.values.define import Topic
 from grpo.rules.values.job import inputs
 from grpo.values.derived import mapping
 from postrender.finding import Finding
+from postrender.problem import Fails
 from postrender.values.merge import value_at
 
 if TYPE_CHECKING:
@@ -40,9 +41,11 @@ def _loads_data(run: RunConfig, scheme: str) -> bool:
     return scheme in _S3 and not run.since("v0.7.0")
 
 
-@TOPIC.problem("data", source="verl/utils/fs.py:43 at 0.7.1; nemo_rl/data/datasets/utils.py:107 at v0.7.0")
+@TOPIC.problem(
+    "data", fails=Fails.AT_SETUP, source="verl/utils/fs.py:43 at 0.7.1; nemo_rl/data/datasets/utils.py:107 at v0.7.0"
+)
 def address_not_loaded(run: RunConfig) -> Iterator[Finding]:
-    """data and models are on a volume or on the hub, not at an address that nothing opens
+    """data or a model is at an address that nothing opens
 
     Why: the run ends when it loads it: every pod has started, and the GPUs are paid for
     Fix: put it on a volume (grpo upload for data, task fetch for a model) and write its absolute path there
@@ -62,9 +65,9 @@ def address_not_loaded(run: RunConfig) -> Iterator[Finding]:
             yield Finding(f"{path} is at {scheme}://, and no loader of models opens it", keys=[path], fix=fix)
 
 
-@TOPIC.problem("data", source="jobs/launcher/launch.py at 0.1.0")
+@TOPIC.problem("data", fails=Fails.AT_SETUP, source="jobs/launcher/launch.py at 0.1.0")
 def pattern_for_data(run: RunConfig) -> Iterator[Finding]:
-    """a file of data has its whole name, without *, ? or [
+    """the name of a data file contains *, ? or [
 
     Why: the job ends at its start, when the cluster is up: no file has exactly this name
     Fix: write the name of each file: verl takes a list, NeMo RL one file a section

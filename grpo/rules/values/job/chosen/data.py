@@ -10,6 +10,7 @@ from grpo.rules.values.job import inputs
 from grpo.values.derived import mapping
 from grpo.values.frameworks.nemo_rl import data_sections
 from postrender.finding import INFO, WARNING, Finding
+from postrender.problem import Fails
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -35,12 +36,13 @@ _REPOSITORIES: Final = frozenset(inputs.REPOSITORIES[name] for name in _MATHEMAT
 
 @TOPIC.problem(
     "data.train.dataset_name data.dataset_name data.train_files data.val_files data",
+    fails=Fails.SILENT,
     source="examples/configs/grpo_math_1B.yaml:377 at v0.7.0; verl/trainer/config/data/legacy_data.yaml:11 at 0.7.1",
 )
 def data_not_chosen(run: RunConfig) -> Iterator[Finding]:
-    """the values name the data that the model is trained on
+    """the values do not name the data of the run
 
-    Why: silent: the framework trains on the data set of its own base configuration, for as long as the run lasts
+    Why: the framework trains on the data set of its own base configuration, for as long as the run lasts
     Fix: name the data set
     """
     if not run.trains:
@@ -129,13 +131,14 @@ def _rewards(run: RunConfig) -> list[str]:
 
 @TOPIC.problem(
     "data.default.env_name data.env_name data",
+    fails=Fails.SILENT,
     source="examples/configs/grpo_math_1B.yaml:386 at v0.7.0",
     severity=WARNING,
 )
 def reward_not_chosen(run: RunConfig) -> Iterator[Finding]:
-    """data that is not mathematics has a reward of the user's choice
+    """a reward that you did not choose scores data that may not be mathematics
 
-    Why: silent: the reward of the base configuration compares the last answer in a box, so other answers score 0
+    Why: the reward of the base configuration compares the last answer in a box, so other answers score 0
     Fix: name an environment in data.default.env_name (before v0.6.0 data.env_name), or set job.rewards
     """
     if not _judges(run):
@@ -163,13 +166,14 @@ def reward_not_chosen(run: RunConfig) -> Iterator[Finding]:
 
 @TOPIC.problem(
     "data.default.prompt_file data.prompt_file data",
+    fails=Fails.SILENT,
     source="examples/configs/grpo_math_1B.yaml:383 at v0.7.0",
     severity=WARNING,
 )
 def prompt_not_chosen(run: RunConfig) -> Iterator[Finding]:
-    """data or rewards of the user's own have a prompt of the user's choice
+    """your own data or rewards get a prompt that you did not choose
 
-    Why: silent: the prompt of the base configuration asks for an answer in a box, whatever the reward
+    Why: the prompt of the base configuration asks for an answer in a box, whatever the reward
     Fix: name a prompt in data.default.prompt_file (before v0.6.0 data.prompt_file); null leaves the question as it
     is
     """
@@ -207,13 +211,14 @@ def _judges(run: RunConfig) -> bool:
 
 @TOPIC.problem(
     "data.validation data.val_files data.val_dataset_name",
+    fails=Fails.SILENT,
     source="examples/configs/grpo_math_1B.yaml:377 at v0.7.0; verl/trainer/config/data/legacy_data.yaml:11 at 0.7.1",
     severity=WARNING,
 )
 def validation_of_the_recipe(run: RunConfig) -> Iterator[Finding]:
-    """data of the user's own are not validated with the data of a recipe
+    """your own training data are validated with the data of a recipe
 
-    Why: silent: the accuracy, by which the best checkpoint is chosen, is that of another task than the model learns
+    Why: the accuracy, by which the best checkpoint is chosen, is that of another task than the model learns
     Fix: name rows of your own for the validation, or write the recipe's data set into your own file if you mean it
     """
     if not run.trains:
@@ -240,11 +245,12 @@ def _keys_of_data(run: RunConfig) -> tuple[str, str]:
 
 @TOPIC.problem(
     "=job.config.data.default.env_name =job.config.data.train.env_name =job.config.data.env_name =job.rewards",
+    fails=Fails.SILENT,
     source="charts/grpo-job/templates/_nemo_rl.tpl at 0.1.0",
     severity=INFO,
 )
 def environment_not_used(run: RunConfig) -> Iterator[Finding]:
-    """no environment is named beside job.rewards, which replace it
+    """an environment is named beside job.rewards, which replace it
 
     Why: the answers are scored by job.rewards alone, and the environment is not started
     Fix: remove env_name, or remove job.rewards if the environment is meant

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from grpo.rules.values.define import Topic
 from grpo.values import images
 from postrender.finding import Finding
+from postrender.problem import Fails
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,9 +18,9 @@ TOPIC: Final = Topic("job", framework="", source="")
 _REPOSITORY: Final = "images.training.repository"
 
 
-@TOPIC.problem(f"={_REPOSITORY} =job.framework", source="values/recipes at 0.1.0")
+@TOPIC.problem(f"={_REPOSITORY} =job.framework", fails=Fails.AT_SETUP, source="values/recipes at 0.1.0")
 def image_of_another_framework(run: RunConfig) -> Iterator[Finding]:
-    """the image is one of the run's framework
+    """the image is one of another framework than job.framework
 
     Why: the driver does not find the framework: the job ends when every pod has started, and the GPUs are paid for
     Fix: write the image of the framework, or correct job.framework

@@ -25,12 +25,13 @@ _TOKENIZERS: Final = {"nemo-rl": "policy.tokenizer.name", "verl": "actor_rollout
 
 @TOPIC.problem(
     " ".join(MODEL.values()),
+    fails=Fails.SILENT,
     source="examples/configs/grpo_math_1B.yaml:102 at v0.7.0; verl/trainer/config/model/hf_model.yaml:10 at 0.7.1",
 )
 def model_not_chosen(run: RunConfig) -> Iterator[Finding]:
-    """the values name the model that is trained
+    """the values do not name the model to train
 
-    Why: silent: the framework trains the model of its own base configuration, for as long as the run lasts
+    Why: the framework trains the model of its own base configuration, for as long as the run lasts
     Fix: name the model: OWNER/NAME of the hub, or a folder on a volume
     """
     key = MODEL[run.framework]
@@ -69,9 +70,11 @@ def _reads_cache(run: RunConfig) -> bool:
     return run.value(_OFFLINE) is True or run.value("job.stage") is True
 
 
-@TOPIC.problem("=job.fetch.models", source="charts/grpo-job/templates/_tasks.tpl at 0.1.0", severity=WARNING)
+@TOPIC.problem(
+    "=job.fetch.models", fails=Fails.COSTS, source="charts/grpo-job/templates/_tasks.tpl at 0.1.0", severity=WARNING
+)
 def model_not_fetched(run: RunConfig) -> Iterator[Finding]:
-    """task fetch takes the model that the run loads
+    """task fetch takes another model than the run loads
 
     Why: the trainers download it when every pod has started and the GPUs are paid for; task fetch takes another
     Fix: name it under job.fetch.models, and set the other one to null
@@ -82,9 +85,11 @@ def model_not_fetched(run: RunConfig) -> Iterator[Finding]:
         yield _finding(key, name, fetched)._replace(fix=fix)
 
 
-@TOPIC.problem(f"=job.fetch.models ={_OFFLINE} =job.stage", source="jobs/staging/model_staging.py at 0.1.0")
+@TOPIC.problem(
+    f"=job.fetch.models ={_OFFLINE} =job.stage", fails=Fails.AT_LOADING, source="jobs/staging/model_staging.py at 0.1.0"
+)
 def cache_without_model(run: RunConfig) -> Iterator[Finding]:
-    """what a run loads from the cache of the hub is what task fetch takes
+    """the run loads a model or tokenizer from the hub's cache, but task fetch does not take it
 
     Why: the run ends when it loads the model: every pod has started, and the GPUs are paid for
     Fix: name it under job.fetch.models and run task fetch again

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from grpo.rules.values.define import Topic
 from grpo.values.derived import mapping
 from postrender.finding import WARNING, Finding
+from postrender.problem import Fails
 from postrender.values import profiles
 from postrender.values.quantity import quantity
 
@@ -27,11 +28,13 @@ def _machine(run: RunConfig) -> Machine | None:
     return found[0] if len({each.gpus for each in found}) == 1 else None
 
 
-@TOPIC.problem(f"={_GPUS} =accelerator.worker", source="values/accelerators at 0.1.0", severity=WARNING)
+@TOPIC.problem(
+    f"={_GPUS} =accelerator.worker", fails=Fails.COSTS, source="values/accelerators at 0.1.0", severity=WARNING
+)
 def gpus_left_idle(run: RunConfig) -> Iterator[Finding]:
-    """the workers of a node take all of its GPUs, or leave room for others
+    """the workers of a node leave some of its GPUs idle
 
-    Why: silent: the other GPUs of each node are paid for, and no other worker fits beside the first
+    Why: the idle GPUs of each node are paid for, and no other worker fits on it
     Fix: write the number of the profile, or divide CPUs and memory of the worker too, as
     values/examples/one-gpu.yaml
     """

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from grpo.rules.values.job.own_code import OF_VERL, TOPIC, files, parsed, reward_of
 from postrender.finding import Finding
+from postrender.problem import Fails
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -28,11 +29,11 @@ def _functions(run: RunConfig) -> Iterator[tuple[str, ast.FunctionDef]]:
             yield name, function
 
 
-@TOPIC.problem("=job.rewards", source="jobs/rewards/rewards.py at 0.1.0")
+@TOPIC.problem("=job.rewards", fails=Fails.SILENT, source="jobs/rewards/rewards.py at 0.1.0")
 def reward_arguments_swapped(run: RunConfig) -> Iterator[Finding]:
-    """the function of a reward takes the expected answer first, and the response second
+    """a reward function takes the response first, and the expected answer second
 
-    Why: silent: the reward gets the two by position, so it judges the expected answer instead of the response
+    Why: the reward gets the two by position, so it judges the expected answer instead of the response
     Fix: write def reward(ground_truth, response, **kwargs)
     """
     for name, function in _functions(run):
@@ -45,11 +46,11 @@ def reward_arguments_swapped(run: RunConfig) -> Iterator[Finding]:
             yield Finding(what, keys=[f"=job.rewards.{name}.file"])
 
 
-@TOPIC.problem("=job.rewards", source="jobs/rewards/rewards.py at 0.1.0")
+@TOPIC.problem("=job.rewards", fails=Fails.SILENT, source="jobs/rewards/rewards.py at 0.1.0")
 def reward_not_a_pair(run: RunConfig) -> Iterator[Finding]:
-    """the function of a reward returns its score and whether the response is correct
+    """a reward function returns a result of the wrong form
 
-    Why: silent: such a result scores 0.0 and counts as not correct, for every response, and the run goes to its end
+    Why: such a result scores 0.0 and counts as not correct, for every response, until the end of the run
     Fix: return score, correct (True, False, or None if the reward does not judge that); compute_score: return score
     """
     for name, function in _functions(run):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from grpo.rules.values.job.own_code import OF_VERL, TOPIC, files, parsed, reward_of
 from postrender.finding import WARNING, Finding
+from postrender.problem import Fails
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,12 +61,17 @@ _UNTIL: Final = (
 )
 
 
-@TOPIC.problem("=job.rewards", fix=_SEND, source="jobs/rewards/nemo_rl_environment.py at 0.1.0", severity=WARNING)
+@TOPIC.problem(
+    "=job.rewards",
+    fix=_SEND,
+    fails=Fails.EXPOSES,
+    source="jobs/rewards/nemo_rl_environment.py at 0.1.0",
+    severity=WARNING,
+)
 def reward_runs_generated_code(run: RunConfig) -> Iterator[Finding]:
-    """no reward runs code of the model in the pod of the training
+    """a reward runs code of the model in the pod of the training
 
-    Why: what the model writes can read and send the pod's tokens, and delete all checkpoints: nothing is between
-    them
+    Why: nothing isolates what the model writes: it can read and send the pod's tokens, and delete all checkpoints
     """
     for name, text, _ in files(run) if run.trains else ():
         tree = parsed(text)

@@ -11,13 +11,14 @@ from grpo.rules.values.nemo_rl.run import TOPIC
 from grpo.values.derived import mapping
 from grpo.values.frameworks.nemo_rl import GENERATION, data_sections
 from postrender.finding import WARNING, Finding
+from postrender.problem import Fails
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from grpo.values.config import RunConfig
 
-_ZERO: Final = "silent: no answer is ever right, so the reward is 0 for the whole run"
+_ZERO: Final = "no answer is ever right, so the reward is 0 for the whole run"
 _MATH: Final = ("math", "math_default")
 _OWN_PROMPT: Final = re.compile(r"\$\{oc\.env:GRPO_PROMPTS\}/(.*?)(?:\.txt)?$")
 _ANSWER: Final = re.compile(r"answer\s*:", re.IGNORECASE)
@@ -66,11 +67,13 @@ def _asks_for(run: RunConfig, file: object) -> str | None:
 @TOPIC.problem(
     "env.math.math_verify_impl data.default.prompt_file data.prompt_file",
     why=_ZERO,
+    fails=Fails.SILENT,
     source="nemo_rl/environments/dapo_math_verifier.py:170 at v0.7.0",
 )
 def answer_format(run: RunConfig) -> Iterator[Finding]:
-    """the prompt asks for the form of answer that the verifier reads
+    """the prompt asks for another form of answer than the verifier reads
 
+    Why: no answer is ever right, so the reward is 0 for the whole run
     Fix: write hf_math_verify, or a prompt that asks for a last line Answer: NUMBER
     """
     for name, path, section in _of_math(run):
@@ -89,11 +92,13 @@ def answer_format(run: RunConfig) -> Iterator[Finding]:
 @TOPIC.problem(
     "env.math.verifier_type data.train.dataset_name data.dataset_name",
     why=_ZERO,
+    fails=Fails.SILENT,
     source="nemo_rl/environments/math_environment.py:212 at v0.7.0",
 )
 def multiple_choice_of_numbers(run: RunConfig) -> Iterator[Finding]:
-    """a verifier of multiple choice gets a data set whose answers are letters
+    """the verifier compares letters, but the answers of the data set are numbers or formulas
 
+    Why: no answer is ever right, so the reward is 0 for the whole run
     Fix: remove verifier_type: its default, math, compares numbers and formulas
     """
     for name, path, section in _of_math(run):
@@ -107,11 +112,12 @@ def multiple_choice_of_numbers(run: RunConfig) -> Iterator[Finding]:
 
 @TOPIC.problem(
     "data.default.processor data.train.processor data.processor",
+    fails=Fails.AT_FIRST_STEP,
     source="nemo_rl/data/processors.py:320 at v0.7.0",
     since="v0.6.0",
 )
 def processor_field(run: RunConfig) -> Iterator[Finding]:
-    """the processor reads a field that the rows of the data set have
+    """the processor reads a field that the rows of the data set do not have
 
     Why: the run fails with a KeyError when it reads the first row, after the model is loaded
     Fix: write math_hf_data_processor, which reads messages
@@ -125,11 +131,13 @@ def processor_field(run: RunConfig) -> Iterator[Finding]:
             yield Finding(what, keys=[f"{path}.processor", "data.default.processor", path])
 
 
-@TOPIC.problem(_STOPS, source="nemo_rl/models/generation/vllm/vllm_worker.py:481 at v0.7.0", severity=WARNING)
+@TOPIC.problem(
+    _STOPS, fails=Fails.SILENT, source="nemo_rl/models/generation/vllm/vllm_worker.py:481 at v0.7.0", severity=WARNING
+)
 def stop_in_reasoning(run: RunConfig) -> Iterator[Finding]:
-    """no stop string ends an answer before it has its result
+    """a stop string ends an answer before it has its result
 
-    Why: silent: generation ends there, no answer reaches its result, and the reward stays near 0
+    Why: generation ends there, so no answer reaches its result and the reward stays near 0
     Fix: write null: the model's own end of text ends the answer
     """
     given = run.at(_STOPS)

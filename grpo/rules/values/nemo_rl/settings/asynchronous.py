@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from grpo.rules.values.nemo_rl.run import TOPIC
 from grpo.values.frameworks.nemo_rl import PROMPTS
 from postrender.finding import WARNING
+from postrender.problem import Fails
 
 if TYPE_CHECKING:
     from grpo.values.config import RunConfig
@@ -18,14 +19,15 @@ _EPOCHS: Final = "grpo.max_num_epochs"
 
 @TOPIC.problem(
     f"=job.attempt =job.retries {_ASYNC}",
+    fails=Fails.SILENT,
     source="nemo_rl/algorithms/grpo.py:4199 at v0.7.0",
     severity=WARNING,
 )
 def async_resume(run: RunConfig) -> str | None:
-    """asynchronous training resumes without losing prompts
+    """asynchronous training loses prompts when it resumes
 
-    Why: silent: a checkpoint counts prompts as trained whose answers were still being generated (NeMo RL PR 3599)
-    Fix: count on the loss and save rarely, or train synchronously; no version that we read has the correction
+    Why: a checkpoint counts prompts as trained while their answers are still being generated (NeMo RL PR 3599)
+    Fix: accept the lost prompts and save rarely, or train synchronously; no version that we read has the correction
     """
     attempt, retries = run.value("job.attempt"), run.value("job.retries")
     resumes = (isinstance(attempt, int) and attempt > 1) or (isinstance(retries, int) and retries > 0)
@@ -39,13 +41,14 @@ def async_resume(run: RunConfig) -> str | None:
 
 @TOPIC.problem(
     f"{_EPOCHS} {_ASYNC}",
+    fails=Fails.LATER,
     source="nemo_rl/algorithms/async_utils/trajectory_collector.py:252 at v0.7.0",
     severity=WARNING,
 )
 def async_epochs(run: RunConfig) -> str | None:
-    """asynchronous training reads the data once
+    """max_num_epochs is above 1, but asynchronous training reads the data once
 
-    Why: silent: at the end of the data no answer is generated, and the training waits for one on all its GPUs
+    Why: at the end of the data no answer is generated, and the training waits for one on all its GPUs
     Fix: set grpo.max_num_steps to the steps of one epoch or fewer, and max_num_epochs to 1
     """
     epochs = run.integer(_EPOCHS) if run.on(_ASYNC) else 1

@@ -36,7 +36,7 @@ def _given(run: RunConfig) -> Mapping[str, Json]:
 
 @TOPIC.problem(_KWARGS, fails=Fails.AT_LOADING, source="nemo_rl/models/generation/vllm/vllm_worker.py:456 at v0.7.0")
 def vllm_argument(run: RunConfig) -> Iterator[Finding]:
-    """vllm_kwargs has only arguments that this version's vLLM takes
+    """vllm_kwargs has an argument that this version's vLLM does not take
 
     Fix: write an argument of vLLM's engine, with underscores; settings of NeMo RL belong to vllm_cfg
     """
@@ -64,11 +64,11 @@ def _wrong(name: str, value: Json, wanted: str | list[str | None] | None) -> str
     return f"{name} is {quoted(value)}, expected true or false" if wanted in ("boolean", "boolean|null") else ""
 
 
-@TOPIC.problem(_KWARGS, source="vllm/config/scheduler.py:49 at v0.20.0")
+@TOPIC.problem(_KWARGS, fails=Fails.AT_LOADING, source="vllm/config/scheduler.py:49 at v0.20.0")
 def vllm_argument_value(run: RunConfig) -> Iterator[Finding]:
-    """the values in vllm_kwargs are those that vLLM takes
+    """an argument in vllm_kwargs has a value that vLLM does not take
 
-    Why: vLLM refuses it when it starts, minutes into the job; a text in the place of a boolean counts as true
+    Why: vLLM refuses it when it starts, minutes into the job; a string in place of a boolean counts as true
     Fix: write one of the words, a boolean without quotes, or a number of 1 or more
     """
     engine = catalogue.engine(run.catalogue.vllm)
@@ -80,7 +80,7 @@ def vllm_argument_value(run: RunConfig) -> Iterator[Finding]:
 
 @TOPIC.problem(_PRECISION, fails=Fails.AT_LOADING, source="nemo_rl/models/generation/vllm/vllm_worker.py:446 at v0.7.0")
 def vllm_precision(run: RunConfig) -> str | None:
-    """the precision of generation is one that vLLM knows
+    """vllm_cfg.precision is unknown to vLLM
 
     Fix: write bfloat16, or fp8
     """
@@ -91,11 +91,11 @@ def vllm_precision(run: RunConfig) -> str | None:
     return f"vllm_cfg.precision is {quoted(value)}, expected one of {', '.join(map(quoted, known))}"
 
 
-@TOPIC.problem(_KWARGS, source="nemo_rl/algorithms/grpo.py:1024 at v0.7.0", severity=WARNING)
+@TOPIC.problem(_KWARGS, fails=Fails.SILENT, source="nemo_rl/algorithms/grpo.py:1024 at v0.7.0", severity=WARNING)
 def vllm_argument_overwritten(run: RunConfig) -> Iterator[Finding]:
-    """vllm_kwargs has no argument that NeMo RL overwrites
+    """vllm_kwargs has an argument that NeMo RL overwrites
 
-    Why: silent: NeMo RL writes its own value over it before vLLM starts
+    Why: NeMo RL writes its own value over it before vLLM starts
     Fix: remove it; what hf_overrides should change belongs to policy.hf_config_overrides
     """
     names = ("distributed_executor_backend", *(("hf_overrides",) if run.since("v0.6.0") else ()))
@@ -113,11 +113,13 @@ _MISPLACED: Final = {
 }
 
 
-@TOPIC.problem(VLLM, source="nemo_rl/models/generation/vllm/vllm_worker.py:436 at v0.7.0", severity=WARNING)
+@TOPIC.problem(
+    VLLM, fails=Fails.SILENT, source="nemo_rl/models/generation/vllm/vllm_worker.py:436 at v0.7.0", severity=WARNING
+)
 def vllm_argument_misplaced(run: RunConfig) -> Iterator[Finding]:
-    """vllm_cfg has the settings that NeMo RL reads; other arguments of vLLM belong to vllm_kwargs
+    """vllm_cfg has an argument that NeMo RL does not read there
 
-    Why: silent: NeMo RL ignores it, and vLLM goes on with its default
+    Why: NeMo RL ignores it, and vLLM goes on with its default
     Fix: write it under policy.generation.vllm_kwargs
     """
     for name, fix in _MISPLACED.items() if is_vllm(run) else ():
@@ -133,7 +135,7 @@ def vllm_argument_misplaced(run: RunConfig) -> Iterator[Finding]:
     since="v0.8.0",
 )
 def refit_transport(run: RunConfig) -> str | None:
-    """new weights reach the engine in a way that it knows
+    """refit_transport is unknown to the generation backend
 
     Fix: write null, nccl_reshard, vllm_s3_sparse, vllm_zmq_sparse, nixl or module:Class; null for another backend
     """
@@ -155,7 +157,7 @@ def refit_transport(run: RunConfig) -> str | None:
     since="v0.8.0",
 )
 def media_deduplication(run: RunConfig) -> Iterator[Finding]:
-    """media are sent once only with vLLM and without the data plane
+    """media are to be sent once, but vLLM does not generate or the data plane is on
 
     Fix: set grpo.deduplicate_multimodal_data to false
     """

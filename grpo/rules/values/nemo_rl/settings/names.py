@@ -23,11 +23,11 @@ _TURN: Final = re.compile(r"<\|\w+\|>|<start_of_turn>|\[INST\]")
 _DTYPE: Final = f"{MEGATRON}.pipeline_dtype"
 
 
-@TOPIC.problem(_TEMPLATE, source="nemo_rl/algorithms/utils.py:379 at v0.7.0")
+@TOPIC.problem(_TEMPLATE, fails=Fails.SILENT, source="nemo_rl/algorithms/utils.py:379 at v0.7.0")
 def chat_template(run: RunConfig) -> str | None:
-    """a chat template is default, a .jinja file, or a template with a place for the messages
+    """the chat template has no place for the messages
 
-    Why: silent: NeMo RL takes any other text for the template itself, so the model never sees the question
+    Why: NeMo RL takes any other string as the template itself, so the model never sees the question
     Fix: write default, the path of a file that ends in .jinja, or remove the key
     """
     text = run.at(_TEMPLATE)
@@ -38,15 +38,15 @@ def chat_template(run: RunConfig) -> str | None:
 
 @TOPIC.problem(
     f"{_TEMPLATE} policy.model_name",
+    fails=Fails.SILENT,
     source="nemo_rl/algorithms/utils.py:323 at v0.6.0",
     severity=WARNING,
     before="v0.7.0",
 )
 def no_chat_template(run: RunConfig) -> Iterator[Finding]:
-    """a model that was trained on chats gets its prompts as a chat
+    """a chat model gets its prompts without a chat template
 
-    Why: silent: null joins the texts without the tokens of a turn, so the model continues the question or never
-    stops
+    Why: null joins the texts without the tokens of a turn, so the model continues the question or never stops
     Fix: write default, the template of the tokenizer
     """
     name, prompts = str(run.at("policy.model_name")), mapping(run.value("job.prompts")).values()
@@ -77,7 +77,7 @@ _FP8_WORDS: Final = (
     source="nemo_rl/models/megatron/setup.py:785 at v0.7.0",
 )
 def megatron_word(run: RunConfig) -> Iterator[Finding]:
-    """the words in Megatron's section are those that it knows
+    """Megatron's section has a word that it does not know
 
     Fix: write one of the words
     """

@@ -84,9 +84,13 @@ _SIZES: Final = (
 )
 
 
-@TOPIC.problem(" ".join(each.path for each in _SIZES), source="nemo_rl/models/policy/lm_policy.py:207 at v0.7.0")
+@TOPIC.problem(
+    " ".join(each.path for each in _SIZES),
+    fails=Fails.AT_SETUP,
+    source="nemo_rl/models/policy/lm_policy.py:207 at v0.7.0",
+)
 def parallel_size(run: RunConfig) -> Iterator[Finding]:
-    """parallel sizes are 1 or more
+    """a parallel size is below 1
 
     Why: NeMo RL divides the GPUs by it, at set-up or while the workers start: the GPUs are paid for by then
     Fix: write 1, or a size that divides the number of GPUs
@@ -111,7 +115,7 @@ _LENGTHS: Final = (
     source="nemo_rl/data/llm_message_utils.py:335 at v0.7.0",
 )
 def length_not_positive(run: RunConfig) -> Iterator[Finding]:
-    """lengths of sequences are 1 or more
+    """a sequence length, or a number that divides one, is below 1
 
     Fix: write a whole number of 1 or more
     """
@@ -151,7 +155,7 @@ _COUNTS: Final = (
     source="nemo_rl/algorithms/grpo.py:362 at v0.7.0",
 )
 def count_out_of_range(run: RunConfig) -> Iterator[Finding]:
-    """counts that set-up reads are in their range
+    """a number that set-up reads is out of its range
 
     Fix: write a number in the range
     """
@@ -190,20 +194,21 @@ _NOTHING_LEFT: Final = (
 
 @TOPIC.problem(
     " ".join(each.path for each in _NOTHING_LEFT),
+    fails=Fails.SILENT,
     source="nemo_rl/models/dtensor/parallelize.py:802 at v0.7.0",
 )
 def nothing_to_learn(run: RunConfig) -> Iterator[Finding]:
-    """the limits of an update leave something to learn from
+    """a limit of the training is too low: the model learns nothing, or the opposite
 
-    Why: silent: the run uses its GPUs to the end, and the model learns nothing, or the opposite
+    Why: the run uses its GPUs to the end, but the model learns nothing, or the opposite
     Fix: write a number in the range
     """
     yield from _findings(_NOTHING_LEFT, run)
 
 
-@TOPIC.problem(_SAVE, source="nemo_rl/algorithms/grpo.py:2875 at v0.7.0")
+@TOPIC.problem(_SAVE, fails=Fails.AT_FIRST_STEP, source="nemo_rl/algorithms/grpo.py:2875 at v0.7.0")
 def save_period_zero(run: RunConfig) -> str | None:
-    """the period of checkpoints is not 0
+    """checkpointing.save_period is 0
 
     Why: the first step ends with a division by zero, even if checkpointing is off
     Fix: write the steps between two checkpoints; to save none, set checkpointing.enabled to false
@@ -212,22 +217,24 @@ def save_period_zero(run: RunConfig) -> str | None:
     return f"{_SAVE} is 0" if run.number(_SAVE) == 0 and run.number("grpo.max_num_steps") != 1 else None
 
 
-@TOPIC.problem(_SAVE, source="nemo_rl/algorithms/grpo.py:2875 at v0.7.0", severity=WARNING)
+@TOPIC.problem(_SAVE, fails=Fails.SILENT, source="nemo_rl/algorithms/grpo.py:2875 at v0.7.0", severity=WARNING)
 def save_period_negative(run: RunConfig) -> str | None:
-    """the period of checkpoints is not negative
+    """checkpointing.save_period is negative
 
-    Why: silent: NeMo RL saves whenever the period divides the step, with -1 at every step
+    Why: NeMo RL saves whenever the period divides the step, so -1 saves at every step
     Fix: write the steps between two checkpoints; to save none, set checkpointing.enabled to false
     """
     period = run.number(_SAVE) if run.on("checkpointing.enabled") else 0
     return f"{_SAVE} is {period:g}, which saves every {-period:g} steps" if period < 0 else None
 
 
-@TOPIC.problem("checkpointing.keep_top_k", source="nemo_rl/utils/checkpoint.py:307 at v0.7.0", severity=WARNING)
+@TOPIC.problem(
+    "checkpointing.keep_top_k", fails=Fails.SILENT, source="nemo_rl/utils/checkpoint.py:307 at v0.7.0", severity=WARNING
+)
 def keeps_no_best(run: RunConfig) -> str | None:
-    """at least one of the best checkpoints is kept
+    """the number of best checkpoints to keep is below 1
 
-    Why: silent: with 0 only the newest checkpoint is left; a negative number keeps all but the worst ones
+    Why: with 0 only the newest checkpoint is left; a negative number keeps all but the worst ones
     Fix: write the number to keep, for instance 3; a large one keeps all
     """
     return within("checkpointing.keep_top_k", least=1)(run) if run.on("checkpointing.enabled") else None
@@ -240,7 +247,7 @@ def keeps_no_best(run: RunConfig) -> str | None:
     since="v0.7.0",
 )
 def port_range(run: RunConfig) -> Iterator[Finding]:
-    """a range of ports is not empty
+    """a port range is empty, reversed, or outside the valid ports
 
     Fix: write two ports, the lower one first, or remove both
     """
@@ -256,9 +263,13 @@ def port_range(run: RunConfig) -> Iterator[Finding]:
 _share = within(f"{VLLM}.gpu_memory_utilization", above=0, below=1)
 
 
-@TOPIC.problem(f"{VLLM}.gpu_memory_utilization", source="nemo_rl/models/generation/vllm/vllm_worker.py:444 at v0.7.0")
+@TOPIC.problem(
+    f"{VLLM}.gpu_memory_utilization",
+    fails=Fails.AT_LOADING,
+    source="nemo_rl/models/generation/vllm/vllm_worker.py:444 at v0.7.0",
+)
 def gpu_memory_share(run: RunConfig) -> str | None:
-    """vLLM's share of the GPU memory is between 0 and 1
+    """vLLM's share of the GPU memory is not between 0 and 1
 
     Why: vLLM refuses it when it starts: it is a share of the whole memory, and a part of that is always in use
     Fix: write a share such as 0.6 (colocated) or 0.9 (generation has its own GPUs)
@@ -268,13 +279,14 @@ def gpu_memory_share(run: RunConfig) -> str | None:
 
 @TOPIC.problem(
     f"{_SHAPING}.overlong_buffer_length {_SHAPING}.max_response_length",
+    fails=Fails.AT_FIRST_STEP,
     source="nemo_rl/algorithms/reward_functions.py:169 at v0.7.0",
 )
 def overlong_buffer(run: RunConfig) -> str | None:
-    """the overlong buffer has a length, and is shorter than the response
+    """overlong_buffer_length is 0 or less, or not below max_response_length
 
     Why: 0 divides by zero at the first reward; a buffer as long as the response penalizes every answer
-    Fix: write the last tokens of max_response_length in which the penalty grows, for instance a fifth of it
+    Fix: write in how many last tokens the penalty grows, for instance a fifth of max_response_length
     """
     stops = run.since("v0.6.0") and run.at(f"{_SHAPING}.stop_properly_penalty_coef") is not None
     if not run.on(f"{_SHAPING}.enabled") or stops:
@@ -288,12 +300,13 @@ def overlong_buffer(run: RunConfig) -> str | None:
 
 @TOPIC.problem(
     "grpo.reward_scaling.source_min grpo.reward_scaling.source_max grpo.reward_scaling.enabled",
+    fails=Fails.SILENT,
     source="nemo_rl/algorithms/grpo.py:1420 at v0.7.0",
 )
 def reward_scaling(run: RunConfig) -> str | None:
-    """the source range of reward scaling is not empty
+    """source_min of reward_scaling is not below source_max
 
-    Why: silent: an empty range makes every reward NaN, and a reversed one makes all rewards equal
+    Why: an empty range makes every reward NaN, and a reversed one makes all rewards equal
     Fix: write a source_min below source_max, for instance 0 and 1
     """
     if not run.on("grpo.reward_scaling.enabled"):
@@ -304,13 +317,14 @@ def reward_scaling(run: RunConfig) -> str | None:
 
 @TOPIC.problem(
     "grpo.advantage_clip_low grpo.advantage_clip_high",
+    fails=Fails.SILENT,
     source="nemo_rl/algorithms/grpo.py:1844 at v0.7.0",
     since="v0.7.0",
 )
 def advantage_clip(run: RunConfig) -> str | None:
-    """the lower bound of advantages is below the upper one
+    """the lower bound of advantages is not below the upper one
 
-    Why: silent: every advantage becomes the upper bound, and the reward no longer matters
+    Why: every advantage becomes the upper bound, and the reward no longer matters
     Fix: write a negative advantage_clip_low and a positive advantage_clip_high, or null
     """
     low, high = run.number("grpo.advantage_clip_low"), run.number("grpo.advantage_clip_high")

@@ -30,11 +30,11 @@ def _rate(run: RunConfig) -> tuple[str, float]:
     return path, run.number(path)
 
 
-@TOPIC.problem(_RATES, source="examples/configs/grpo_math_1B.yaml:290 at v0.7.0", severity=WARNING)
+@TOPIC.problem(_RATES, fails=Fails.SILENT, source="examples/configs/grpo_math_1B.yaml:290 at v0.7.0", severity=WARNING)
 def learning_rate(run: RunConfig) -> Iterator[Finding]:
-    """the learning rate has a usual size
+    """NeMo RL's learning rate is unusually low or high
 
-    Why: silent: below it a step of bfloat16 changes no weight, above it the model is lost in a few steps
+    Why: below the usual range a step of bfloat16 changes no weight; above it the model is lost in a few steps
     Fix: write a rate such as 1.0e-6 for all weights, or 1.0e-4 for LoRA
     """
     path, rate = _rate(run)
@@ -48,7 +48,7 @@ def learning_rate(run: RunConfig) -> Iterator[Finding]:
     source="torch/optim/adam.py:59 at v2.11.0",
 )
 def optimizer_negative(run: RunConfig) -> Iterator[Finding]:
-    """learning rate, weight decay and epsilon are not negative
+    """a learning rate, weight decay or epsilon is negative
 
     Fix: write a number of 0 or more
     """
@@ -76,10 +76,11 @@ def _are_two_numbers(given: list[Json]) -> bool:
 
 @TOPIC.problem(
     f"{_KWARGS}.betas {_OPTIMIZER}.adam_beta1 {_OPTIMIZER}.adam_beta2",
+    fails=Fails.AT_LOADING,
     source="torch/optim/adam.py:63 at v2.11.0",
 )
 def betas_(run: RunConfig) -> Iterator[Finding]:
-    """Adam has two betas of 0 or more, and below 1
+    """Adam's betas are not two numbers of 0 or more and below 1
 
     Why: PyTorch refuses it when the workers start; Megatron divides by 1 - beta, and every weight becomes NaN
     Fix: write [0.9, 0.999]

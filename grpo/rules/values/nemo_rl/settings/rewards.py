@@ -56,11 +56,13 @@ def _misnamed(run: RunConfig, path: str, words: Sequence[str]) -> Iterator[Findi
         yield Finding(what, keys=[path])
 
 
-@TOPIC.problem("env.math.math_verify_impl env", source="nemo_rl/environments/math_environment.py:112 at v0.7.0")
+@TOPIC.problem(
+    "env.math.math_verify_impl env", fails=Fails.SILENT, source="nemo_rl/environments/math_environment.py:112 at v0.7.0"
+)
 def math_verifier(run: RunConfig) -> Iterator[Finding]:
-    """the check of mathematical answers is one that this version has
+    """this version does not have the check of mathematical answers
 
-    Why: silent: NeMo RL catches the error of each answer and gives it the reward 0, for the whole run
+    Why: NeMo RL catches the error of each answer and gives it the reward 0, for the whole run
     Fix: write hf_math_verify, or dapo_math_verify for answers that end in Answer: NUMBER
     """
     for name in _started(run):
@@ -68,11 +70,11 @@ def math_verifier(run: RunConfig) -> Iterator[Finding]:
             yield from _misnamed(run, f"env.{name}.math_verify_impl", _IMPLEMENTATIONS[name])
 
 
-@TOPIC.problem("env.math env", source="nemo_rl/environments/math_environment.py:44 at v0.7.0")
+@TOPIC.problem("env.math env", fails=Fails.SILENT, source="nemo_rl/environments/math_environment.py:44 at v0.7.0")
 def environment_key(run: RunConfig) -> Iterator[Finding]:
-    """the environment for mathematics has only keys that it reads
+    """the environment for mathematics has a key that it does not read
 
-    Why: silent: NeMo RL ignores the key, and the run goes on with the default
+    Why: NeMo RL ignores the key, and the run goes on with the default
     Fix: correct the name or remove the key
     """
     for name in _IMPLEMENTATIONS:
@@ -88,10 +90,11 @@ def environment_key(run: RunConfig) -> Iterator[Finding]:
 @TOPIC.problem(
     "env.math.verifier_type env",
     why=_REWARD,
+    fails=Fails.AT_FIRST_STEP,
     source="nemo_rl/environments/math_environment.py:357 at v0.7.0",
 )
 def verifier_type(run: RunConfig) -> Iterator[Finding]:
-    """the verifier of the environment is one that this version has
+    """the verifier_type of an environment does not exist in this version
 
     Fix: remove the key for mathematics, or write english_multichoice or multilingual_multichoice
     """
@@ -100,9 +103,14 @@ def verifier_type(run: RunConfig) -> Iterator[Finding]:
             yield from _misnamed(run, f"env.{name}.verifier_type", _VERIFIERS[name])
 
 
-@TOPIC.problem("env.math.num_workers env", why=_REWARD, source="nemo_rl/environments/utils.py:95 at v0.7.0")
+@TOPIC.problem(
+    "env.math.num_workers env",
+    why=_REWARD,
+    fails=Fails.AT_FIRST_STEP,
+    source="nemo_rl/environments/utils.py:95 at v0.7.0",
+)
 def environment_workers(run: RunConfig) -> Iterator[Finding]:
-    """an environment has at least one process that checks answers
+    """an environment has no process that checks answers
 
     Fix: write the number of processes, for instance 8
     """
@@ -118,13 +126,14 @@ def environment_workers(run: RunConfig) -> Iterator[Finding]:
 
 @TOPIC.problem(
     f"{_SCALING}.source_min {_SCALING}.source_max {_SCALING}.enabled =job.rewards",
+    fails=Fails.SILENT,
     source="nemo_rl/algorithms/grpo.py:1418 at v0.7.0",
     severity=WARNING,
 )
 def reward_scaling_clips(run: RunConfig) -> Iterator[Finding]:
-    """the source range of reward scaling contains every possible score
+    """reward_scaling clips scores that job.rewards can reach
 
-    Why: silent: a score outside of the range counts as the bound, so the rewards that lead there have no effect
+    Why: a score outside the range counts as its bound, so the rewards that lead there have no effect
     Fix: write the lowest and the highest possible sum of job.rewards
     """
     bounds = _possible(run) if run.on(f"{_SCALING}.enabled") else None
@@ -148,7 +157,7 @@ def reward_scaling_clips(run: RunConfig) -> Iterator[Finding]:
     since="v0.8.0",
 )
 def penalties_without_gym(run: RunConfig) -> Iterator[Finding]:
-    """reward_penalties are for NeMo-Gym
+    """a reward penalty of NeMo-Gym is on, but NeMo-Gym is off
 
     Fix: set it to false; job.rewards can take points for the form of an answer
     """

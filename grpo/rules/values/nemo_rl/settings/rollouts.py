@@ -96,7 +96,7 @@ def _short(key: str) -> str:
     since=_FIRST,
 )
 def controller_range(run: RunConfig) -> Iterator[Finding]:
-    """the numbers of async_rl are in their ranges
+    """a number of async_rl is out of its range
 
     Fix: write a number in the range, or remove the key
     """
@@ -120,7 +120,7 @@ def controller_range(run: RunConfig) -> Iterator[Finding]:
     since=_FIRST,
 )
 def controller_deadlines(run: RunConfig) -> Iterator[Finding]:
-    """a deadline of async_rl ends before the one around it
+    """a deadline of async_rl does not end before the one around it
 
     Fix: lower the first, or raise the second
     """
@@ -140,7 +140,7 @@ def controller_deadlines(run: RunConfig) -> Iterator[Finding]:
     since=_FIRST,
 )
 def controller_drops(run: RunConfig) -> Iterator[Finding]:
-    """only a sampler that gives each answer its step can do without some answers
+    """answers may be dropped, but the sampler does not give each answer its step
 
     Fix: set async_rl.sampler.name to in_order, or both budgets to 0
     """
@@ -159,7 +159,7 @@ def controller_drops(run: RunConfig) -> Iterator[Finding]:
     since=_FIRST,
 )
 def controller_replacements(run: RunConfig) -> Iterator[Finding]:
-    """prompts that are replaced need attempts and a reserve
+    """dropped prompts are to be replaced, but have no attempts or no reserve
 
     Fix: write 1 or more, or set on_dropped_prompt to shrink
     """
@@ -177,7 +177,7 @@ def controller_replacements(run: RunConfig) -> Iterator[Finding]:
     since=_FIRST,
 )
 def controller_unread_deadline(run: RunConfig) -> Iterator[Finding]:
-    """async_rl has the settings of the rollouts that the run uses, of NeMo-Gym or its own
+    """async_rl has settings for a kind of rollouts that the run does not use
 
     Fix: write it under rollout_failure.native without NeMo-Gym, under rollout_failure.nemo_gym with it
     """
@@ -200,7 +200,7 @@ def controller_unread_deadline(run: RunConfig) -> Iterator[Finding]:
     since=_FIRST,
 )
 def controller_status(run: RunConfig) -> str | None:
-    """NeMo-Gym does not repeat what the router answers without a healthy engine
+    """NeMo-Gym repeats the status that the router answers without a healthy engine
 
     Fix: write 409, the default, or another number that NeMo-Gym does not repeat
     """

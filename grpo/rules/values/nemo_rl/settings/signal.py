@@ -31,9 +31,9 @@ _KL_TYPE: Final = "loss_fn.reference_policy_kl_type"
 _TRUNCATED: Final = "loss_fn.truncated_importance_sampling"
 
 
-@TOPIC.problem(f"{_TEMPERATURE} {_TOP_K}", source="nemo_rl/models/automodel/train.py:187 at v0.7.0")
+@TOPIC.problem(f"{_TEMPERATURE} {_TOP_K}", fails=Fails.SILENT, source="nemo_rl/models/automodel/train.py:187 at v0.7.0")
 def greedy_generation(run: RunConfig) -> Iterator[Finding]:
-    """generation samples: its temperature is above 0, and top_k is not 1
+    """generation is greedy: its temperature is not above 0, or top_k is 1
 
     Why: all answers of a prompt are equal, so every advantage is 0; training divides its logits by a temperature of
     0
@@ -52,21 +52,28 @@ def _has_baseline(run: RunConfig) -> bool:
     return name in ("grpo", "gdpo") or (name == "reinforce_plus_plus" and run.on(f"{_ESTIMATOR}.minus_baseline"))
 
 
-@TOPIC.problem(f"{GENERATIONS} {_ESTIMATOR}.name", source="nemo_rl/algorithms/utils.py:155 at v0.7.0")
+@TOPIC.problem(
+    f"{GENERATIONS} {_ESTIMATOR}.name", fails=Fails.SILENT, source="nemo_rl/algorithms/utils.py:155 at v0.7.0"
+)
 def one_generation(run: RunConfig) -> str | None:
-    """each prompt has several answers to compare
+    """each prompt gets one answer, but the advantage compares several
 
-    Why: silent: a single answer is its own baseline, so every advantage is 0 and the reward has no effect
+    Why: a single answer is its own baseline, so every advantage is 0 and the reward has no effect
     Fix: write 8 or more, or use reinforce_plus_plus with minus_baseline: false
     """
     return f"{GENERATIONS} is 1" if run.integer(GENERATIONS) == 1 and _has_baseline(run) else None
 
 
-@TOPIC.problem(" ".join(_CLIPS), source="nemo_rl/algorithms/loss/loss_functions.py:478 at v0.7.0", severity=WARNING)
+@TOPIC.problem(
+    " ".join(_CLIPS),
+    fails=Fails.SILENT,
+    source="nemo_rl/algorithms/loss/loss_functions.py:478 at v0.7.0",
+    severity=WARNING,
+)
 def clip_as_bound(run: RunConfig) -> Iterator[Finding]:
-    """the clips of the ratio are distances from 1, not bounds
+    """a clip of the ratio is given as a bound instead of a distance from 1
 
-    Why: silent: the policy moves without the limit that you meant
+    Why: the policy moves without the limit that you meant
     Fix: write the distances: 0.2 and 0.2 keep the ratio between 0.8 and 1.2
     """
     if any(run.on(f"loss_fn.{name}") for name in ("use_cispo", "disable_ppo_ratio", "force_on_policy_ratio")):
@@ -80,13 +87,14 @@ def clip_as_bound(run: RunConfig) -> Iterator[Finding]:
 
 @TOPIC.problem(
     f"{' '.join(_CLIPS)} {_SEQUENCE}",
+    fails=Fails.SILENT,
     source="examples/nemo_gym/grpo_qwen3_30ba3b_instruct.yaml:18 at 7ea279ab",
     severity=WARNING,
 )
 def clips_of_another_ratio(run: RunConfig) -> Iterator[Finding]:
-    """clips as small as 3e-4 are for the ratio of a whole answer
+    """clip ratios as small as 3e-4 are set, but the loss uses the ratios of tokens
 
-    Why: silent: the ratio of a token leaves so narrow a range at once, and then the token teaches nothing
+    Why: the ratio of a token leaves so narrow a range at once, and then the token teaches nothing
     Fix: write 0.2, or set sequence_level_importance_ratios to true and token_level_loss to false
     """
     # The opposite, GSPO with 0.2, is what NeMo RL's own recipe of it has (grpo-gspo-deepscaler-1.5b-8K.yaml).
@@ -100,11 +108,11 @@ def clips_of_another_ratio(run: RunConfig) -> Iterator[Finding]:
 _MORE: Final = ("accuracy", "reward", "pass@")
 
 
-@TOPIC.problem(f"{_HIGHER} {_METRIC}", source="nemo_rl/utils/checkpoint.py:294 at v0.7.0")
+@TOPIC.problem(f"{_HIGHER} {_METRIC}", fails=Fails.SILENT, source="nemo_rl/utils/checkpoint.py:294 at v0.7.0")
 def worst_checkpoints(run: RunConfig) -> Iterator[Finding]:
-    """checkpoints that are ranked by accuracy or reward keep the highest
+    """checkpoints are ranked by accuracy or reward, but the lowest is kept
 
-    Why: silent: NeMo RL keeps the worst checkpoints and deletes the best ones
+    Why: NeMo RL keeps the worst checkpoints and deletes the best ones
     Fix: set checkpointing.higher_is_better to true
     """
     metric = run.at(_METRIC)
@@ -115,29 +123,32 @@ def worst_checkpoints(run: RunConfig) -> Iterator[Finding]:
 
 @TOPIC.problem(
     f"loss_fn.use_kl_in_reward {_ESTIMATOR}.name",
+    fails=Fails.SILENT,
     source="nemo_rl/algorithms/loss/loss_functions.py:225 at v0.7.0",
     severity=WARNING,
     since="v0.6.0",
 )
 def kl_in_reward(run: RunConfig) -> Iterator[Finding]:
-    """only reinforce_plus_plus takes the KL penalty into the reward
+    """use_kl_in_reward is on, but the advantage estimator does not read it
 
-    Why: silent: no other estimator reads it, and from v0.7.0 on the loss leaves the penalty out: there is none
+    Why: only reinforce_plus_plus reads it, and from v0.7.0 on the loss leaves the penalty out: there is none
     Fix: set loss_fn.use_kl_in_reward to false, or grpo.adv_estimator.name to reinforce_plus_plus
     """
     name = run.at(f"{_ESTIMATOR}.name", "grpo")
     penalty = run.number(_KL_PENALTY)
     if run.on("loss_fn.use_kl_in_reward") and name in ("grpo", "gdpo") and penalty != 0:
         left = "the loss leaves its penalty out too: this run has no KL" if run.since("v0.7.0") else "it has no effect"
-        why = f"silent: only reinforce_plus_plus reads it, and {left}"
+        why = f"only reinforce_plus_plus reads it, and {left}"
         yield Finding(f"use_kl_in_reward is on, and the advantage estimator is {name}", why=why)
 
 
-@TOPIC.problem(_KL_PENALTY, source="nemo_rl/algorithms/loss/loss_functions.py:432 at v0.7.0", severity=WARNING)
+@TOPIC.problem(
+    _KL_PENALTY, fails=Fails.SILENT, source="nemo_rl/algorithms/loss/loss_functions.py:432 at v0.7.0", severity=WARNING
+)
 def kl_coefficient_large(run: RunConfig) -> str | None:
-    """the coefficient of the KL penalty is 1 or less
+    """the coefficient of NeMo RL's KL penalty is above 1
 
-    Why: silent: the KL term outweighs the reward, so the policy stays where the reference is and learns little
+    Why: the KL term outweighs the reward, so the policy stays where the reference is and learns little
     Fix: write 0.01, the default, or up to 0.1
     """
     penalty = run.number(_KL_PENALTY)
@@ -146,15 +157,16 @@ def kl_coefficient_large(run: RunConfig) -> str | None:
 
 @TOPIC.problem(
     f"{_KL_TYPE} {_KL_PENALTY}",
+    fails=Fails.SILENT,
     source="nemo_rl/algorithms/loss/loss_functions.py:352 at v0.6.0",
     severity=WARNING,
     since="v0.5.0",
     before="v0.7.0",
 )
 def kl_without_gradient(run: RunConfig) -> str | None:
-    """before v0.7.0 the KL penalty of the loss is not k1
+    """the KL penalty of the loss is k1, whose gradient is 0 on average before v0.7.0
 
-    Why: silent: the gradient of k1, log p - log p_ref, is 0 on average, so the penalty adds only noise
+    Why: the gradient of k1, log p - log p_ref, is 0 on average, so the penalty adds only noise
     Fix: write k3, the default, or k2; from v0.7.0 on k1 works too
     """
     penalty = run.number(_KL_PENALTY) if run.at(_KL_TYPE) == "k1" else 0
@@ -165,15 +177,16 @@ def kl_without_gradient(run: RunConfig) -> str | None:
 
 @TOPIC.problem(
     f"{_KL_PENALTY} grpo.skip_reference_policy_logprobs_calculation",
+    fails=Fails.COSTS,
     source="nemo_rl/algorithms/grpo.py:1752 at v0.6.0",
     severity=WARNING,
     since="v0.6.0",
     before="v0.7.0",
 )
 def reference_for_nothing(run: RunConfig) -> Iterator[Finding]:
-    """without a KL penalty the reference policy is skipped
+    """the KL penalty is 0, but the reference policy is not skipped
 
-    Why: silent: each step computes log probabilities of a second model that nothing reads; v0.7.0 skips them itself
+    Why: each step computes log probabilities of a second model that nothing reads; v0.7.0 skips them itself
     Fix: set grpo.skip_reference_policy_logprobs_calculation to true
     """
     skip = "grpo.skip_reference_policy_logprobs_calculation"
@@ -190,7 +203,7 @@ def reference_for_nothing(run: RunConfig) -> Iterator[Finding]:
     since="v0.7.0",
 )
 def truncation_without_type(run: RunConfig) -> str | None:
-    """a ratio that truncates importance sampling has a type
+    """a ratio truncates importance sampling, but its type is null
 
     Fix: set loss_fn.truncated_importance_sampling_type to tis, or the ratio to null
     """
@@ -199,11 +212,11 @@ def truncation_without_type(run: RunConfig) -> str | None:
     return f"truncated_importance_sampling_ratio is {quoted(ratio)}, and its type is null" if wrong else None
 
 
-@TOPIC.problem("", source="nemo_rl/algorithms/grpo.py:1401 at v0.7.0", severity=WARNING)
+@TOPIC.problem("", fails=Fails.SILENT, source="nemo_rl/algorithms/grpo.py:1401 at v0.7.0", severity=WARNING)
 def section_off(run: RunConfig) -> Iterator[Finding]:
-    """a section with settings is on
+    """a section has settings, but is off
 
-    Why: silent: NeMo RL does not read the settings of a section that is off
+    Why: NeMo RL does not read the settings of a section that is off
     Fix: add enabled: true, or remove the settings; enabled: false in your files says that you mean it
     """
     for switch in sorted(run.catalogue.keys):

@@ -66,7 +66,7 @@ def _window(run: RunConfig) -> tuple[str, int]:
     since=_FIRST,
 )
 def controller_with_async(run: RunConfig) -> str | None:
-    """the Single Controller has no grpo.async_grpo
+    """the Single Controller is on, but grpo.async_grpo is not null
 
     Fix: set grpo.async_grpo to null: the base file has the section, and async_rl replaces it
     """
@@ -81,7 +81,7 @@ def controller_with_async(run: RunConfig) -> str | None:
     since=_FIRST,
 )
 def controller_without_data_plane(run: RunConfig) -> Iterator[Finding]:
-    """the Single Controller needs the data plane
+    """the Single Controller is on, but the data plane is off
 
     Fix: set data_plane.enabled to true
     """
@@ -96,7 +96,7 @@ def controller_without_data_plane(run: RunConfig) -> Iterator[Finding]:
     since=_FIRST,
 )
 def controller_batch(run: RunConfig) -> Iterator[Finding]:
-    """with the Single Controller, a step is one update: its answers are the global batch
+    """the Single Controller is on, but the global batch size is not prompts × generations
 
     Fix: set policy.train_global_batch_size to prompts × generations
     """
@@ -113,7 +113,7 @@ def controller_batch(run: RunConfig) -> Iterator[Finding]:
     since=_FIRST,
 )
 def controller_engine(run: RunConfig) -> Iterator[Finding]:
-    """the Single Controller generates with vLLM's asynchronous engine
+    """the Single Controller is on, but vLLM's asynchronous engine does not generate
 
     Fix: set policy.generation.backend to vllm, and vllm_cfg.async_engine to true
     """
@@ -130,14 +130,15 @@ def controller_engine(run: RunConfig) -> Iterator[Finding]:
 
 @TOPIC.problem(
     f"{MEGATRON}.enabled {CONTROLLER}",
+    fails=Fails.SILENT,
     source="docs/guides/single-controller.md at 7ea279ab",
     severity=WARNING,
     since=_FIRST,
 )
 def controller_trainer(run: RunConfig) -> str | None:
-    """the Single Controller trains with Megatron
+    """the Single Controller is on, but DTensor trains
 
-    Why: NeMo RL's guide: the other way of training was not tried with it; set-up does not refuse it
+    Why: by NeMo RL's guide the Single Controller was not tried with DTensor; set-up does not refuse it
     Fix: set policy.megatron_cfg.enabled to true, and policy.dtensor_cfg.enabled to false
     """
     untried = is_controlled(run) and not is_megatron(run)
@@ -146,14 +147,16 @@ def controller_trainer(run: RunConfig) -> str | None:
 
 @TOPIC.problem(
     f"{COLOCATED} {CONTROLLER}",
+    fails=Fails.SILENT,
     source="docs/guides/single-controller.md at 7ea279ab",
     severity=WARNING,
     since=_FIRST,
 )
 def controller_colocated(run: RunConfig) -> str | None:
-    """the Single Controller generates on separate GPUs
+    """the Single Controller is on, but generation is colocated
 
-    Why: NeMo RL's guide demands it: answers are generated while the policy trains; set-up does not refuse the other
+    Why: NeMo RL's guide demands separate GPUs: answers are generated while the policy trains; set-up does not check
+    it
     Fix: set policy.generation.colocated.enabled to false, and give it resources
     """
     both = is_controlled(run) and run.on(COLOCATED)
@@ -162,13 +165,14 @@ def controller_colocated(run: RunConfig) -> str | None:
 
 @TOPIC.problem(
     f"{_CORRECTION} {_AHEAD} {_STALE} {_SAMPLER}",
+    fails=Fails.AT_SETUP,
     source="docs/guides/single-controller.md at 7ea279ab",
     since=_FIRST,
 )
 def controller_correction(run: RunConfig) -> Iterator[Finding]:
-    """answers of an older policy need importance sampling correction
+    """answers may be of an older policy, but importance sampling correction is off
 
-    Why: silent, but for the sampler ready_first, where set-up refuses it: the gradient is that of another policy
+    Why: the gradient is that of another policy, and nothing fails; with the sampler ready_first, set-up refuses it
     Fix: set loss_fn.use_importance_sampling_correction to true
     """
     if not is_controlled(run) or run.on(_CORRECTION):
@@ -186,7 +190,7 @@ def controller_correction(run: RunConfig) -> Iterator[Finding]:
     since=_FIRST,
 )
 def controller_ready_first(run: RunConfig) -> str | None:
-    """the sampler ready_first trains off policy
+    """the sampler is ready_first, but force_on_policy_ratio is on
 
     Fix: set loss_fn.force_on_policy_ratio to false, or choose another sampler
     """
@@ -201,7 +205,7 @@ def controller_ready_first(run: RunConfig) -> str | None:
     since=_FIRST,
 )
 def controller_buffer(run: RunConfig) -> Iterator[Finding]:
-    """the buffer holds the answers of all steps that may wait
+    """max_buffered_rollouts is too small for the answers of all steps that may wait
 
     Fix: raise async_rl.max_buffered_rollouts, or generate fewer steps ahead
     """
@@ -225,7 +229,7 @@ def controller_buffer(run: RunConfig) -> Iterator[Finding]:
     since=_FIRST,
 )
 def controller_streaming(run: RunConfig) -> Iterator[Finding]:
-    """training does not wait for more prompts than a step has
+    """training waits for more prompts than a step has
 
     Fix: set async_rl.min_groups_for_streaming_train to grpo.num_prompts_per_step or less
     """
@@ -245,7 +249,7 @@ def controller_streaming(run: RunConfig) -> Iterator[Finding]:
     since=_FIRST,
 )
 def controller_validation(run: RunConfig) -> str | None:
-    """the Single Controller does not validate
+    """the Single Controller is on, but the run validates
 
     Fix: set grpo.val_period to 0, val_at_start and val_at_end to false; evaluate checkpoints with job.task evaluate
     """
@@ -259,7 +263,7 @@ def controller_validation(run: RunConfig) -> str | None:
     since=_FIRST,
 )
 def controller_metric(run: RunConfig) -> str | None:
-    """the Single Controller chooses checkpoints by a measure of the training
+    """the Single Controller is on, but the metric of checkpoints is not one of the training
 
     Fix: write a measure of the training, such as train:loss, or null
     """
@@ -276,7 +280,7 @@ def controller_metric(run: RunConfig) -> str | None:
     since=_FIRST,
 )
 def controller_loaders(run: RunConfig) -> Iterator[Finding]:
-    """the Single Controller reads one data loader
+    """the Single Controller is on, but the run has several data loaders
 
     Fix: set data.use_multiple_dataloader to false
     """

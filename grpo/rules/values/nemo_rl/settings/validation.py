@@ -30,7 +30,7 @@ _ANSWERS: Final = "grpo.val_num_generations_per_prompt"
     since=_FIRST,
 )
 def validation_sampling(run: RunConfig) -> Iterator[Finding]:
-    """validations sample as the training does, unless NeMo-Gym generates with vLLM
+    """this run does not support a separate sampling setting for validation
 
     Fix: remove it, so that it follows the training's; with NeMo-Gym, leave val_top_k null
     """
@@ -55,7 +55,7 @@ def validation_sampling(run: RunConfig) -> Iterator[Finding]:
     since=_FIRST,
 )
 def stop_by_validation(run: RunConfig) -> Iterator[Finding]:
-    """a run that ends by a result of validation has a threshold, and the answers that the result needs
+    """validation samples too few answers, or lacks the threshold to stop at
 
     Fix: set grpo.stop_at_validation_threshold; for pass_k also val_num_generations_per_prompt above 1
     """

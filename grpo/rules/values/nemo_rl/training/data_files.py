@@ -28,7 +28,7 @@ _KNOWN: Final = (*_READ, ".bz2", ".gz", ".pkl", ".tsv", ".xlsx", ".xz", ".yaml",
     source="nemo_rl/data/datasets/utils.py:93 at v0.7.0",
 )
 def data_file(run: RunConfig) -> Iterator[Finding]:
-    """a file of the data is of a kind that this version reads
+    """this version of NeMo RL cannot read a data file of this kind
 
     Fix: write a file of JSON lines; from v0.6.0 on Parquet, CSV, Arrow and text work too
     """

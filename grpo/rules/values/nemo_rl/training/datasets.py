@@ -72,7 +72,7 @@ def splits_off_validation(run: RunConfig) -> bool:
     source="nemo_rl/data/datasets/response_datasets/__init__.py:114 at v0.7.0",
 )
 def data_key_missing(run: RunConfig) -> Iterator[Finding]:
-    """an entry of the data has the keys that its data set needs
+    """an entry of the data lacks a key that its data set needs
 
     Fix: add the key to the entry, or to data.default
     """
@@ -90,7 +90,7 @@ def data_key_missing(run: RunConfig) -> Iterator[Finding]:
     source="nemo_rl/data/datasets/response_datasets/response_dataset.py:81 at v0.7.0",
 )
 def column_not_prepared(run: RunConfig) -> Iterator[Finding]:
-    """a column that the configuration names is one that prepare-data writes
+    """NeMo RL reads a column that task prepare-data does not write
 
     Fix: write input_key: question and output_key: answer, whatever the columns of the source are
     """
@@ -111,13 +111,14 @@ def column_not_prepared(run: RunConfig) -> Iterator[Finding]:
 
 @TOPIC.problem(
     "data.train data.validation data",
+    fails=Fails.SILENT,
     source="nemo_rl/data/datasets/response_datasets/__init__.py:114 at v0.7.0",
     severity=WARNING,
 )
 def data_key_unread(run: RunConfig) -> Iterator[Finding]:
-    """an entry of the data has only keys that its data set reads
+    """an entry of the data has a key that its data set does not read
 
-    Why: silent: the class of the data set ignores the key, and loads its rows as if it were not there
+    Why: the class of the data set ignores the key, and loads its rows as if it were not there
     Fix: remove the key, or choose a data set that reads it: ResponseDataset reads files and names of Hugging Face
     """
     base = mapping(run.catalogue.base.get("data"))
@@ -157,7 +158,7 @@ def _given_entries(run: RunConfig) -> Iterator[tuple[str, str, Mapping[str, Any]
     source="nemo_rl/data/datasets/response_datasets/openmathinstruct2.py:41 at v0.7.0",
 )
 def split_(run: RunConfig) -> Iterator[Finding]:
-    """the split is one that the data set has
+    """the data set does not have the split that is named
 
     Fix: write one of its splits
     """
@@ -176,7 +177,7 @@ def split_(run: RunConfig) -> Iterator[Finding]:
     source="nemo_rl/data/datasets/utils.py:91 at v0.7.0",
 )
 def split_of_file(run: RunConfig) -> Iterator[Finding]:
-    """a file has no split but train, and no subset
+    """a file is given a subset, or a split other than train
 
     Fix: remove the key, or write null
     """
@@ -200,7 +201,7 @@ def split_of_file(run: RunConfig) -> Iterator[Finding]:
     source="nemo_rl/data/interfaces.py:71 at v0.7.0",
 )
 def prompt_file(run: RunConfig) -> Iterator[Finding]:
-    """a prompt file with a relative path is in the image
+    """prompt_file or system_prompt_file names no file of the image
 
     Fix: write a prompt of your own under job.prompts, and name it ${oc.env:GRPO_PROMPTS}/NAME.txt
     """
@@ -239,7 +240,7 @@ def _stem(file: str) -> str:
     since="v0.6.0",
 )
 def data_loaders(run: RunConfig) -> Iterator[Finding]:
-    """several data loaders have their size and the function that chooses among them
+    """several data loaders are on, but their size or the function that chooses is missing
 
     Fix: add data.num_prompts_per_dataloader and data.custom_dataloader, or set use_multiple_dataloader to false
     """
@@ -250,14 +251,15 @@ def data_loaders(run: RunConfig) -> Iterator[Finding]:
 
 @TOPIC.problem(
     " ".join(f"data.{name}" for name in _LOADERS),
+    fails=Fails.SILENT,
     source="nemo_rl/algorithms/grpo.py:332 at v0.7.0",
     severity=WARNING,
     since="v0.6.0",
 )
 def data_loaders_unread(run: RunConfig) -> Iterator[Finding]:
-    """settings of several data loaders have their switch on
+    """settings of several data loaders are given, but their switch is off
 
-    Why: silent: one loader mixes all data sets by their sizes, and the function is never called
+    Why: one loader mixes all data sets by their sizes, and the function is never called
     Fix: set data.use_multiple_dataloader to true, or remove the key
     """
     for name in _LOADERS:
@@ -267,13 +269,14 @@ def data_loaders_unread(run: RunConfig) -> Iterator[Finding]:
 
 @TOPIC.problem(
     "data.validation data.val_data_path data.train data.train_data_path",
+    fails=Fails.SILENT,
     source="nemo_rl/algorithms/grpo.py:408 at v0.7.0",
     severity=WARNING,
 )
 def validation_on_training_data(run: RunConfig) -> Iterator[Finding]:
-    """validation uses other rows than the training
+    """validation uses the rows that the run trains on
 
-    Why: silent: accuracy then rises with what the model has memorized, and the best checkpoint is chosen by it
+    Why: accuracy then rises with what the model has memorized, and the best checkpoint is chosen by it
     Fix: write another split or another file, or split_validation_size where the data set reads it
     """
     if not validates(run):

@@ -33,7 +33,7 @@ _SEQUENCE: Final = f"{MEGATRON}.sequence_parallel"
     source="megatron/core/parallel_state.py:792 of Megatron-LM; nemo_rl/models/megatron/setup.py:647 at v0.7.0",
 )
 def gpus_not_divisible_by_experts(run: RunConfig) -> str | None:
-    """the training GPUs are a multiple of Megatron's expert TP × EP × PP
+    """the training GPUs are not a multiple of Megatron's expert TP × EP × PP
 
     Fix: choose expert sizes whose product with the pipeline stages divides the training GPUs
     """
@@ -53,7 +53,7 @@ def gpus_not_divisible_by_experts(run: RunConfig) -> str | None:
     source="megatron/core/transformer/moe/moe_layer.py:565 of Megatron-LM d30c3ae546; NeMo RL at v0.6.0",
 )
 def experts_need_sequence_parallel(run: RunConfig) -> str | None:
-    """Megatron trains a model with experts and tensor parallelism with sequence parallelism only
+    """Megatron trains experts with tensor parallelism, but sequence parallelism is off
 
     Fix: set policy.megatron_cfg.sequence_parallel to true, or tensor_model_parallel_size to 1
     """
@@ -76,7 +76,7 @@ def experts_need_sequence_parallel(run: RunConfig) -> str | None:
     since="v0.7.0",
 )
 def gpus_not_divisible_by_dtensor_experts(run: RunConfig) -> str | None:
-    """the training GPUs are a multiple of DTensor's expert parallel size
+    """the training GPUs are not a multiple of DTensor's expert parallel size
 
     Fix: choose an expert_parallel_size that divides the training GPUs, 1 for a model without experts
     """

@@ -58,7 +58,7 @@ def _listed(run: RunConfig, section: str) -> list[list[str]]:
     since="v0.5.0",
 )
 def lora_targets(run: RunConfig) -> Iterator[Finding]:
-    """LoRA has one way to choose its modules
+    """LoRA has no way, or several ways, to choose its modules
 
     Fix: give target_modules alone, with match_all_linear false; or exclude_modules alone; or match_all_linear alone
     """
@@ -79,15 +79,16 @@ def lora_targets(run: RunConfig) -> Iterator[Finding]:
 
 @TOPIC.problem(
     f"{_LORA}.target_modules {_LORA}.exclude_modules",
+    fails=Fails.SILENT,
     source="Automodel 1d42deb981, components/_peft/module_matcher.py; NeMo RL at v0.5.0",
     severity=WARNING,
     since="v0.5.0",
     before="v0.6.0",
 )
 def lora_targets_ignored(run: RunConfig) -> Iterator[Finding]:
-    """LoRA does not match all linear modules if some of them are chosen
+    """LoRA matches all linear modules, but some are chosen or excluded
 
-    Why: silent: every linear module gets an adapter, also those that are not chosen
+    Why: every linear module gets an adapter, also those that are not chosen
     Fix: set match_all_linear to false
     """
     if _section(run) != _LORA or not run.on(f"{_LORA}.match_all_linear"):
@@ -100,11 +101,12 @@ def lora_targets_ignored(run: RunConfig) -> Iterator[Finding]:
 
 @TOPIC.problem(
     f"{_LORA}.target_modules",
+    fails=Fails.AT_FIRST_STEP,
     source="Automodel 24b47e8562, components/_peft/lora.py:592; nemo_rl/models/automodel/setup.py:585 at v0.7.0",
     since="v0.5.0",
 )
 def lora_module(run: RunConfig) -> Iterator[Finding]:
-    """LoRA's target modules are modules of the model
+    """a target module of LoRA in NeMo RL is not a module of the model
 
     Why: the modules get no adapter; if none gets one, nothing can be trained, and the first step fails
     Fix: write a pattern of the whole name, such as *q_proj; Megatron calls them linear_qkv, linear_fc1 …
@@ -149,14 +151,15 @@ def _pattern(name: str) -> re.Pattern[str]:
 
 @TOPIC.problem(
     f"{_LORA}.enabled {_PEFT}.enabled",
+    fails=Fails.SILENT,
     source="nemo_rl/models/megatron/setup.py:1201 at v0.7.0",
     severity=WARNING,
     since="v0.5.0",
 )
 def lora_not_read(run: RunConfig) -> Iterator[Finding]:
-    """LoRA is configured where the training backend reads it
+    """LoRA is configured where the training backend does not read it
 
-    Why: silent: the whole model is trained, which needs several times the memory, at a learning rate meant for LoRA
+    Why: the whole model is trained, which needs several times the memory, at a learning rate meant for LoRA
     Fix: DTensor reads policy.dtensor_cfg.lora_cfg, Megatron policy.megatron_cfg.peft
     """
     used, other = (_PEFT, _LORA) if is_megatron(run) else (_LORA, _PEFT)
@@ -167,12 +170,13 @@ def lora_not_read(run: RunConfig) -> Iterator[Finding]:
 
 @TOPIC.problem(
     f"{_LORA}.enabled =job.version",
+    fails=Fails.AT_FIRST_STEP,
     source="nemo_rl/models/policy/workers/dtensor_policy_worker_v2.py:1753 at v0.5.0",
     since="v0.5.0",
     before="v0.6.0",
 )
 def lora_not_merged(run: RunConfig) -> str | None:
-    """the version can give the weights of a LoRA training to vLLM
+    """LoRA is on, but this version cannot give its weights to vLLM
 
     Why: the run fails before its first step: vLLM gets names such as q_proj.lora_A.weight, which its model lacks
     Fix: use v0.6.0 or later, which merge the adapters first, or set policy.dtensor_cfg.lora_cfg.enabled to false

@@ -35,7 +35,7 @@ _WEIGHTS: Final = tuple(f"{_SCHEDULER}.{end}_weight_decay" for end in ("start", 
     source="nemo_rl/models/megatron/setup.py:890 at v0.7.0",
 )
 def offload_fraction(run: RunConfig) -> Iterator[Finding]:
-    """Megatron's optimizer is on the CPU as a whole, from v0.8.0 on also in part, or not at all
+    """optimizer_offload_fraction is a share that this version cannot offload
 
     Fix: set optimizer_offload_fraction to 1.0, or optimizer_cpu_offload to false
     """
@@ -53,7 +53,7 @@ def offload_fraction(run: RunConfig) -> Iterator[Finding]:
     source="schemas/catalogues/libraries/megatron.yaml; nemo_rl/models/megatron/setup.py:1016 at v0.7.0",
 )
 def megatron_key(run: RunConfig) -> Iterator[Finding]:
-    """the keys of Megatron's optimizer and scheduler are fields of its classes
+    """a key of Megatron's optimizer or scheduler is not a field of its class
 
     Fix: correct the name, or remove the key
     """
@@ -72,7 +72,7 @@ def megatron_key(run: RunConfig) -> Iterator[Finding]:
     source="Megatron-LM d30c3ae546, megatron/core/optimizer_param_scheduler.py:150; NeMo RL at v0.6.0",
 )
 def megatron_rates(run: RunConfig) -> Iterator[Finding]:
-    """Megatron's learning rate is at least as high as its minimum and the beginning of its warm-up
+    """Megatron's learning rate is below its minimum or the beginning of its warm-up
 
     Fix: lower the value, or raise policy.megatron_cfg.optimizer.lr
     """
@@ -94,7 +94,7 @@ def megatron_rates(run: RunConfig) -> Iterator[Finding]:
     before="v0.6.0",
 )
 def megatron_warm_up(run: RunConfig) -> Iterator[Finding]:
-    """Megatron's warm-up is shorter than its decay
+    """Megatron's warm-up is not shorter than its decay
 
     Fix: lower lr_warmup_iters, or raise lr_decay_iters
     """
@@ -112,7 +112,7 @@ def megatron_warm_up(run: RunConfig) -> Iterator[Finding]:
     source="Megatron-LM d30c3ae546, megatron/core/optimizer_param_scheduler.py:279; NeMo RL at v0.6.0",
 )
 def megatron_style(run: RunConfig) -> Iterator[Finding]:
-    """the styles of Megatron's schedule are styles that it has
+    """a style of Megatron's schedule is unknown, or lacks a setting
 
     Fix: write one of the styles
     """
@@ -132,7 +132,7 @@ def megatron_style(run: RunConfig) -> Iterator[Finding]:
     source="Megatron-LM af73aa2ceb, megatron/core/optimizer_param_scheduler.py:104; NeMo RL at v0.4.0",
 )
 def megatron_weight_decay(run: RunConfig) -> Iterator[Finding]:
-    """Megatron's weight decay does not fall, and is the same at both ends if its style is constant
+    """Megatron's weight decay falls, or changes although its style is constant
 
     Fix: set both to one value, or choose linear or cosine with a higher end_weight_decay
     """
@@ -147,13 +147,14 @@ def megatron_weight_decay(run: RunConfig) -> Iterator[Finding]:
 
 @TOPIC.problem(
     "policy.optimizer policy.scheduler",
+    fails=Fails.SILENT,
     source="nemo_rl/models/megatron/setup.py:1016 at v0.7.0",
     severity=WARNING,
 )
 def optimizer_not_read(run: RunConfig) -> Iterator[Finding]:
-    """with Megatron, policy.optimizer and policy.scheduler are not set
+    """policy.optimizer or policy.scheduler is set, but Megatron does not read it
 
-    Why: silent: Megatron reads sections of its own, so the learning rate stays that of the base file
+    Why: Megatron reads other sections, so the learning rate stays that of the base file
     Fix: write the values under policy.megatron_cfg.optimizer and policy.megatron_cfg.scheduler
     """
     if not is_megatron(run):

@@ -86,7 +86,7 @@ def _known(name: str) -> Mapping[str, Any] | None:
     source="nemo_rl/models/automodel/setup.py:806 at v0.7.0, torch/optim/__init__.py at 2.11.0",
 )
 def optimizer_class(run: RunConfig) -> Iterator[Finding]:
-    """the optimizer and its schedules are classes that the worker can import
+    """the optimizer or a schedule has no class that the worker can use
 
     Fix: write a class with its import path, such as torch.optim.AdamW
     """
@@ -144,7 +144,7 @@ def _is_in(name: str, folder: str) -> bool:
     source="nemo_rl/models/automodel/setup.py:819 at v0.7.0, torch/optim and its signatures at 2.11.0",
 )
 def optimizer_arguments(run: RunConfig) -> Iterator[Finding]:
-    """the optimizer and its schedules have the arguments that their classes take
+    """an argument of the optimizer or of a schedule is unknown, missing or invalid
 
     Fix: write the arguments of the class, with the types that it takes
     """
@@ -192,7 +192,7 @@ def _is_reported_elsewhere(run: RunConfig, entry: Entry, key: str, value: Json) 
     source="torch/optim/adam.py:113 at 2.11.0",
 )
 def fused_and_foreach(run: RunConfig) -> str | None:
-    """an optimizer is fused or works on lists of tensors, not both
+    """fused and foreach of the optimizer are both on
 
     Fix: set one of fused and foreach to false
     """

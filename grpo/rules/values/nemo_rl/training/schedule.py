@@ -34,7 +34,7 @@ _FACTORS: Final = (
     source="nemo_rl/models/automodel/setup.py:844 at v0.7.0, torch/optim/lr_scheduler.py:1151 at 2.11.0",
 )
 def schedule_milestones(run: RunConfig) -> Iterator[Finding]:
-    """a list of schedules has a milestone between each two of them
+    """policy.scheduler has no schedule, or the wrong number of milestones
 
     Fix: end the list with milestones: one number fewer than it has schedules, [] for a single one
     """
@@ -58,7 +58,7 @@ def schedule_milestones(run: RunConfig) -> Iterator[Finding]:
 
 @TOPIC.problem(SCHEDULER, fails=Fails.AT_LOADING, source="torch/optim/lr_scheduler.py:921 at 2.11.0")
 def schedule_factor(run: RunConfig) -> Iterator[Finding]:
-    """the factors of a schedule are in the range that torch takes
+    """a factor of a learning rate schedule is outside the range that torch takes
 
     Fix: write a number in that range; 1.0e-8 begins near 0
     """
@@ -74,13 +74,14 @@ def schedule_factor(run: RunConfig) -> Iterator[Finding]:
 
 @TOPIC.problem(
     f"{SCHEDULER} {_MEGATRON_WARM_UP} {_STEPS}",
+    fails=Fails.SILENT,
     source="nemo_rl/models/policy/workers/dtensor_policy_worker_v2.py:557 at v0.7.0",
     severity=WARNING,
 )
 def warm_up_longer_than_run(run: RunConfig) -> Iterator[Finding]:
-    """the learning rate's warm-up ends before the run does
+    """the warm-up of the learning rate is longer than the run
 
-    Why: silent: the learning rate never reaches the value that is configured, so the model learns less
+    Why: the learning rate never reaches the configured value, so the model learns less
     Fix: shorten the warm-up, or train for more steps
     """
     steps = run.integer(_STEPS)
@@ -99,11 +100,13 @@ def warm_up_longer_than_run(run: RunConfig) -> Iterator[Finding]:
         yield Finding(what, keys=[f"{first.path}.kwargs.total_iters", SCHEDULER, _STEPS])
 
 
-@TOPIC.problem(SCHEDULER, source="torch/optim/lr_scheduler.py (SequentialLR) at 2.11.0", severity=WARNING)
+@TOPIC.problem(
+    SCHEDULER, fails=Fails.SILENT, source="torch/optim/lr_scheduler.py (SequentialLR) at 2.11.0", severity=WARNING
+)
 def warm_up_cut_short(run: RunConfig) -> Iterator[Finding]:
-    """the schedule after the warm-up starts when the warm-up has ended
+    """the schedule after the warm-up starts before the warm-up ends
 
-    Why: silent: the learning rate jumps at the milestone, which the warm-up was to prevent
+    Why: the learning rate jumps at the milestone, which the warm-up was to prevent
     Fix: write the total_iters of the warm-up as the first milestone
     """
     schedules, ends = [entry for entry in entries(run) if entry.is_schedule], _milestones_of(run)
@@ -121,14 +124,15 @@ def warm_up_cut_short(run: RunConfig) -> Iterator[Finding]:
 
 @TOPIC.problem(
     f"{SCHEDULER} {_STEPS}",
+    fails=Fails.SILENT,
     source="torch/optim/lr_scheduler.py (CosineAnnealingLR) at 2.11.0",
     severity=WARNING,
 )
 def cosine_rises_again(run: RunConfig) -> Iterator[Finding]:
-    """a cosine schedule falls until the end of the run
+    """a cosine schedule ends before the run, and rises again
 
-    Why: silent: torch's cosine is periodic, so after T_max steps the learning rate rises to its peak again
-    Fix: write as T_max the steps from the schedule's start to grpo.max_num_steps
+    Why: torch's cosine is periodic, so after T_max steps the learning rate rises to its peak again
+    Fix: set T_max to the steps from the schedule's start to grpo.max_num_steps
     """
     # A run without a number of steps of its own ends with its data.
     steps = run.integer(_STEPS) if run.given_has(_STEPS) else 0

@@ -8,6 +8,7 @@ from grpo.rules.values.checks import quoted
 from grpo.rules.values.verl.run import TOPIC
 from grpo.values.frameworks.verl import ACTOR
 from postrender.finding import WARNING, Finding
+from postrender.problem import Fails
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,11 +22,16 @@ _OPTIM: Final = f"{ACTOR}.optim"
 _PARTS: Final = ("model", "optimizer", "extra", "hf_model")
 
 
-@TOPIC.problem(f"{_SAVED} {_LOADED}", source="utils/checkpoint/checkpoint_manager.py:76 at 0.7.1", severity=WARNING)
+@TOPIC.problem(
+    f"{_SAVED} {_LOADED}",
+    fails=Fails.AT_CHECKPOINT,
+    source="utils/checkpoint/checkpoint_manager.py:76 at 0.7.1",
+    severity=WARNING,
+)
 def checkpoint_contents(run: RunConfig) -> Iterator[Finding]:
-    """a checkpoint has parts that verl knows, and what a resumed run loads
+    """a checkpoint has an unknown part, or lacks one that a resumed run needs
 
-    Why: silent until the run resumes: an unknown part is not saved, and a missing one fails then
+    Why: nothing fails until the run resumes: an unknown part is not saved, and a missing one fails then
     Fix: write [model, optimizer, extra]; hf_model adds a copy for vLLM
     """
     # A missing part may be the one that is misspelt.
@@ -51,11 +57,11 @@ def _forgotten(run: RunConfig) -> Iterator[Finding]:
     path = _without(run, "optimizer")
     if path:
         what = f"{path} is {quoted(run.at(path))}, without optimizer: a resumed run has a fresh optimizer"
-        yield Finding(what, keys=[path], why="silent: Adam has lost its averages after each resume")
+        yield Finding(what, keys=[path], why="Adam has lost its averages after each resume")
     path = _without(run, "extra") if _has_schedule(run) else ""
     if path:
         what = f"{path} is {quoted(run.at(path))}, without extra: a resumed run starts the learning rate schedule again"
-        yield Finding(what, keys=[path], why="silent: after each resume the learning rate is that of the first steps")
+        yield Finding(what, keys=[path], why="after each resume the learning rate is that of the first steps")
 
 
 def _without(run: RunConfig, part: str) -> str:
@@ -76,13 +82,14 @@ def _has_schedule(run: RunConfig) -> bool:
 
 @TOPIC.problem(
     f"{_SAVED} {_LOADED}",
+    fails=Fails.SILENT,
     source="utils/checkpoint/fsdp_checkpoint_manager.py:138 at 0.7.1",
     severity=WARNING,
 )
 def checkpoint_without_model(run: RunConfig) -> Iterator[Finding]:
-    """a resumed run loads the trained weights
+    """a resumed run does not load the trained weights
 
-    Why: silent: verl does not check that model is there, and never loads hf_model, the copy for vLLM
+    Why: verl neither checks for model nor loads hf_model, the copy for vLLM: the run goes on with the base model
     Fix: write [model, optimizer, extra, hf_model], or trainer.resume_mode disable for a run that never resumes
     """
     path = _without(run, "model")

@@ -8,6 +8,7 @@ from grpo.rules.values.checks import quoted
 from grpo.rules.values.verl.run import TOPIC
 from grpo.values.frameworks.verl import has_critic
 from postrender.finding import WARNING, Finding
+from postrender.problem import Fails
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,13 +20,14 @@ _CRITIC: Final = "critic.model.path"
 
 @TOPIC.problem(
     f"algorithm.adv_estimator critic.enable {_CRITIC}",
+    fails=Fails.AT_LOADING,
     source="trainer/ppo/utils.py:98 at 0.7.1",
     severity=WARNING,
 )
 def critic_without_model(run: RunConfig) -> Iterator[Finding]:
-    """a critic has a model
+    """a critic is on, but critic.model.path is not given
 
-    Why: the workers look for verl's default, a folder of its authors, and end when they load the critic
+    Why: the workers look for verl's default, a folder of its authors, and fail when they load the critic
     Fix: write grpo, which needs no critic, or name the critic's model in critic.model.path
     """
     if has_critic(run) and not run.given_has(_CRITIC):
@@ -36,10 +38,11 @@ def critic_without_model(run: RunConfig) -> Iterator[Finding]:
 
 @TOPIC.problem(
     "reward.reward_kwargs reward_model.reward_kwargs",
+    fails=Fails.AT_SETUP,
     source="experimental/reward_loop/reward_manager/dapo.py:39 at 0.7.1",
 )
 def overlong_buffer(run: RunConfig) -> Iterator[Finding]:
-    """DAPO's overlong buffer is no longer than the response
+    """the overlong buffer of DAPO is longer than max_resp_len, or max_resp_len is missing
 
     Why: the reward workers refuse it when they start: the cluster is up, and its GPUs are paid for
     Fix: set max_resp_len to data.max_response_length, and len to a part of it
@@ -69,13 +72,14 @@ def _penalty(run: RunConfig) -> str:
 
 @TOPIC.problem(
     "reward.reward_kwargs reward_model.reward_kwargs",
+    fails=Fails.SILENT,
     source="experimental/reward_loop/reward_manager/dapo.py:110 at 0.7.1",
     severity=WARNING,
 )
 def overlong_penalty(run: RunConfig) -> Iterator[Finding]:
-    """DAPO's penalty acts on long answers, and not on short ones
+    """the overlong penalty of DAPO applies to every answer or to none
 
-    Why: silent: the penalty starts at max_resp_len - overlong_buffer_cfg.len tokens
+    Why: the penalty starts at max_resp_len - overlong_buffer_cfg.len tokens, so it does not single out long answers
     Fix: set max_resp_len to data.max_response_length, and len to a part of it such as a quarter
     """
     path = _penalty(run)

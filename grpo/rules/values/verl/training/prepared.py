@@ -12,6 +12,7 @@ from grpo.values.frameworks.verl import BATCH, ROLLOUT, validates
 from grpo.values.frameworks.verl_data import EPOCHS, STEPS, TRAIN_SAMPLES
 from postrender.counting import counted
 from postrender.finding import WARNING, Finding
+from postrender.problem import Fails
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,9 +22,11 @@ if TYPE_CHECKING:
 _COLUMNS: Final = ("data_source", "prompt", "ability", "reward_model", "extra_info")
 
 
-@TOPIC.problem("data.prompt_key data.reward_fn_key", source="utils/dataset/rl_dataset.py:304 at 0.7.1")
+@TOPIC.problem(
+    "data.prompt_key data.reward_fn_key", fails=Fails.AT_SETUP, source="utils/dataset/rl_dataset.py:304 at 0.7.1"
+)
 def column_not_prepared(run: RunConfig) -> Iterator[Finding]:
-    """a column that the configuration names is one that prepare-data writes
+    """the configuration names a column that the prepared files do not have
 
     Why: the run ends when it reads its data: the cluster is up, and its GPUs are paid for
     Fix: remove the key: its default is a column of the prepared files
@@ -38,12 +41,16 @@ def column_not_prepared(run: RunConfig) -> Iterator[Finding]:
             yield Finding(what, keys=[f"data.{key}"])
 
 
-@TOPIC.problem(f"{BATCH} data.gen_batch_size {TRAIN_SAMPLES}", source="trainer/ppo/ray_trainer.py:368 at 0.7.1")
+@TOPIC.problem(
+    f"{BATCH} data.gen_batch_size {TRAIN_SAMPLES}",
+    fails=Fails.AT_SETUP,
+    source="trainer/ppo/ray_trainer.py:368 at 0.7.1",
+)
 def batch_larger_than_data(run: RunConfig) -> Iterator[Finding]:
-    """the data set fills at least one batch
+    """the training data have fewer rows than one batch
 
-    Why: the run ends at set-up with Train dataloader is empty: the cluster is up, and its GPUs are paid for
-    Fix: lower the batch to the rows of the data set or less
+    Why: the run ends at set-up with "Train dataloader is empty": the cluster is up, and its GPUs are paid for
+    Fix: lower the batch to the number of rows of the data set or less
     """
     if verl_data.takes_prompts_singly(run):
         return
@@ -67,11 +74,13 @@ def _batch_key(run: RunConfig) -> str:
     return "data.gen_batch_size" if run.at("data.gen_batch_size") else BATCH
 
 
-@TOPIC.problem(f"{STEPS} {EPOCHS}", source="trainer/ppo/ray_trainer.py:1286 at 0.7.1", severity=WARNING)
+@TOPIC.problem(
+    f"{STEPS} {EPOCHS}", fails=Fails.SILENT, source="trainer/ppo/ray_trainer.py:1286 at 0.7.1", severity=WARNING
+)
 def more_steps_than_data(run: RunConfig) -> Iterator[Finding]:
-    """the epochs give the steps
+    """total_training_steps is more than the epochs give
 
-    Why: silent: the run ends early, without the checkpoint and the validation of its last step
+    Why: the run ends early, without the checkpoint and the validation of its last step
     Fix: lower total_training_steps, or raise total_epochs
     """
     if run.at(STEPS) is not None:
@@ -109,11 +118,13 @@ def reward_fields(run: RunConfig) -> list[str]:
     return ["reward", "acc", *more] if is_known else []
 
 
-@TOPIC.problem("data.val_files data.train_files", source="trainer/main_ppo.py:333 at 0.7.1", severity=WARNING)
+@TOPIC.problem(
+    "data.val_files data.train_files", fails=Fails.SILENT, source="trainer/main_ppo.py:333 at 0.7.1", severity=WARNING
+)
 def validation_on_training_data(run: RunConfig) -> Iterator[Finding]:
-    """the validation has data of its own
+    """validation uses a file that the run also trains on
 
-    Why: silent: the validation scores what the run trains on, so it rises even if the model learns nothing new
+    Why: the validation scores what the run trains on, so it rises even if the model learns nothing new
     Fix: write the test file of the same folder, such as ${oc.env:GRPO_DATASETS}/gsm8k/test.parquet
     """
     if not validates(run):
