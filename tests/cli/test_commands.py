@@ -385,7 +385,7 @@ def test_diff_shows_what_the_accelerator_changes(grpo: Run) -> None:
     code, out, err = grpo("diff", *sides, *REST)
     assert code == 0
     assert err.startswith("rendered with helm ")
-    assert [line.split(":")[0] for line in out.splitlines() if not line.startswith(" ")] == [*LAYERS, "locked"]
+    assert [line.split(":")[0] for line in out.splitlines() if not line.startswith(" ")] == [*LAYERS, "ends", "locked"]
     assert 'nodeSelector["cloud.google.com/gke-accelerator"]\n      b200  nvidia-b200\n      h200  nvidia-h200' in out
     code, out, _ = grpo("diff", *sides, *REST, "--format", "json")
     assert {*json.loads(out)["layers"]} == {*LAYERS}

@@ -8,6 +8,7 @@ include "common.variables" (list "ray.env" $env) | fromJson     the user's varia
 include "common.userEnvironment" (list $ "head") | fromJsonArray    ray.env and the part's own variables over it
 include "common.kuberayVariables" . | fromJsonArray             names that KubeRay sets or refuses
 include "common.ownVariables" $ | fromJsonArray                 names that the charts set
+include "common.fetchesForOffline" $                            yes where task fetch needs the hub, or nothing
 */}}
 
 {{/* common.environment $: head and workers get the same variables. */}}
@@ -30,7 +31,7 @@ include "common.ownVariables" $ | fromJsonArray                 names that the c
 {{- toJson $environment -}}
 {{- end }}
 
-{{/* common.fetchesForOffline $: yes where task fetch, on a cluster of its own, fills the cache of an offline stack. */}}
+{{/* common.fetchesForOffline $: yes where task fetch fills the cache of an offline stack, on its own cluster. */}}
 {{- define "common.fetchesForOffline" -}}
 {{- $job := .Values.job | default dict -}}
 {{- $isOwn := and (eq ($job.task | default "") "fetch") (eq (dig "cluster" "mode" "" $job) "ephemeral") -}}
