@@ -144,7 +144,6 @@ def test_a_rule_has_fixtures_and_says_what_why_and_what_to_do() -> None:
         for text in (rule.title, rule.why, rule.fix):
             assert 15 < len(text) <= 120, rule.id
             assert text[-1] not in ".!", rule.id
-        assert rule.title[0].islower() or rule.title[1].isupper(), rule.id
         assert rule.fix[0].islower(), rule.id
         assert rule.severity in ("error", "warning", "info"), rule.id
         assert re.match(r"https://[a-z0-9.-]+/\S+$|\S+ at \S+$", rule.source), rule.id
