@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import click
 
-from grpo.cli import output, rulebook
+from grpo.cli import explanations, output
 from grpo.cli.command import Command, examples
 from postrender.errors import EXIT_CLEAN
 
@@ -15,12 +15,12 @@ from postrender.errors import EXIT_CLEAN
     cls=Command,
     epilog=examples("grpo explain nemo-rl/rows-not-divisible", "grpo explain cuda-oom", "grpo explain claims"),
 )
-@click.argument("ids", nargs=-1, required=True, shell_complete=rulebook.complete_ids, metavar="ID...")
+@click.argument("ids", nargs=-1, required=True, shell_complete=explanations.complete_ids, metavar="ID...")
 def explain(ids: Sequence[str]) -> int:
     """Explain what a command has found, by its id.
 
     An id with a slash is that of a rule of grpo lint, check, watch or report; grpo rules lists them. One without a
     slash is a cause of grpo why or a check of grpo doctor.
     """
-    output.write(rulebook.pages(ids))
+    output.write(explanations.pages(ids))
     return EXIT_CLEAN

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import click
 
-from grpo.cli import options, output, rulebook
+from grpo.cli import explanations, options, output, rulebook
 from grpo.cli.command import Command, examples
 from grpo.rules import index
 from postrender.errors import EXIT_CLEAN
@@ -34,7 +34,7 @@ def rules(words: Sequence[str], form: str) -> int:
     if form == "json":
         sys.stdout.write(json.dumps({"rules": list(map(_fields, listed))}, indent=2, ensure_ascii=False) + "\n")
     elif any("/" in word for word in words):
-        output.write(rulebook.pages(words))
+        output.write(explanations.pages(words))
     else:
         rows = ((each.id, each.severity, each.title, each.versions) for each in listed)
         output.write_table(("rule", "severity", "title", "versions"), rows, lambda: _text(listed))
