@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from postrender import facts, secrets
 from postrender.errors import InputError
@@ -13,6 +13,8 @@ from postrender.values import merge
 from postrender.values.merge import Values
 from postrender.wiring import platform
 
+# The only pattern of the schema: the name of an object.
+NAME: Final = re.compile(r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")
 _TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,),
     "integer": (int,),
@@ -58,7 +60,7 @@ def sections(given: Values) -> dict[str, Any]:
 def first_mismatch(value: Json, schema: Mapping[str, Any]) -> tuple[tuple[str, ...], str] | None:
     """Return the path of the first value that does not match a schema, and the reason; None if all values match.
 
-    The schema uses only the keywords of schemas/generated/wiring.json: types, enums, patterns of names, required keys,
+    The schema uses only the keywords of schemas/generated/wiring.json: types, enums, the pattern NAME, required keys,
     strict objects.
     """
     kind = schema["type"]
@@ -69,7 +71,7 @@ def first_mismatch(value: Json, schema: Mapping[str, Any]) -> tuple[tuple[str, .
         if "enum" in schema and value not in schema["enum"]:
             return (), f"expected one of {', '.join(schema['enum'])}"
         # A secret in the place of its name has a message of its own.
-        is_wrong = "pattern" in schema and not re.search(schema["pattern"], value) and not secrets.shape_of(value)
+        is_wrong = "pattern" in schema and not NAME.search(value) and not secrets.shape_of(value)
         no_name = "no object has such a name, which has small letters, digits, - and . (the value is not shown)"
         return ((), no_name) if is_wrong else None
     for key in schema.get("required", ()):

@@ -72,7 +72,9 @@ def without(template: Object) -> Object:
     template = copy.deepcopy(template)
     metadata, spec = template["metadata"], template["spec"]
     ray = spec["containers"][0]
-    take(ray, "env", lambda item: item["name"] in VARIABLES)
+    # The head of task fetch has the token of an offline stack from the chart, whoever wires the pods.
+    is_offline = any(item["name"] == "HF_HUB_OFFLINE" for item in ray.get("env", []))
+    take(ray, "env", lambda item: item["name"] in VARIABLES and not (is_offline and item["name"] == "HF_TOKEN"))
     for holder, field in ((ray, "volumeMounts"), (spec, "volumes")):
         take(holder, field, lambda item: item["name"] == "shared-memory" or item["name"].startswith(("host-", "file-")))
     take(spec, "initContainers", lambda item: item["name"] == "check-node", keep_empty=False)

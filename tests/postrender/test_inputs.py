@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -161,3 +162,8 @@ def test_what_the_platform_does_not_have_is_refused_as_the_charts_refuse_it(
     assert error.value.fix
     with pytest.raises(RenderError, match=r"does not work on|network\.mode|platform\.capacity"):
         helm.render(str(ROOT / "charts/raycluster"), files)
+
+
+def test_the_schema_has_no_other_pattern_than_that_of_names() -> None:
+    text = (ROOT / "schemas/generated/wiring.json").read_text(encoding="utf-8")
+    assert {*re.findall(r'"pattern": ?"([^"]*)"', text)} == {inputs.NAME.pattern}
