@@ -123,12 +123,6 @@ def accelerator(name: str) -> str:
     return os.path.join(data_root(), "values", "accelerators", f"{name}.yaml")
 
 
-def example(rule: str, name: str) -> str | None:
-    """Return the path of a rule's example, a test fixture; None if there is none, as in a wheel."""
-    path = os.path.join(data_root(), "tests", "rules", *rule.split("/"), f"{name}.yaml")
-    return path if os.path.isfile(path) else None
-
-
 def is_chart(path: str) -> bool:
     """Return whether a path is a chart's folder, or has the name of a chart's package."""
     return path.endswith((".tgz", ".tar.gz")) or os.path.isfile(os.path.join(path, "Chart.yaml"))

@@ -83,9 +83,6 @@ class Problem(NamedTuple):
     # The versions of the framework that it applies to: from `since` on, and before `before`.
     since: str = ""
     before: str = ""
-    # What is wrong and what is right, for a check without fixtures.
-    bad: str = ""
-    good: str = ""
     # When it stops a run; None if its reason says it.
     fails: Fails | None = None
 

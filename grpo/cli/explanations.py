@@ -10,8 +10,8 @@ from grpo.live.doctor import examination
 from grpo.live.doctor.check import Check
 from grpo.live.why import registry
 from grpo.live.why.cause import Cause
-from grpo.rules import index
-from postrender import accepted, paths, textfile
+from grpo.rules import cases, index
+from postrender import accepted
 from postrender.problem import Problem
 from postrender.registry import GATE, rules_in
 
@@ -89,12 +89,9 @@ def _acceptance(rule: Problem) -> str:
 
 
 def _examples(rule: Problem) -> str:
-    """Return the examples; fixtures are in a checkout, and not in a wheel."""
-    texts = {"bad": rule.bad, "good": rule.good}
-    for name in texts:
-        path = paths.example(rule.id, name)
-        if path:
-            texts[name] = textfile.read_bytes(path).decode("utf-8")
+    """Return the first examples of what is wrong and of what is right."""
+    found = {name: cases.case(rule.id, name) for name in ("bad", "good")}
+    texts = {name: case.text if case else "" for name, case in found.items()}
     shown = [line for name, text in texts.items() if text for line in ("", f"{name}:", *_indented(text))]
     return "".join(f"{line}\n" for line in shown)
 

@@ -1,7 +1,7 @@
 """Assemble the pages of the documentation site: `python -m grpo.generate.site FOLDER`.
 
 The folder mirrors the repository, so that a link between two pages works in both. It generates a page for each rule
-from the rule and its fixtures, the tables of all rules, and a page for each section of the values. `make docs` builds
+from the rule and its cases, the tables of all rules, and a page for each section of the values. `make docs` builds
 the site from the folder.
 """
 
@@ -19,7 +19,8 @@ from grpo.generate.sources import ROOT
 from grpo.lint.linter import described_run
 from grpo.plan import host, planner
 from grpo.plan.generation import GENERATION
-from grpo.rules import index, reading
+from grpo.rules import cases, index, reading
+from grpo.rules.cases import Case
 from postrender.problem import Problem
 from postrender.values import merge
 
@@ -41,12 +42,11 @@ _VERDICTS = (
     "What `grpo plan` computes for each recipe as it is: the verdict, and how much of a GPU's memory the worst case of"
     " the training takes. Computed, not measured; [Does it fit?](howto/plan.md) says how."
 )
-_FIXTURES = "tests/rules"
 _READING = (
     "These checks are part of reading the values and samples of data, and of wiring a stream. Each finding names its"
     " reason and its fix, and none can be ignored. `grpo explain ID` explains one."
 )
-# The first line of a fixture names the files below it.
+# The first line of a case names the files below it.
 _LINT = re.compile(r"# lint: (\S+)(?: (\S+))?(?: (\S+))?$")
 _WIRING = re.compile(r"# values: (\S+)(?: (\{.*\}))?$")
 
@@ -66,7 +66,7 @@ def pages(root: Path) -> dict[str, str]:
     charts = tuple(path.removesuffix(".md") for path in written if path.startswith("charts/"))
     menus = "\n".join(_menu(caption, entries) for caption, entries in [*menu.items(), ("Charts", charts)] if entries)
     readme = (root / "README.md").read_text("utf-8")
-    return {"index.md": f"{readme}\n{menus}", **written, **values, **rule_pages(root)}
+    return {"index.md": f"{readme}\n{menus}", **written, **values, **rule_pages()}
 
 
 def _menu(caption: str, entries: Iterable[str]) -> str:
@@ -75,9 +75,9 @@ def _menu(caption: str, entries: Iterable[str]) -> str:
     return "\n".join(["```{toctree}", ":glob:", *options, "", *entries, "```"]) + "\n"
 
 
-def rule_pages(root: Path) -> dict[str, str]:
-    """Return the text of each rule's page by its path; a rule without fixtures has no examples."""
-    return {f"docs/rules/{rule.id}.md": _rule_page(rule, root / _FIXTURES / rule.id) for rule in index.rules()}
+def rule_pages() -> dict[str, str]:
+    """Return the text of each rule's page by its path; a rule without cases has no examples."""
+    return {f"docs/rules/{rule.id}.md": _rule_page(rule) for rule in index.rules()}
 
 
 def rule_tables() -> str:
@@ -123,7 +123,7 @@ def _verdict(profile: Path, recipe: Path) -> str:
     return f"{found.verdict}, {share:.0%} of a GPU; node memory {host.verdict(found.setup)}"
 
 
-def _rule_page(rule: Problem, fixtures: Path) -> str:
+def _rule_page(rule: Problem) -> str:
     about = f", for {rule.versions}" if rule.versions else ""
     up = "../" * (rule.id.count("/") + 1)
     lines = [
@@ -134,17 +134,17 @@ def _rule_page(rule: Problem, fixtures: Path) -> str:
         f"- Why: {prose(rule.why)}",
         f"- Fix: {prose(rule.fix)}",
         f"- Source: {prose(rule.source)}",
-        *(line for name in ("bad", "good") for line in _example(name, fixtures / f"{name}.yaml")),
+        *(line for name in ("bad", "good") for line in _example(cases.case(rule.id, name))),
         f"\n[All rules]({up}rules.md)",
     ]
     return "\n".join(lines) + "\n"
 
 
-def _example(name: str, path: Path) -> Iterator[str]:
-    if not path.is_file():
+def _example(case: Case | None) -> Iterator[str]:
+    if case is None:
         return
-    first, _, rest = path.read_text("utf-8").partition("\n")
-    yield f"\n## {name.capitalize()}\n"
+    first, _, rest = case.text.partition("\n")
+    yield f"\n## {case.name.capitalize()}\n"
     if files := _files_below(first):
         yield f"{files}\n"
     text = rest if files else f"{first}\n{rest}"
@@ -152,7 +152,7 @@ def _example(name: str, path: Path) -> Iterator[str]:
 
 
 def _files_below(first: str) -> str:
-    """Describe the files that the first line of a fixture names; return an empty text if it names none."""
+    """Describe the files that the first line of a case names; return an empty text if it names none."""
     if found := _LINT.match(first):
         profile, recipe, framework = found.groups()
         files = [f"accelerators/{profile}.yaml", *([f"recipes/{recipe}.yaml"] if recipe else [])]

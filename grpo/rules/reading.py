@@ -38,8 +38,6 @@ _VALUES: Final[dict[str, dict[str, str]]] = {
         "title": "a key is unknown to the charts",
         "why": _REFUSED,
         "fix": "correct the name; grpo lint --fix does it where only one can be meant, and grpo values lists all keys",
-        "bad": "ray:\n  workers:\n    replicsa: 4\n",
-        "good": "ray:\n  workers:\n    replicas: 4\n",
     },
     "missing-key": {
         "title": "a key that has no default is not set",
@@ -50,57 +48,41 @@ _VALUES: Final[dict[str, dict[str, str]]] = {
         "title": "a value does not have the type of its key",
         "why": _REFUSED,
         "fix": "write a value of that type; quotes turn a number, or a word such as on, into a string",
-        "bad": "ray:\n  workers:\n    replicas: '4'\n",
-        "good": "ray:\n  workers:\n    replicas: 4\n",
     },
     "wrong-value": {
         "title": "a key has a value that it does not allow",
         "why": _REFUSED,
         "fix": "write one of the values that the finding names, or a string like its example",
-        "bad": "stack:\n  name: My_Stack\n",
-        "good": "stack:\n  name: my-stack\n",
     },
     "wrong-prefix": {
         "title": "the sections are under values: instead of at the top level",
         "why": "Helm puts everything under .Values.values, where no chart looks; the schema of the charts refuses it",
         "fix": "delete the line values: and move what is below it to the left; with --set, leave values. out",
-        "bad": "values:\n  ray:\n    workers:\n      replicas: 4\n",
-        "good": "ray:\n  workers:\n    replicas: 4\n",
     },
     "dotted-key": {
         "title": "a section is written with dots instead of nested",
         "why": "in a values file a dot is a part of the name, which the charts refuse; only --set reads it as a path",
         "fix": "write each part as a section of its own, indented",
-        "bad": "ray.workers.replicas: 4\n",
-        "good": "ray:\n  workers:\n    replicas: 4\n",
     },
     "boolean-key": {
         "title": "Helm reads a key as true or false",
         "why": "Helm reads the unquoted keys y, yes, on, n, no and off as booleans, so the framework never sees them",
         "fix": "put the key in quotes",
-        "bad": "job:\n  config:\n    actor_rollout_ref:\n      rollout: {n: 8}\n",
-        "good": 'job:\n  config:\n    actor_rollout_ref:\n      rollout: {"n": 8}\n',
     },
     "inexact-number": {
         "title": "a number has more digits than Helm keeps",
         "why": "Helm stores every number as a 64-bit float, which has 53 bits for digits: the run gets another number",
         "fix": "choose a smaller number, or put it in quotes if the key accepts a string",
-        "bad": "job:\n  config:\n    grpo:\n      seed: 12345678901234567\n",
-        "good": "job:\n  config:\n    grpo:\n      seed: 1234567\n",
     },
     "token": {
         "title": "a file contains a secret, in a value or in a comment",
         "why": "values end up in Git, in the release's Secret and in logs; whoever reads one of them has the secret",
         "fix": "revoke it, put the new one into a Kubernetes Secret, and name that",
-        "bad": "huggingface:\n  token: <a token of Hugging Face>\n",
-        "good": "huggingface:\n  secret:\n    name: hf-secret\n    key: hf_api_token\n",
     },
     "version-of-another-framework": {
         "title": "job.version belongs to another framework than job.framework",
         "why": "image, framework, version and configuration belong together; no chart renders without that",
         "fix": "set job.framework, job.version and images.training to a set that belongs together, as the recipes do",
-        "bad": "job:\n  framework: nemo-rl\n  version: 0.9.1\n",
-        "good": "job:\n  framework: verl\n  version: 0.9.1\n",
     },
     "refused-by-chart": {
         "title": "a chart refuses the values when it renders",
@@ -121,15 +103,11 @@ _VALUES: Final[dict[str, dict[str, str]]] = {
         "title": "a value is still the placeholder of the example site file",
         "why": "nothing of this name exists: pods wait for it, or a mount and a download fail when they start",
         "fix": "write the name in your project",
-        "bad": "platform:\n  projectId: my-project\n",
-        "good": "platform:\n  projectId: team-a-research\n",
     },
     "several-sources": {
         "title": "a volume has several sources",
         "why": "values files are merged, so the source of an earlier file stays; the charts refuse such a volume",
         "fix": "keep one source, and set those of earlier files to null",
-        "bad": "storage:\n  data:\n    gcsfuse: {bucket: acme}\n    existingClaim: {name: shared}\n",
-        "good": "storage:\n  data:\n    gcsfuse: null\n    existingClaim: {name: shared}\n",
     },
     "digest-of-another-image": {
         "title": "the digest belongs to another image than the one that the last file names",
@@ -140,8 +118,6 @@ _VALUES: Final[dict[str, dict[str, str]]] = {
         "title": "a reward or a prompt is null, but no earlier file has one to remove",
         "why": "null deletes an entry, and the run goes on without it; its content was probably forgotten",
         "fix": "write the content, give it with --set-file in every command of the run, or delete the line",
-        "bad": "job:\n  rewards:\n    polite:\n",
-        "good": "job:\n  rewards:\n    polite:\n      weight: 0.5\n",
     },
 }
 _READ: Final = "the framework reads the column in every row, or compares the answer in it with every response"
@@ -150,8 +126,6 @@ _DATA: Final[dict[str, dict[str, str]]] = {
         "title": "a line in a sample of the data is not a JSON object",
         "why": "the framework reads the whole file when it starts, and ends at such a line",
         "fix": "write one JSON object a line",
-        "bad": "{question: 1 + 1?}\n",
-        "good": '{"question": "1 + 1?", "answer": "2"}\n',
     },
     "column-missing": {
         "title": "the data lacks a column that the run reads",
@@ -172,8 +146,6 @@ _DATA: Final[dict[str, dict[str, str]]] = {
         "title": "an expected answer in the data cannot be read",
         "why": "a whole solution in the place of its final answer gives every response reward 0",
         "fix": "write the final answer alone, as task prepare-data does",
-        "bad": '{"question": "1 + 1?", "answer": "One and one are two.\\n#### 2"}\n',
-        "good": '{"question": "1 + 1?", "answer": "2"}\n',
     },
     "source-without-reward": {
         "title": "verl has no reward for the data source of a row, and job.rewards is not set",
@@ -219,8 +191,6 @@ _CHECKS: Final[dict[str, dict[str, str]]] = {
         "title": "an entry of checks.ignore accepts no finding",
         "why": "an unnecessary exception hides the next mistake of its kind",
         "fix": "remove the line, or correct the id; grpo rules lists the ids",
-        "bad": "checks:\n  ignore:\n    nemo-rl/no-such-rule: we know\n",
-        "good": "checks:\n  ignore: {}\n",
     },
 }
 _WIRING: Final[dict[str, dict[str, str]]] = {
@@ -228,15 +198,11 @@ _WIRING: Final[dict[str, dict[str, str]]] = {
         "title": "an object already has a value that conflicts with the wiring",
         "why": "with the object's value the pod lacks an interface, a device or a setting of this machine",
         "fix": "remove it, or choose with --on-conflict keep or --on-conflict replace",
-        "bad": "env:\n- name: NCCL_NET\n  value: Socket\n",
-        "good": "env: []\n",
     },
     "nothing-wired": {
         "title": "a stream has GPUs or a Ray cluster, but none of its pods is wired",
         "why": "Helm hides the output of a post-renderer that succeeds, and the pods would train over TCP",
         "fix": "let one container take all GPUs of a node, give the values of the pods' machine, or --allow-unwired",
-        "bad": "limits:\n  nvidia.com/gpu: 4\n",
-        "good": "limits:\n  nvidia.com/gpu: 8\n",
     },
 }
 
@@ -257,8 +223,6 @@ def _rules() -> Iterator[Problem]:
                 title=text["title"],
                 why=text["why"],
                 fix=text["fix"],
-                bad=text.get("bad", ""),
-                good=text.get("good", ""),
             )
 
 

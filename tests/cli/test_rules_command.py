@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,8 +11,8 @@ import pytest
 
 from grpo.cli import main as cli
 from grpo.lint import linter
-from grpo.rules import index, reading, registry
-from postrender import paths
+from grpo.rules import cases, index, reading, registry
+from grpo.rules.cases import Case
 from postrender.finding import SEVERITIES
 from postrender.problem import Problem
 from postrender.yaml import reader
@@ -68,7 +66,7 @@ def test_every_id_that_a_finding_can_have_is_explained(grpo: Run) -> None:
     for each in listed.values():
         assert each.why, each.id
         assert each.fix, each.id
-        assert bool(each.bad) == bool(each.good), each.id
+        assert bool(cases.case(each.id, "bad")) == bool(cases.case(each.id, "good")), each.id
     code, out, _ = grpo("explain", "values/token")
     assert code == 0
     assert "\n  why: values end up in Git, " in out
@@ -76,15 +74,16 @@ def test_every_id_that_a_finding_can_have_is_explained(grpo: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    "each", [each for each in reading.READING if each.domain == "values" and each.bad], ids=lambda each: each.id
+    "case",
+    [each for rule in reading.READING if rule.domain == "values" for each in cases.cases().get(rule.id, ())],
+    ids=str,
 )
-def test_an_example_shows_its_own_mistake(each: Problem, tmp_path: Path) -> None:
-    text = {"values/token": "# " + EXAMPLES["huggingface"] + "\n"}.get(each.id, each.bad)
-    (tmp_path / "bad.yaml").write_text(text)
-    (tmp_path / "good.yaml").write_text(each.good)
-    for name, finds in (("bad", True), ("good", False)):
-        found = linter.lint([*map(str, stack_files("b200", "gemma3-27b-gsm8k")), str(tmp_path / f"{name}.yaml")])
-        assert (each.id in {one.rule for one in found}) == finds, name
+def test_an_example_shows_its_own_mistake(case: Case, tmp_path: Path) -> None:
+    text = "# " + EXAMPLES["huggingface"] + "\n" if str(case) == "values/token bad" else case.text
+    file = tmp_path / "case.yaml"
+    file.write_text(text)
+    found = linter.lint([*map(str, stack_files("b200", "gemma3-27b-gsm8k")), str(file)])
+    assert (case.id in {one.rule for one in found}) == case.bad
 
 
 def test_json_has_every_field(grpo: Run) -> None:
@@ -126,8 +125,9 @@ def test_a_rule_is_explained_with_its_examples(grpo: Run, words: list[str]) -> N
     assert f"\n  source: {rule.source}\n  judged by: grpo check and grpo-post-render\n" in out
     assert '\n  accept it: checks: {ignore: {pods/duplicate-merge-key: "the reason"}}  (grpo check only)\n' in out
     for name in ("bad", "good"):
-        first = (ROOT / f"tests/rules/{rule.id}/{name}.yaml").read_text().splitlines()[1]
-        assert f"\n{name}:\n  ---\n  {first}\n" in out
+        example = cases.case(rule.id, name)
+        assert example
+        assert f"\n{name}:\n  {example.text.splitlines()[0]}\n" in out
 
 
 def test_a_cause_and_a_check_of_the_cluster_are_explained(grpo: Run) -> None:
@@ -176,23 +176,3 @@ def test_an_unknown_name_leads_to_those_that_are_near(grpo: Run, words: list[str
     code, out, err = grpo(*words, word)
     assert (code, out) == (2, "")
     assert err.startswith(f"grpo {words[0]}: nothing has the id or domain {word!r}\n  fix: {fix}")
-
-
-def test_a_wheel_has_no_examples(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """It has charts, schemas, values and programs; a page is told without examples."""
-    folder = tmp_path / "site"
-    (folder / "postrender/_data").mkdir(parents=True)
-    for path in (ROOT / "postrender").iterdir():
-        if path.name != "_data":
-            (folder / "postrender" / path.name).symlink_to(path)
-    code = (
-        "import sys; from postrender import paths; from grpo.cli.main import main; "
-        f"paths._PACKAGE = {str(folder / 'postrender')!r}; sys.exit(main(['rules', 'pods/duplicate-merge-key']))"
-    )
-    (folder / "postrender/_data/charts").mkdir()
-    (folder / "postrender/_data/jobs").symlink_to(ROOT / "jobs")
-    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=ROOT)
-    assert "  fix: remove one of the two entries\n" in done.stdout
-    assert "bad:" not in done.stdout
-    assert paths.example("pods/duplicate-merge-key", "bad")
-    assert paths.example("pods/duplicate-merge-key", "worse") is None

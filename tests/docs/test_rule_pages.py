@@ -1,4 +1,4 @@
-"""The site has a page for each rule with its text and its fixtures, and tables that link to all of them."""
+"""The site has a page for each rule with its text and its cases, and tables that link to all of them."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ import pytest
 
 from grpo.generate import site
 from grpo.generate.markdown import prose
-from grpo.rules import index, reading
-from tests.conftest import ROOT
+from grpo.rules import cases, index, reading
 
 RULES = {rule.id: rule for rule in index.rules()}
 
 
 @pytest.fixture(scope="module")
 def rule_pages() -> dict[str, str]:
-    return site.rule_pages(ROOT)
+    return site.rule_pages()
 
 
 def test_a_rule_has_a_page_that_says_what_it_says(rule_pages: dict[str, str]) -> None:
@@ -26,8 +25,7 @@ def test_a_rule_has_a_page_that_says_what_it_says(rule_pages: dict[str, str]) ->
         for text in (rule.title, rule.severity, rule.why, rule.fix, rule.source, rule.command, rule.versions):
             assert text in re.sub("<(https:[^>]*)>", r"\1", page), rule.id
         for name in ("bad", "good"):
-            fixture = ROOT / f"tests/rules/{rule.id}/{name}.yaml"
-            assert (f"## {name.capitalize()}\n" in page) == fixture.is_file(), rule.id
+            assert (f"## {name.capitalize()}\n" in page) == bool(cases.case(rule.id, name)), rule.id
         assert page.count("```") % 2 == 0, rule.id
 
 
@@ -68,12 +66,12 @@ def test_an_example_keeps_its_marks_and_names_the_files_below_it(rule_pages: dic
         ("# A comment of the example.", ()),
     ],
 )
-def test_the_files_that_a_fixture_names_are_listed(tmp_path: Path, first: str, files: tuple[str, ...]) -> None:
+def test_the_files_that_a_case_names_are_listed(
+    monkeypatch: pytest.MonkeyPatch, first: str, files: tuple[str, ...]
+) -> None:
     rule = next(iter(RULES))
-    folder = tmp_path / "tests/rules" / rule
-    folder.mkdir(parents=True)
-    (folder / "bad.yaml").write_text(f"{first}\na: 1\n", "utf-8")
-    page = site.rule_pages(tmp_path)[f"docs/rules/{rule}.md"]
+    monkeypatch.setattr(cases, "cases", lambda: {rule: (cases.Case(rule, "bad", f"{first}\na: 1\n", ""),)})
+    page = site.rule_pages()[f"docs/rules/{rule}.md"]
     above, _, example = page.partition("## Bad\n")[2].partition("```yaml\n")
     assert tuple(re.findall("`([^`]+)`", above)) == files
     assert example.startswith("a: 1\n```" if files else f"{first}\na: 1\n```")

@@ -17,6 +17,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from grpo.rules import cases
 from grpo.rules.values.nemo_rl.settings.rewards import SCORES
 from tests.programs import PROGRAMS
 
@@ -536,9 +537,8 @@ def test_the_example_asks_for_what_it_rewards() -> None:
 
 
 def pair_cases() -> list[tuple[str, str, str]]:
-    """Return kind, name and text of each reward in the fixtures of the rule job/reward-not-a-pair."""
-    folder = ROOT / "tests/rules/job/reward-not-a-pair"
-    trees = {kind: yaml.safe_load((folder / f"{kind}.yaml").read_text("utf-8")) for kind in ("bad", "good")}
+    """Return kind, name and text of each reward in the cases of the problem job/reward-not-a-pair."""
+    trees = {each.name: yaml.safe_load(each.text) for each in cases.cases()["job/reward-not-a-pair"]}
     return [(kind, name, each["file"]) for kind, tree in trees.items() for name, each in tree["job"]["rewards"].items()]
 
 
@@ -546,7 +546,7 @@ def pair_cases() -> list[tuple[str, str, str]]:
 def test_a_rule_knows_the_results_that_a_run_refuses(kind: str, name: str, text: str, tmp_path: Path) -> None:
     told: list[str] = []
     combined = rewards.load(write(tmp_path, {"mine": {"weight": 1, "file": "mine.py"}}, mine=text), told.append)
-    # The response that is wrong in the fixture "early" is the empty one.
+    # The response that is wrong in the case "early" is the empty one.
     score = combined("42", "" if name == "early" else "42").score
     assert any(re.search("expected .*score.*, got", line) for line in told) == (kind == "bad")
     assert (score > 0) == (kind == "good" and name != "not_yet")

@@ -1,4 +1,4 @@
-"""Each rule finds exactly the marked lines of its bad manifests, and nothing in its good ones."""
+"""Each problem of objects is found at exactly the marked lines of its bad cases, and nowhere in its good ones."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pytest
 from grpo.check.objects import check
 from grpo.manifests.loader import read
 from grpo.rules import registry
+from grpo.rules.cases import Case
 from grpo.values import job_cluster as cluster
 from postrender.finding import Finding
 from postrender.gate.manifests import Item, Manifests
@@ -26,28 +27,21 @@ from postrender.wiring.plan import Wiring
 from postrender.wiring.transforms import KEEP
 from tests.conftest import KINDS, ROOT, thin
 from tests.postrender.test_secrets import EXAMPLES
+from tests.rules import tables
 from tests.rules.test_samples import places
 
-HERE = Path(__file__).parent
 RULES = registry.rules("objects")
 BY_ID = {rule.id: rule for rule in RULES}
-FILES = sorted(path.relative_to(HERE) for name in BY_ID for path in HERE.glob(f"{name}/*.yaml"))
-BAD = [file for file in FILES if file.name.startswith("bad")]
-GOOD = [file for file in FILES if file.name.startswith("good")]
+TABLES = tables.of_target("objects")
+CASES = [case for found in TABLES.values() for case in found]
 IN_GATE = {rule.id for rule in rules_in("postrender.gate")}
 # A key of W&B has no shape of its own: the name in front of it decides.
 SECRETS = {**EXAMPLES, "forty": "a1b2" * 10}
 PLACE = re.compile(rf"<(base64:|rest:|)({'|'.join(SECRETS)})>")
-MARK = re.compile(r"# <- finding(?:: (.*))?$")
 
 
-def rule_of(file: Path) -> str:
-    """Return the id of the rule that a fixture is for."""
-    return file.parent.as_posix()
-
-
-def text_of(file: Path) -> str:
-    """Return a fixture with the secrets put in: `<shape>`; in base64 where `base64:` is before it, or only its rest."""
+def text_of(case: Case) -> str:
+    """Return a case with the secrets put in: `<shape>`; in base64 where `base64:` is before it, or only its rest."""
 
     def secret(match: re.Match[str]) -> str:
         value = SECRETS[match[2]]
@@ -55,7 +49,7 @@ def text_of(file: Path) -> str:
             return base64.b64encode(value.encode()).decode()
         return value[2:] if match[1] else value
 
-    return PLACE.sub(secret, (HERE / file).read_text(encoding="utf-8"))
+    return PLACE.sub(secret, case.text)
 
 
 def wiring_of(text: str, folder: Path) -> Wiring | None:
@@ -68,34 +62,33 @@ def wiring_of(text: str, folder: Path) -> Wiring | None:
     return cluster.wiring_of(merge.load([str(ROOT / f"values/accelerators/{first[1]}.yaml"), str(more)]))
 
 
-def findings(file: Path, folder: Path) -> list[Finding]:
-    """Judge a fixture; only findings of its own rule count."""
-    text = text_of(file)
-    documents = read({str(file): text.encode()})
-    return [each for each in check(documents, wiring_of(text, folder), KINDS) if each.rule == rule_of(file)]
+def findings(case: Case, folder: Path) -> list[Finding]:
+    """Judge a case; only findings of its own problem count."""
+    text = text_of(case)
+    documents = read({case.name: text.encode()})
+    return [each for each in check(documents, wiring_of(text, folder), KINDS) if each.rule == case.id]
 
 
-@pytest.mark.parametrize(
-    "file", [pytest.param(file, marks=[] if file.name == "bad.yaml" else pytest.mark.full) for file in BAD], ids=str
-)
-def test_a_rule_finds_the_marked_lines(file: Path, tmp_path: Path) -> None:
-    lines = enumerate(text_of(file).splitlines(), 1)
-    marked = [(number, match[1] or "") for number, line in lines if (match := MARK.search(line))]
-    found = findings(file, tmp_path)
+def assert_found(case: Case, folder: Path) -> None:
+    """Assert that the marked lines of a bad case are found."""
+    marked = tables.marks(text_of(case))
+    found = findings(case, folder)
     assert [each.at.line for each in found] == [number for number, _ in marked]
     assert marked
     for each, (number, words) in zip(found, marked, strict=True):
-        assert words in each.what, f"{file}:{number}"
+        assert words in each.what, number
         assert each.at.col > 0
 
 
-@pytest.mark.full
-@pytest.mark.parametrize("file", [file for file in FILES if not re.search(r"-[2-9]", file.name)], ids=str)
-def test_a_rule_does_not_break_down_over_what_is_odd(file: Path, tmp_path: Path) -> None:
-    """Whatever one place holds: what the API server would refuse must not hide what else is wrong."""
-    text, rule = text_of(file), BY_ID[rule_of(file)]
-    wiring = wiring_of(text, tmp_path)
-    objects = [document.plain for document in read({str(file): text.encode()})]
+def assert_clean(case: Case, folder: Path) -> None:
+    assert [f"{each.at}: {each.what}" for each in findings(case, folder)] == []
+
+
+def assert_unbroken(case: Case, folder: Path) -> None:
+    """Assert that the check of a case's problem does not break down, whatever one place of the case holds."""
+    text = text_of(case)
+    wiring = wiring_of(text, folder)
+    objects = [document.plain for document in read({case.name: text.encode()})]
     for number, whole in enumerate(objects):
         for *above, last in places(whole):
             for odd in ([], {}, "x", 1.5, [["a"]], {"a": []}):
@@ -106,41 +99,61 @@ def test_a_rule_does_not_break_down_over_what_is_odd(file: Path, tmp_path: Path)
                 inner[last] = odd
                 given = [*objects[:number], changed, *objects[number + 1 :]]
                 items = [Item(at, (), each, pods.pods(each)) for at, each in enumerate(given)]
-                found = judge(Manifests(items, [""] * len(given), wiring), [rule])
+                found = judge(Manifests(items, [""] * len(given), wiring), [BY_ID[case.id]])
                 assert not [each.what for each in found if "crashed" in each.what], (above, last, odd)
 
 
-@pytest.mark.parametrize("file", [file for file in BAD if file.parent.as_posix() in IN_GATE], ids=str)
-def test_the_gate_says_the_same_of_the_objects_that_it_judges(file: Path, tmp_path: Path) -> None:
-    """It wires first, which adds what lacks, and judges pods of wired objects only."""
-    text = text_of(file)
-    wiring = wiring_of(text, tmp_path) or wiring_of("# values: b200\n", tmp_path)
+def assert_same_in_gate(case: Case, folder: Path) -> None:
+    """Assert that the gate says the same; it wires first, which adds what lacks, and judges wired objects only."""
+    text = text_of(case)
+    wiring = wiring_of(text, folder) or wiring_of("# values: b200\n", folder)
     assert wiring
     result = Pipeline(text.encode(), wiring, Options(policy=KEEP), gate=True).run()
-    refused = [each.at.line for each in result.refusals if each.rule == rule_of(file)]
-    marked = [number for number, line in enumerate(text.splitlines(), 1) if MARK.search(line)]
-    if file.parts[0] in ("secrets", "stream"):
+    refused = [each.at.line for each in result.refusals if each.rule == case.id]
+    marked = [number for number, _ in tables.marks(text)]
+    if case.id.startswith(("secrets/", "stream/")):
         assert sorted(refused) == marked
     else:
         assert {*refused} <= {*marked}
 
 
-@pytest.mark.parametrize("file", thin(GOOD, 3), ids=str)
-def test_a_rule_finds_nothing_in_what_is_good(file: Path, tmp_path: Path) -> None:
-    assert [f"{each.at}: {each.what}" for each in findings(file, tmp_path)] == []
+@pytest.mark.parametrize("table", TABLES)
+def test_a_problem_is_found_at_the_marked_lines_of_its_first_case(table: str, tmp_path: Path) -> None:
+    tables.judge_each(tables.first(TABLES[table]), lambda case: assert_found(case, tmp_path))
 
 
-def test_a_fixture_is_good_or_bad_and_of_a_rule() -> None:
-    for file in FILES:
-        assert re.fullmatch(r"(good|bad)(-[2-9])?\.yaml", file.name), file
-        assert rule_of(file) in BY_ID, file
-        assert file.name.startswith("bad") or not MARK.search(text_of(file)), file
+@pytest.mark.full
+@pytest.mark.parametrize("table", TABLES)
+def test_a_problem_is_found_at_the_marked_lines_of_all_cases(table: str, tmp_path: Path) -> None:
+    further = [case for case in TABLES[table] if case.bad and case.name != "bad"]
+    tables.judge_each(further, lambda case: assert_found(case, tmp_path))
 
 
-def test_a_rule_has_fixtures_and_says_what_why_and_what_to_do() -> None:
+@pytest.mark.full
+@pytest.mark.parametrize("table", TABLES)
+def test_a_check_does_not_break_down_over_what_is_odd(table: str, tmp_path: Path) -> None:
+    """What the API server would refuse must not hide what else is wrong."""
+    some = [case for case in TABLES[table] if not re.search(r"-[2-9]", case.name)]
+    tables.judge_each(some, lambda case: assert_unbroken(case, tmp_path))
+
+
+def test_the_gate_says_the_same_of_the_objects_that_it_judges(tmp_path: Path) -> None:
+    some = [case for case in CASES if case.bad and case.id in IN_GATE]
+    assert len(some) > 30
+    tables.judge_each(some, lambda case: assert_same_in_gate(case, tmp_path))
+
+
+@pytest.mark.parametrize("table", thin([*TABLES], 3))
+def test_nothing_is_found_in_what_is_good(table: str, tmp_path: Path) -> None:
+    tables.judge_each([case for case in TABLES[table] if not case.bad], lambda case: assert_clean(case, tmp_path))
+
+
+def test_a_problem_has_cases_and_says_what_why_and_what_to_do() -> None:
+    for case in CASES:
+        assert re.fullmatch(r"(good|bad)(-[2-9])?", case.name), case
+        assert case.bad or not tables.marks(case.text), case
     for rule in RULES:
-        folder = HERE / rule.id
-        assert {"good.yaml", "bad.yaml"} <= {path.name for path in folder.iterdir()}, rule.id
+        assert {"good", "bad"} <= {case.name for case in CASES if case.id == rule.id}, rule.id
         for text in (rule.title, rule.why, rule.fix):
             assert 15 < len(text) <= 120, rule.id
             assert text[-1] not in ".!", rule.id

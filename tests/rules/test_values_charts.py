@@ -1,4 +1,4 @@
-"""The charts take what a rule over values calls good, and refuse what a rule says that they refuse."""
+"""The charts take what a problem of values calls good, and refuse what a problem says that they refuse."""
 
 from __future__ import annotations
 
@@ -7,26 +7,29 @@ from pathlib import Path
 import pytest
 
 from grpo.helm.engines import Engine
+from grpo.rules.cases import Case
 from postrender.errors import RenderError
 from postrender.problem import Fails
 from tests.conftest import ROOT, thin
-from tests.rules.test_values_rules import BAD, BY_ID, GOOD, files
+from tests.rules.test_values_rules import BY_ID, TABLES, files
 
-OF_CHARTS = [file for file in BAD if BY_ID[file.parent.as_posix()].fails == Fails.AT_RENDER]
+CASES = [case for found in TABLES.values() for case in found]
+GOOD = [case for case in CASES if not case.bad]
+OF_CHARTS = [case for case in CASES if case.bad and BY_ID[case.id].fails == Fails.AT_RENDER]
 
 
-def render(helm: Engine, file: Path) -> None:
-    """Render the cluster and the job of a fixture; raise RenderError where a chart refuses it."""
+def render(helm: Engine, case: Case, folder: Path) -> None:
+    """Render the cluster and the job of a case; raise RenderError where a chart refuses it."""
     for layer in ("raycluster", "grpo-job"):
-        helm.render(str(ROOT / "charts" / layer), files(file), release=layer, namespace="team-a")
+        helm.render(str(ROOT / "charts" / layer), files(case, folder), release=layer, namespace="team-a")
 
 
-@pytest.mark.parametrize("file", thin(GOOD, 96), ids=str)
-def test_what_is_good_renders(file: Path, helm: Engine) -> None:
-    render(helm, file)
+@pytest.mark.parametrize("case", thin([(case,) for case in GOOD], 96), ids=str)
+def test_what_is_good_renders(case: Case, helm: Engine, tmp_path: Path) -> None:
+    render(helm, case, tmp_path)
 
 
-@pytest.mark.parametrize("file", thin(OF_CHARTS, 4), ids=str)
-def test_what_is_said_to_be_refused_is_refused(file: Path, helm: Engine) -> None:
+@pytest.mark.parametrize("case", thin([(case,) for case in OF_CHARTS], 4), ids=str)
+def test_what_is_said_to_be_refused_is_refused(case: Case, helm: Engine, tmp_path: Path) -> None:
     with pytest.raises(RenderError):
-        render(helm, file)
+        render(helm, case, tmp_path)
