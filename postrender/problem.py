@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from postrender.finding import Finding
 
-# The target of a problem. Its check gets a RunConfig (the run that the values describe), a Manifests, a Chart, or
-# the signs that a log shows.
+# The target of a problem. Its check gets a RunConfig (the run that the values describe), a Manifests, a Chart, the
+# signs that the steps of a training show, or the Evidence of a cluster.
 VALUES: Final = "values"
 OBJECTS: Final = "objects"
 CHART: Final = "chart"
 # The steps of a training, as its log has them.
 LOG: Final = "log"
+# A cluster before an install, and a run that ended or does not go on.
+CLUSTER: Final = "cluster"
+FAILURE: Final = "failure"
 # The stream that the post-renderer wires; no check is about it, but findings are.
 STREAM: Final = "stream"
 _COMMANDS: Final = {
@@ -22,12 +26,14 @@ _COMMANDS: Final = {
     OBJECTS: "grpo check",
     CHART: "grpo check",
     LOG: "grpo watch and grpo report",
+    CLUSTER: "grpo doctor",
+    FAILURE: "grpo why",
     STREAM: "grpo-post-render",
 }
 
-# A text means one finding at the keys of the problem.
+# A text means one finding at the keys of the problem. The check of a cluster gives results instead of findings.
 Verdict = str | Iterable[Finding] | None
-Check = Callable[[Any], Verdict]
+Check = Callable[[Any], Any]
 
 
 class Fails(StrEnum):
@@ -62,10 +68,11 @@ def _nothing(_: Any) -> None:  # noqa: ANN401 (a check gets what its target is)
     """Return no findings."""
 
 
-class Problem(NamedTuple):
+@dataclass(frozen=True)
+class Problem:
     """One thing that can go wrong, with the check that finds it; `source` is the evidence.
 
-    A problem without a source has no check of its own (rules/reading.py): each finding has its own why and fix.
+    A problem without a source has no check of its own (grpo/problems/reading.py): each finding has its own why and fix.
     """
 
     id: str

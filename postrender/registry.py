@@ -1,4 +1,4 @@
-"""Find the rules: every `Problem` in a module of a package."""
+"""Find the problems: every `Problem` in a module of a package."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from postrender.problem import Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from types import ModuleType
 
 
@@ -19,22 +19,26 @@ GATE: Final = "postrender.gate"
 
 
 class RegistryError(Exception):
-    """Two rules have the same id, or a rule is in the package of another target."""
+    """Two problems have the same id, or a problem is in a module of another target."""
 
 
 @cache
 def rules_in(*packages: str) -> tuple[Problem, ...]:
-    """Return the rules of all modules below packages such as "postrender.gate", sorted by id.
+    """Return the problems of all modules below packages such as "postrender.gate", sorted by id.
 
-    Raises RegistryError for two rules with the same id.
+    Raises RegistryError for two problems with the same id.
     """
-    found: dict[str, Problem] = {}
-    for package in packages:
-        for module in _modules(importlib.import_module(package)):
-            for rule in _rules_of(module):
-                if found.setdefault(rule.id, rule) is not rule:
-                    raise RegistryError(f"two rules have the id {rule.id}")
-    return tuple(found[each] for each in sorted(found))
+    modules = [module for package in packages for module in _modules(importlib.import_module(package))]
+    return collected([each for module in modules for each in problems_of(module)])
+
+
+def collected(found: Iterable[Problem]) -> tuple[Problem, ...]:
+    """Return problems sorted by id, each once; raise RegistryError for two with the same id."""
+    by_id: dict[str, Problem] = {}
+    for each in found:
+        if by_id.setdefault(each.id, each) is not each:
+            raise RegistryError(f"two problems have the id {each.id}")
+    return tuple(by_id[name] for name in sorted(by_id))
 
 
 def _modules(module: ModuleType) -> Iterator[ModuleType]:
@@ -48,8 +52,8 @@ def _modules(module: ModuleType) -> Iterator[ModuleType]:
             yield child
 
 
-def _rules_of(module: ModuleType) -> Iterator[Problem]:
-    """Yield the rules among a module's variables, also in tuples and lists."""
+def problems_of(module: ModuleType) -> Iterator[Problem]:
+    """Yield the problems among a module's variables, also in tuples and lists."""
     for value in vars(module).values():
         if isinstance(value, Problem):
             yield value

@@ -15,8 +15,8 @@ from typing import NamedTuple
 from grpo.helm.engines import Engine
 from grpo.manifests import chart_files
 from grpo.manifests.chart_files import Chart
-from grpo.rules import registry
-from grpo.rules.chart import templates
+from grpo.problems import registry
+from grpo.problems.charts import templates
 from grpo.values import set_arguments
 from grpo.values.set_arguments import Argument
 from postrender import output_file

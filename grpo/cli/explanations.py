@@ -1,4 +1,4 @@
-"""Print what an id stands for in full: a finding, a cause of `grpo why`, a check of `grpo doctor`."""
+"""Print all that is known of a problem: what it is, what finds it and when, and examples."""
 
 from __future__ import annotations
 
@@ -6,91 +6,81 @@ from collections.abc import Iterator, Sequence
 
 import click
 
-from grpo.live.doctor import examination
-from grpo.live.doctor.check import Check
-from grpo.live.why import registry
-from grpo.live.why.cause import Cause
-from grpo.rules import cases, index
+from grpo.problems import cases, index
+from grpo.problems.problem import Problem
 from postrender import accepted
-from postrender.problem import Problem
+from postrender.problem import CLUSTER, FAILURE, LOG
+from postrender.problem import Problem as Judged
 from postrender.registry import GATE, rules_in
 
-# So many of the words that show a cause are listed.
+# How many of the words that show a failure are listed.
 _WORDS = 5
+# What these find has no severity, and nothing accepts it.
+_LIVE = (CLUSTER, FAILURE)
 
 
 def complete_ids(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """Complete the ids of rules, causes and checks of a cluster in a shell."""
-    return [name for name in (*(each.id for each in index.everything()), *_live()) if name.startswith(incomplete)]
-
-
-def _live() -> dict[str, Cause | Check]:
-    """Return the causes of `grpo why` and the checks of `grpo doctor` by their ids, which have no slash."""
-    causes: dict[str, Cause | Check] = {each.id: each for each in registry.causes()}
-    return causes | {each.id: each for each in examination.checks()}
+    """Complete the ids of problems in a shell."""
+    return [each.id for each in index.everything() if each.id.startswith(incomplete)]
 
 
 def pages(words: Sequence[str]) -> str:
     """Return the full text of what has these ids or domains; raise UsageError with similar names for an unknown one."""
-    others = _live()
-    context = click.get_current_context().command_path
-    return "\n".join(_page(each) for word in words for each in _named(word, others, context))
+    found = index.find(words, click.get_current_context().command_path, index.everything())
+    return "\n".join(_page(each) for each in found)
 
 
-def _named(word: str, others: dict[str, Cause | Check], command: str) -> Sequence[Problem | Cause | Check]:
-    return [others[word]] if word in others else index.find([word], command, more=others)
-
-
-def _page(found: Problem | Cause | Check) -> str:
-    match found:
-        case Cause():
-            return _page_of_cause(found)
-        case Check():
-            reads = ", ".join(found.reads)
-            return f"{found.id}  (grpo doctor)\n  {found.title}\n  reads: {reads}\n"
-    return _page_of_rule(found)
-
-
-def _page_of_cause(cause: Cause) -> str:
-    words = [sign.key for sign in cause.signs[:_WORDS]]
-    more = len(cause.signs) - len(words)
+def _page(problem: Judged) -> str:
     parts = {
-        "whose": cause.blame,
-        "fix": cause.fix,
-        "another start": cause.retry,
-        "value": cause.value,
-        "found before by": ", ".join(cause.rule.split()),
+        "why": problem.why,
+        "fix": problem.fix,
+        "stops a run": problem.fails or "",
+        "for": problem.versions,
+        "source": problem.source,
+        "judged by": "" if problem.target in _LIVE else _commands(problem),
+        "accept it": _acceptance(problem),
+        **(_after(problem) if isinstance(problem, Problem) else {}),
+        "said later by": ", ".join(each.id for each in index.everything() if problem.id in _earlier(each)),
+    }
+    lines = [f"  {name}: {text}\n" for name, text in parts.items() if text]
+    kind = problem.command if problem.target in _LIVE else problem.severity
+    return f"{problem.id}  ({kind})\n  {problem.title}\n" + "".join(lines) + _examples(problem)
+
+
+def _commands(problem: Judged) -> str:
+    return f"{problem.command} and grpo-post-render" if problem in rules_in(GATE) else problem.command
+
+
+def _after(problem: Problem) -> dict[str, str]:
+    """Say what shows a problem in a cluster, or in a run that has ended."""
+    words = [sign.key for sign in problem.logs[:_WORDS]]
+    more = len(problem.logs) - len(words)
+    is_failure = problem.target == FAILURE
+    return {
+        "reads": ", ".join(problem.reads),
+        "whose": problem.blame if is_failure else "",
+        "another start": problem.retry if is_failure else "",
+        "value": problem.value,
+        "said before by": ", ".join(problem.earlier),
         "lines with": "; ".join(words) + (f"; and {more} more" if more else ""),
     }
-    lines = [f"  {name}: {text}\n" for name, text in parts.items() if text]
-    return f"{cause.id}  (grpo why)\n  {cause.title}\n" + "".join(lines)
 
 
-def _page_of_rule(rule: Problem) -> str:
-    parts = {
-        "why": rule.why,
-        "fix": rule.fix,
-        "stops a run": rule.fails or "",
-        "for": rule.versions,
-        "source": rule.source,
-        "judged by": f"{rule.command} and grpo-post-render" if rule in rules_in(GATE) else rule.command,
-        "accept it": _acceptance(rule),
-    }
-    lines = [f"  {name}: {text}\n" for name, text in parts.items() if text]
-    return f"{rule.id}  ({rule.severity})\n  {rule.title}\n" + "".join(lines) + _examples(rule)
+def _earlier(problem: Judged) -> tuple[str, ...]:
+    return problem.earlier if isinstance(problem, Problem) else ()
 
 
-def _acceptance(rule: Problem) -> str:
-    """Say how the values accept a finding of a rule; empty if nothing accepts it."""
-    if not rule.source or rule.id in index.never_ignored():
+def _acceptance(problem: Judged) -> str:
+    """Say how the values accept a finding of a problem; empty if nothing accepts it."""
+    if problem.target in (*_LIVE, LOG) or problem.id in index.never_ignored():
         return ""
-    only = "" if accepted.passes_gate(rule.id) else f"  ({rule.command} only)"
-    return f'checks: {{ignore: {{{rule.id}: "the reason"}}}}{only}'
+    only = "" if accepted.passes_gate(problem.id) else f"  ({problem.command} only)"
+    return f'checks: {{ignore: {{{problem.id}: "the reason"}}}}{only}'
 
 
-def _examples(rule: Problem) -> str:
+def _examples(problem: Judged) -> str:
     """Return the first examples of what is wrong and of what is right."""
-    found = {name: cases.case(rule.id, name) for name in ("bad", "good")}
+    found = {name: cases.case(problem.id, name) for name in ("bad", "good")}
     texts = {name: case.text if case else "" for name, case in found.items()}
     shown = [line for name, text in texts.items() if text for line in ("", f"{name}:", *_indented(text))]
     return "".join(f"{line}\n" for line in shown)

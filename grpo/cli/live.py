@@ -17,11 +17,11 @@ from grpo import deadline
 from grpo.cli import options
 from grpo.cli.command import wrong
 from grpo.cli.judging import explaining
+from grpo.cluster.evidence import Evidence
+from grpo.cluster.expected import Expected
 from grpo.helm import engines
-from grpo.live import bundle, client, collection, expected
+from grpo.live import bundle, client, collection, rendering
 from grpo.live.client import Cluster
-from grpo.live.evidence import Evidence
-from grpo.live.expected import Expected
 from grpo.values.set_arguments import Argument
 from postrender import output_file
 
@@ -113,7 +113,7 @@ def _with_options(function: Callable[..., int], *, rights: bool, logs: bool) -> 
             @functools.cache
             def render() -> Expected:
                 with engines.choose(helm) as engine, explaining(stack):
-                    return expected.render(stack, engine, cluster.namespace)
+                    return rendering.render(stack, engine, cluster.namespace)
 
             return cluster, stack.name, render
 

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 import click
 
-from grpo.rules import index
+from grpo.problems import index
 from postrender.problem import Problem
 
 
 def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """Complete ids of rules and domains, separated by commas, in a shell."""
     before, comma, word = incomplete.rpartition(",")
-    names = dict.fromkeys(name for each in index.everything() for name in (each.domain, each.id))
+    names = dict.fromkeys(name for each in index.findable() for name in (each.domain, each.id))
     return [f"{before}{comma}{name}" for name in names if name.startswith(word)]
 
 
@@ -23,5 +23,5 @@ def split(words: Sequence[str]) -> list[str]:
 
 
 def find_rules(words: Sequence[str]) -> list[Problem]:
-    """Return the rules with these ids and domains; raise UsageError for an unknown name."""
-    return index.find(words, click.get_current_context().command_path)
+    """Return what a finding can have of these ids and domains; raise UsageError for an unknown name."""
+    return index.find(words, click.get_current_context().command_path, index.findable())

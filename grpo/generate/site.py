@@ -19,9 +19,10 @@ from grpo.generate.sources import ROOT
 from grpo.lint.linter import described_run
 from grpo.plan import host, planner
 from grpo.plan.generation import GENERATION
-from grpo.rules import cases, index, reading
-from grpo.rules.cases import Case
-from postrender.problem import Problem
+from grpo.problems import cases, index, reading, registry
+from grpo.problems.cases import Case
+from grpo.problems.problem import Problem as WithLogs
+from postrender.problem import CLUSTER, FAILURE, Problem
 from postrender.values import merge
 
 # Pages in the repository and pictures on them, by pattern, and folders with files that they link to.
@@ -46,6 +47,8 @@ _READING = (
     "These checks are part of reading the values and samples of data, and of wiring a stream. Each finding names its"
     " reason and its fix, and none can be ignored. `grpo explain ID` explains one."
 )
+_FAILURES = "`grpo why` finds these in the logs of a run, in the objects of the cluster and in their events."
+_CLUSTER = "`grpo doctor` finds these before an install."
 # The first line of a case names the files below it.
 _LINT = re.compile(r"# lint: (\S+)(?: (\S+))?(?: (\S+))?$")
 _WIRING = re.compile(r"# values: (\S+)(?: (\{.*\}))?$")
@@ -76,25 +79,27 @@ def _menu(caption: str, entries: Iterable[str]) -> str:
 
 
 def rule_pages() -> dict[str, str]:
-    """Return the text of each rule's page by its path; a rule without cases has no examples."""
-    return {f"docs/rules/{rule.id}.md": _rule_page(rule) for rule in index.rules()}
+    """Return the text of each problem's page by its path; one without cases has no examples."""
+    return {f"docs/rules/{each.id}.md": _rule_page(each) for each in index.everything()}
 
 
 def rule_tables() -> str:
-    """Return a table of rules for each domain, with links that are relative to docs/."""
+    """Return a table of problems for each domain, with links that are relative to docs/."""
     rules = index.rules()
     lines = [f"## All rules\n\nThere are {len(rules)}. The id of a rule begins with its domain.\n"]
     for domain in dict.fromkeys(rule.domain for rule in rules):
-        lines.append(f"### {domain}\n\n| rule | severity | found when | for |\n|---|---|---|---|")
-        lines += [
-            f"| [{rule.id}](rules/{rule.id}.md) | {rule.severity} | {prose(rule.title)} | {rule.versions} |"
-            for rule in rules
-            if rule.domain == domain
-        ]
-        lines.append("")
-    lines.append(f"### Checks that are no rules\n\n{_READING}\n\n| id | found when |\n|---|---|")
-    lines += [f"| {each.id} | {prose(each.title)} |" for each in reading.READING]
+        lines += [f"### {domain}\n", *_table([rule for rule in rules if rule.domain == domain])]
+    lines += [f"### Checks that are no rules\n\n{_READING}\n", *_table(reading.READING)]
+    lines += [f"### A failed run\n\n{_FAILURES}\n", *_table(registry.rules(FAILURE))]
+    lines += [f"### The cluster\n\n{_CLUSTER}\n", *_table(registry.rules(CLUSTER))]
     return "\n".join(lines) + "\n"
+
+
+def _table(problems: Iterable[Problem]) -> Iterator[str]:
+    yield "| id | severity | found when | for |\n|---|---|---|---|"
+    for each in problems:
+        yield f"| [{each.id}](rules/{each.id}.md) | {each.severity} | {prose(each.title)} | {each.versions} |"
+    yield ""
 
 
 def verdicts(root: Path) -> str:
@@ -131,13 +136,19 @@ def _rule_page(rule: Problem) -> str:
         f"---\norphan: true\n---\n\n# {rule.id}\n\n{prose(rule.title)}\n",
         f"- Severity: {rule.severity}",
         f"- Command: `{rule.command}`{about}",
-        f"- Why: {prose(rule.why)}",
-        f"- Fix: {prose(rule.fix)}",
-        f"- Source: {prose(rule.source)}",
+        *(f"- {name}: {prose(text)}" for name, text in _texts(rule).items() if text),
         *(line for name in ("bad", "good") for line in _example(cases.case(rule.id, name))),
         f"\n[All rules]({up}rules.md)",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _texts(rule: Problem) -> dict[str, str]:
+    texts = {"Why": rule.why, "Fix": rule.fix, "Source": rule.source}
+    if isinstance(rule, WithLogs):
+        texts["Said before by"] = ", ".join(rule.earlier)
+        texts["Lines of a log with"] = "; ".join(sign.key for sign in rule.logs)
+    return texts
 
 
 def _example(case: Case | None) -> Iterator[str]:

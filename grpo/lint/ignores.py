@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from grpo.rules import index, registry
-from grpo.rules.values.judge import judge_run
+from grpo.problems import index, registry
+from grpo.problems.judge_run import judge_run
 from grpo.values.config import RunConfig
 from postrender import accepted
 from postrender.finding import ERROR, Finding

@@ -20,9 +20,9 @@ from grpo.lint import (
 )
 from grpo.lint.locate import ValueLocator
 from grpo.lint.messages import Explainer
-from grpo.rules import registry
-from grpo.rules.values.define import whole
-from grpo.rules.values.judge import judge_run
+from grpo.problems import registry
+from grpo.problems.judge_run import judge_run
+from grpo.problems.topic import whole
 from grpo.values import catalogue, images
 from grpo.values.config import RunConfig
 from postrender import paths, secrets, textfile

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from grpo.lint.linter import described_run
 from grpo.plan import planner
-from grpo.rules.values.job import own_code
+from grpo.problems.rewards import values_own_code as own_code
 from grpo.values import images, models
 from grpo.values.config import RunConfig
 from grpo.values.derived import mapping

@@ -11,8 +11,8 @@ import zlib
 from dataclasses import asdict
 from typing import Any, Final, TypeVar, get_args, get_origin, get_type_hints
 
-from grpo.live.evidence import Evidence
-from grpo.live.expected import Expected
+from grpo.cluster.evidence import Evidence
+from grpo.cluster.expected import Expected
 from postrender import json_text, masking, output_file
 from postrender.errors import InputError, Location, UnreadableError
 from postrender.types import Json, Untyped

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 
-from grpo.live.expected import Expected
+from grpo.cluster.expected import Expected
 
 
 def commands(expected: Expected) -> dict[str, str]:

@@ -8,11 +8,12 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
+from grpo.cluster import definitions
+from grpo.cluster.evidence import Evidence, Objects
+from grpo.cluster.expected import Expected
 from grpo.deadline import Deadline
-from grpo.live import definitions, logs, submission
+from grpo.live import logs, submission
 from grpo.live.client import Cluster, RefusedError
-from grpo.live.evidence import Evidence, Objects
-from grpo.live.expected import Expected
 from grpo.live.queries import Queries
 from postrender import json_text, masking
 from postrender.errors import ClusterError

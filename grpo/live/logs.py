@@ -6,9 +6,9 @@ import shlex
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
+from grpo.cluster.evidence import Evidence
+from grpo.cluster.objects import is_ready, labels_of, name_of
 from grpo.live.client import Cluster, RefusedError
-from grpo.live.evidence import Evidence
-from grpo.live.objects import is_ready, labels_of, name_of
 from postrender import masking
 from postrender.manifests.pods import mapping, sequence
 

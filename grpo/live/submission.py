@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from grpo.cluster.evidence import Evidence
+from grpo.cluster.objects import conditions, is_ready
 from grpo.helm import kubectl
 from grpo.live import times
-from grpo.live.evidence import Evidence
-from grpo.live.objects import conditions, is_ready
 from postrender.manifests.pods import mapping
 
 # Seconds that an operator needs to submit a job.

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
 
+from grpo.problems import index
 from grpo.report.scope import Scope
-from grpo.rules import index
 from postrender import __version__, masking
 from postrender.errors import Location
 from postrender.finding import ERROR, INFO, WARNING, Finding

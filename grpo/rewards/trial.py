@@ -14,9 +14,9 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from grpo.helm import local
+from grpo.problems.rewards import values_own_code as own_code
 from grpo.rewards.files import PROGRAM, RewardFiles
 from grpo.rewards.samples import RIGHT, WRONG, Sample
-from grpo.rules.values.job import own_code
 from postrender import json_text, output_file
 from postrender.counting import counted
 

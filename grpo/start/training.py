@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from grpo.plan import cost, planner
 from grpo.plan.cost import StepTime
 from grpo.plan.setup import NotModelledError
-from grpo.rules.values.job import inputs
+from grpo.problems.storage import values_paths as inputs
 from grpo.start.words import Names, Tree, gpu_nodes, listed, only, volume
 from grpo.values.config import RunConfig
 from grpo.values.reference_errors import UnknownError

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from grpo.rules.values.nemo_rl.training import optimizer
+from grpo.problems.optimizer import values_nemo_rl as optimizer
 from grpo.values import catalogue
 from postrender import facts
 from tests.conftest import ROOT

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from grpo.cli import main as cli
-from grpo.live import bundle
-from grpo.live.doctor import examination
+from grpo.live import bundle, examination
 from tests.live import bundles
 
 

@@ -18,7 +18,7 @@ from grpo.cli import main as cli
 from grpo.lint.data import samples
 from grpo.lint.data.readers import Chats, Reader, Responses, Source
 from grpo.lint.linter import described_run
-from grpo.rules.reading import READING
+from grpo.problems.reading import READING
 from postrender import textfile
 from postrender.errors import InputError
 from postrender.values import merge

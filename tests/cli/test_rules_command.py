@@ -11,10 +11,10 @@ import pytest
 
 from grpo.cli import main as cli
 from grpo.lint import linter
-from grpo.rules import cases, index, reading, registry
-from grpo.rules.cases import Case
+from grpo.problems import cases, index, reading, registry
+from grpo.problems.cases import Case
 from postrender.finding import SEVERITIES
-from postrender.problem import Problem
+from postrender.problem import CLUSTER, FAILURE, Problem
 from postrender.yaml import reader
 from tests.conftest import ROOT, stack_files
 from tests.postrender.test_secrets import EXAMPLES
@@ -64,8 +64,9 @@ def test_every_id_that_a_finding_can_have_is_explained(grpo: Run) -> None:
         named = re.findall(r'(?:rule=|_RULE = )"([a-z-]+/[a-z-]+)"', path.read_text())
         assert {*named} <= {*listed}, path
     for each in listed.values():
-        assert each.why, each.id
-        assert each.fix, each.id
+        assert each.title, each.id
+        assert each.why or each.target in (FAILURE, CLUSTER), each.id
+        assert each.fix or each.target == CLUSTER, each.id
         assert bool(cases.case(each.id, "bad")) == bool(cases.case(each.id, "good")), each.id
     code, out, _ = grpo("explain", "values/token")
     assert code == 0
@@ -105,7 +106,15 @@ def test_json_has_every_field(grpo: Run) -> None:
         "stopsRun": "when the framework reads its configuration",
     }
     assert {each["severity"] for each in listed} <= {*SEVERITIES}
-    assert {each["judges"] for each in listed} == {"values", "objects", "charts", "logs", "streams"}
+    assert {each["judges"] for each in listed} == {
+        "values",
+        "objects",
+        "charts",
+        "logs",
+        "streams",
+        "failures",
+        "cluster",
+    }
 
 
 def test_a_domain_lists_its_rules(grpo: Run) -> None:
@@ -135,8 +144,8 @@ def test_a_cause_and_a_check_of_the_cluster_are_explained(grpo: Run) -> None:
     assert code == 0
     cause, check = out.split("\n\n")
     assert cause.startswith("cuda-oom  (grpo why)\n  a GPU had too little memory for the training\n")
-    assert "\n  found before by: memory/does-not-fit\n" in cause
-    assert check.startswith("claims  (grpo doctor)\n  the volumes of the pods are bound\n")
+    assert "\n  said before by: memory/does-not-fit\n" in cause
+    assert check.startswith("claims  (grpo doctor)\n  a volume claim of the pods is not bound\n")
     code, out, err = grpo("explain", "cuda-om")
     assert (code, out) == (2, "")
     assert err.startswith("grpo explain: nothing has the id or domain 'cuda-om'\n  fix: did you mean cuda-oom")

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from grpo.cli import main as cli
+from grpo.cluster.evidence import Evidence
 from grpo.live import bundle, client, collection
-from grpo.live.evidence import Evidence
 from tests.live import bundles
 
 

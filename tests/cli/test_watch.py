@@ -19,7 +19,7 @@ from grpo.cli.watching import lines
 from grpo.cli.watching.drawing import Screen
 from grpo.cli.watching.guard import Judgement, judgement
 from grpo.cli.watching.watcher import Watcher
-from grpo.rules import registry
+from grpo.problems import registry
 from grpo.runlog import pieces, polling
 from grpo.runlog.events import Found
 from grpo.runlog.shared import Limits, Phase, Step

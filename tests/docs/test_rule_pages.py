@@ -9,9 +9,9 @@ import pytest
 
 from grpo.generate import site
 from grpo.generate.markdown import prose
-from grpo.rules import cases, index, reading
+from grpo.problems import cases, index, reading
 
-RULES = {rule.id: rule for rule in index.rules()}
+RULES = {rule.id: rule for rule in index.everything()}
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,7 @@ def test_the_tables_link_to_every_page_and_the_pages_back(rule_pages: dict[str, 
     listed = re.findall(r"\]\((\S+\.md)\)", tables)
     assert sorted(f"docs/{name}" for name in listed) == sorted(rule_pages)
     for each in reading.READING:
-        assert f"| {each.id} |" in tables
+        assert f"| [{each.id}](" in tables
     for page, text in rule_pages.items():
         (up,) = re.findall(r"^\[All rules\]\((\S+)\)$", text, re.MULTILINE)
         assert (Path("/") / page).parent.joinpath(up).resolve() == Path("/docs/rules.md")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
-from grpo.live.doctor import examination
+from grpo.live import examination
 
 from conftest import REPOSITORY, NewStack
 from harness.commands import ask

@@ -10,8 +10,8 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
+from grpo.problems import index
 from grpo.report import formats
-from grpo.rules import index
 from postrender import __version__
 from postrender.errors import Location
 from postrender.finding import Finding

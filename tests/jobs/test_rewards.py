@@ -17,8 +17,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grpo.rules import cases
-from grpo.rules.values.nemo_rl.settings.rewards import SCORES
+from grpo.problems import cases
+from grpo.problems.rewards.values_nemo_rl import SCORES
 from tests.programs import PROGRAMS
 
 from .harness import ROOT

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from grpo.cluster.evidence import Evidence
+from grpo.cluster.expected import Expected
 from grpo.live import bundle
-from grpo.live.evidence import Evidence
-from grpo.live.expected import Expected
 
 GPU = "nvidia.com/gpu"
 

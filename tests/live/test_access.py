@@ -13,7 +13,7 @@ import pytest
 
 from grpo.cli import main as cli
 from grpo.live import bundle
-from grpo.live.doctor import access
+from grpo.problems.models import probe as access
 from tests.live import bundles
 
 TOKEN = "of-the-user"

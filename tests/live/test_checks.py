@@ -11,25 +11,33 @@ from typing import Any
 import pytest
 
 from grpo.cli import main as cli
-from grpo.live import bundle
-from grpo.live.doctor import examination, limits, namespace, network, nodes, operator, queue, references, version
-from grpo.live.doctor.check import Check, Result, warned
+from grpo.live import bundle, examination
 from grpo.manifests.needs import needed
+from grpo.problems.kubernetes import probe_namespace as namespace
+from grpo.problems.kubernetes import probe_references as references
+from grpo.problems.kubernetes import probe_version as version
+from grpo.problems.network import probe as network
+from grpo.problems.nodes import probe as nodes
+from grpo.problems.probe import Result, warned
+from grpo.problems.problem import Problem
+from grpo.problems.queue import probe as queue
+from grpo.problems.ray import probe as operator
+from grpo.problems.scheduling import probe_limits as limits
 from tests.live import bundles
 
 GPU = "nvidia.com/gpu"
 
 
-def said(check: Check, **objects: list[dict[str, Any]]) -> list[tuple[str, str]]:
+def said(check: Problem, **objects: list[dict[str, Any]]) -> list[tuple[str, str]]:
     """Return the states and the texts of a check on a stack of a head and a worker with 8 GPUs."""
     return [(each.state, each.text) for each in results(check, **objects)]
 
 
-def results(check: Check, **objects: list[dict[str, Any]]) -> list[Result]:
+def results(check: Problem, **objects: list[dict[str, Any]]) -> list[Result]:
     evidence = bundles.evidence()
     evidence.unread.clear()
     evidence.objects |= objects
-    return list(check.run(evidence))
+    return list(check.check(evidence))
 
 
 def node(name: str, ready: str = "True", **allocatable: str) -> dict[str, Any]:
@@ -62,8 +70,8 @@ def test_a_head_with_gpus_has_the_size_of_a_worker(gpus: int, value: str) -> Non
         {"metadata": {"name": "l"}, "spec": {"limits": [{"type": "Pod", "max": {"memory": "8Gi"}}]}}
     ]
     evidence.unread.clear()
-    assert next(iter(nodes.nodes.run(evidence))).value == value
-    assert [each.value for each in limits.limit_range.run(evidence)] == [value]
+    assert next(iter(nodes.nodes.check(evidence))).value == value
+    assert [each.value for each in limits.limit_range.check(evidence)] == [value]
 
 
 def test_a_quota_with_a_scope_is_not_judged() -> None:
@@ -91,7 +99,7 @@ def test_a_quota_of_objects_whose_plural_is_not_regular(kind: str, *, there: boo
     evidence.expected.objects["raycluster"].append(item)
     quota = {"metadata": {"name": "q"}, "status": {"hard": hard, "used": hard}}
     evidence.objects |= {"resourcequotas": [quota], plural: [item] if there else []}
-    (found,) = limits.quota.run(evidence)
+    (found,) = limits.quota.check(evidence)
     assert found.state == ("pass" if there else "fail"), found
 
 
@@ -108,7 +116,7 @@ def test_a_queue_that_borrows_is_not_too_small(spec: dict[str, Any], state: str)
     evidence = bundles.evidence()
     evidence.expected.objects["raycluster"][0]["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "team"}
     evidence.objects |= {"localqueues": [local], "clusterqueues": [cluster]}
-    (found,) = queue.queue.run(evidence)
+    (found,) = queue.queue.check(evidence)
     assert found.state == state, found
 
 
@@ -132,7 +140,7 @@ def test_devices_of_a_class(expression: str, state: str) -> None:
         {"metadata": {"name": "c"}, "spec": {"selectors": [{"cel": {"expression": expression}}]}}
     ]
     evidence.objects["resourceslices"] = [{"spec": {"driver": "other"}}]
-    (found,) = network.device_classes.run(evidence)
+    (found,) = network.device_classes.check(evidence)
     assert found.state == state
 
 
@@ -147,9 +155,9 @@ def test_a_namespace_that_leaves_is_waited_for() -> None:
     evidence = bundles.evidence()
     del evidence.objects["namespaces"]
     create = "kubectl create namespace rl"
-    assert [each.fix for each in namespace.namespace.run(evidence)] == [create]
+    assert [each.fix for each in namespace.namespace.check(evidence)] == [create]
     evidence.objects["namespaces"] = [{"metadata": {"name": "rl"}, "status": {"phase": "Terminating"}}]
-    assert [each.fix for each in namespace.namespace.run(evidence)] == [f"wait until it is gone, then {create}"]
+    assert [each.fix for each in namespace.namespace.check(evidence)] == [f"wait until it is gone, then {create}"]
 
 
 @pytest.mark.parametrize(
@@ -164,7 +172,7 @@ def test_a_secret_without_the_key(keys: list[str], text: str, fix: str) -> None:
     (head,) = evidence.expected.objects["raycluster"][0]["spec"]["headGroupSpec"]["template"]["spec"]["containers"]
     head["env"] = [{"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": {"name": "hf", "key": "token"}}}]
     evidence.objects["secrets"] = [{"metadata": {"name": "hf"}, "keys": keys}]
-    assert [(each.text, each.fix) for each in references.secrets.run(evidence)] == [(text, fix)]
+    assert [(each.text, each.fix) for each in references.secrets.check(evidence)] == [(text, fix)]
 
 
 def test_everything_that_is_named_and_not_made_is_judged() -> None:
@@ -240,7 +248,7 @@ def test_a_level_that_no_topology_has(levels: list[str], text: str) -> None:
         "resourceflavors": [{"metadata": {"name": "f"}, "spec": spec}],
         "topologies": [{"metadata": {"name": "t"}, "spec": {"levels": [{"nodeLabel": each} for each in levels]}}],
     }
-    assert [each.text for each in queue.flavors.run(evidence) if each.state == "fail"] == [text]
+    assert [each.text for each in queue.flavors.check(evidence) if each.state == "fail"] == [text]
 
 
 def test_without_the_namespace_nothing_in_it_is_judged() -> None:
@@ -273,7 +281,7 @@ def test_the_version_of_gke(server: str, states: list[str]) -> None:
             ["storage.data.lustre", "Managed Lustre", ["1.33.2-gke.1072000"]],
         ]
     )
-    found = list(version.version.run(evidence))
+    found = list(version.version.check(evidence))
     assert [each.state for each in found] == states
     if states[0] == "fail":
         assert found[0].value == "network.mode"
@@ -314,7 +322,7 @@ def test_the_version_of_the_nodes(pools: list[dict[str, Any]] | None, state: str
     workers = next(pod for role, pod in evidence.expected.roles() if role != "head")
     workers.spec["nodeSelector"] = {"cloud.google.com/gke-accelerator": "nvidia-b200"}
     evidence.expected.gke.append(["network.mode", "dranet", ["1.34.1-gke.1829001"]])
-    (found,) = version.version.run(evidence)
+    (found,) = version.version.check(evidence)
     assert (found.state, found.text, found.value) == (state, text, "network.mode")
 
 
@@ -339,7 +347,7 @@ def efa(expression: str = EXPRESSION, *, nodes: list[str], slices: list[str], dr
         "deviceclasses": [{"metadata": {"name": "efa.networking.k8s.aws"}, "spec": spec}],
         "resourceslices": [{"metadata": {}, "spec": {"driver": driver, "nodeName": name}} for name in slices],
     }
-    return list(network.device_managers.run(evidence))
+    return list(network.device_managers.check(evidence))
 
 
 def test_plugin_and_driver_on_one_node() -> None:

@@ -19,11 +19,11 @@ import yaml
 from grpo import deadline
 from grpo.cli import live
 from grpo.cli import main as cli
+from grpo.cluster.evidence import Evidence
+from grpo.cluster.expected import Expected
 from grpo.deadline import Deadline
 from grpo.live import client, collection, submission
 from grpo.live.client import Cluster
-from grpo.live.evidence import Evidence
-from grpo.live.expected import Expected
 from grpo.live.queries import Queries
 from grpo.live.status.summary import sum_up
 from postrender.errors import ClusterError
@@ -410,7 +410,7 @@ def test_a_long_rendering_leaves_the_cluster_less_time(tmp_path: Path, monkeypat
 
     monkeypatch.setattr(time, "monotonic", lambda: clock() + later[0])
     monkeypatch.setattr(deadline, "PATIENCE", 6.0)
-    monkeypatch.setattr("grpo.live.expected.render", render)
+    monkeypatch.setattr("grpo.live.rendering.render", render)
     monkeypatch.setattr(collection, "collect", collect)
     path = kubeconfig(tmp_path, 1)
     words = ["-f", recipe(), "-f", site(), "--accelerator", "b200", "--kubeconfig", str(path)]

@@ -17,8 +17,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from grpo.cli import main as cli
+from grpo.cluster.evidence import Evidence
 from grpo.live import bundle, logs
-from grpo.live.evidence import Evidence
 from postrender import masking, secrets
 from tests.conftest import examples, thin
 from tests.live import bundles

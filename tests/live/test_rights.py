@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 import yaml
 
-from grpo.live import collection, definitions
+from grpo.cluster import definitions
+from grpo.cluster.expected import Expected
+from grpo.live import collection
 from grpo.live.client import Cluster
-from grpo.live.expected import Expected
 
 LIVE = Path(__file__).resolve().parents[2] / "examples/team/live.yaml"
 # What programs in pods need; a namespace's own Secrets are left out on purpose.

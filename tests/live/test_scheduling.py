@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from grpo.live.evidence import Evidence
-from grpo.live.expected import Expected
-from grpo.live.status import scheduling, waiting
+from grpo.cluster import scheduling
+from grpo.cluster.evidence import Evidence
+from grpo.cluster.expected import Expected
+from grpo.live.status import waiting
 
 GPU = "nvidia.com/gpu"
 LABEL = "cloud.google.com/gke-accelerator"

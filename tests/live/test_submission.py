@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from grpo.cli import main as cli
+from grpo.cluster.evidence import Evidence
+from grpo.cluster.expected import Expected
 from grpo.live import bundle, submission
-from grpo.live.evidence import Evidence
-from grpo.live.expected import Expected
 from tests.live import bundles
 
 LONG_AGO = "2025-11-24T15:46:00Z"

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from grpo.live.evidence import Evidence
-from grpo.live.expected import Expected
+from grpo.cluster.evidence import Evidence
+from grpo.cluster.expected import Expected
 from grpo.live.status import waiting
 
 

@@ -16,11 +16,11 @@ import last_error
 import nemo_rl_evaluation
 import reward_numbers
 import samples
-from grpo.live.doctor import operator
 from grpo.manifests import chart_files, entrypoint
-from grpo.rules.chart import templates
-from grpo.rules.objects.ray import duration
-from grpo.rules.objects.ray.job import shell
+from grpo.problems.charts import templates
+from grpo.problems.ray import duration
+from grpo.problems.ray import objects_shell as shell
+from grpo.problems.ray import probe as operator
 from grpo.start import training
 from grpo.values import gke_versions
 

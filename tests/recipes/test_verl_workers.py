@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from grpo.rules import registry
-from grpo.rules.values.judge import judge_run
+from grpo.problems import registry
+from grpo.problems.judge_run import judge_run
 from grpo.values.config import RunConfig
 from postrender.types import Json
 from postrender.values import merge

@@ -13,9 +13,9 @@ from grpo.lint import unjudged
 from grpo.lint.linter import described_run, judge_values
 from grpo.lint.locate import ValueLocator
 from grpo.plan.advice.changes import Change
-from grpo.rules import registry
-from grpo.rules.values.define import whole
-from grpo.rules.values.judge import judge_run
+from grpo.problems import registry
+from grpo.problems.judge_run import judge_run
+from grpo.problems.topic import whole
 from grpo.values import catalogue, models
 from grpo.values.config import RunConfig
 from grpo.values.frameworks import configuration

@@ -9,8 +9,8 @@ from dataclasses import replace
 
 from grpo.cli.watching.drawing import Screen
 from grpo.cli.watching.guard import Judgement
-from grpo.rules import registry
-from grpo.rules.log.define import Shown
+from grpo.problems import registry
+from grpo.problems.training.steps import Shown
 from grpo.runlog.events import Found
 from grpo.runlog.shared import ENDED, LOADING, Event, Judge, Phase, Sign, Step
 from postrender.errors import Location

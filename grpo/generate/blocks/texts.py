@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import importlib
 import json
-import pkgutil
-from collections.abc import Callable, Iterator, Mapping
+import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Final, NamedTuple
 
 from grpo.generate.markdown import table_row
 from grpo.generate.sources import Schema, read_yaml
-from grpo.live.why import causes as folder_of_causes
-from grpo.live.why.cause import Cause
 from grpo.plan import phase
+from grpo.problems import registry
 from grpo.runlog.shared import Limits
 from grpo.start import shipped
 from grpo.values.catalogue import sentence
 from postrender.manifests.schemas import DEFAULT, VERSIONS
+from postrender.problem import FAILURE
+from postrender.registry import problems_of
 from postrender.yaml import reader
 
 # Which answers of tests/jobs/answers.yaml a judge of a framework is asked about: those with its mark.
@@ -65,18 +65,13 @@ def _kubernetes(_: Facts, what: str) -> str:
 
 
 def _causes(_: Facts, __: str) -> str:
-    lines = ["| topic | causes |", "|---|---|"]
-    for found in pkgutil.iter_modules(folder_of_causes.__path__):
-        module = importlib.import_module(f"{folder_of_causes.__name__}.{found.name}")
-        topic = (module.__doc__ or "").splitlines()[0].removesuffix(".")
-        lines.append(table_row([topic, " ".join(f"`{name}`" for name in sorted(_ids(vars(module))))]))
+    lines = ["| subject | causes |", "|---|---|"]
+    ids: dict[str, list[str]] = {}
+    for module in registry.modules(FAILURE):
+        subject = (sys.modules[module.__name__.rpartition(".")[0]].__doc__ or "").splitlines()[0].removesuffix(".")
+        ids.setdefault(subject, []).extend(each.id for each in problems_of(module))
+    lines += [table_row([subject, " ".join(f"`{name}`" for name in sorted(found))]) for subject, found in ids.items()]
     return "\n".join(lines)
-
-
-def _ids(names: Mapping[str, object]) -> Iterator[str]:
-    """Give the ids of the causes of a module, which are variables or stand in tuples."""
-    for value in names.values():
-        yield from (each.id for each in (value if isinstance(value, tuple) else (value,)) if isinstance(each, Cause))
 
 
 def _files(facts: Facts, framework: str) -> dict[str, Path]:

@@ -8,8 +8,8 @@ from typing import Final
 
 from grpo.lint.data.row_fault import RowFault
 from grpo.lint.data.samples import Sample
-from grpo.rules.values.nemo_rl import data as nemo_rl
-from grpo.rules.values.verl.training import prepared as verl
+from grpo.problems.data import values_nemo_rl as nemo_rl
+from grpo.problems.data import values_verl_prepared as verl
 from grpo.values.config import RunConfig
 from grpo.values.frameworks.nemo_rl import data_sections
 from postrender.finding import Finding

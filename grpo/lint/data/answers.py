@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple
 
-from grpo.rules.values.job import own_code
+from grpo.problems.rewards import values_own_code as own_code
 from grpo.values.config import RunConfig
 from grpo.values.derived import mapping
 from postrender.types import Json

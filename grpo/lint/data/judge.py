@@ -13,7 +13,7 @@ from grpo.lint.data.row_fault import RowFault
 from grpo.lint.data.samples import Row, Sample, UnjudgedError
 from grpo.lint.linter import described_run
 from grpo.lint.locate import ValueLocator
-from grpo.rules.values.define import whole
+from grpo.problems.topic import whole
 from grpo.values.config import RunConfig
 from grpo.values.reference_errors import UnknownError
 from postrender import spelling

@@ -12,7 +12,7 @@ from grpo.lint.data import answers
 from grpo.lint.data.answers import Judge
 from grpo.lint.data.row_fault import RowFault
 from grpo.lint.data.samples import ROLES, Sample, UnjudgedError
-from grpo.rules.values.checks import quoted
+from grpo.problems.checks import quoted
 from grpo.values.config import RunConfig
 from grpo.values.derived import mapping
 from grpo.values.frameworks.nemo_rl import data_sections

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from grpo.live.evidence import Evidence
-from grpo.live.objects import labels_of, name_of
+from grpo.cluster.evidence import Evidence
+from grpo.cluster.objects import labels_of, name_of
 from postrender.manifests.pods import mapping
 
 _CHART: Final = "grpo-job-"

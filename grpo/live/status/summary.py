@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+from grpo.cluster.evidence import Evidence
+from grpo.cluster.objects import is_ready, labels_of, name_of
 from grpo.live import by_hand, submission
-from grpo.live.evidence import Evidence
-from grpo.live.objects import is_ready, labels_of, name_of
 from grpo.live.status import waiting
 from grpo.live.status.leftovers import Leftover, leftovers
 from grpo.live.status.waiting import Wait

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from grpo.cluster import scheduling
+from grpo.cluster.evidence import Evidence
+from grpo.cluster.objects import conditions, labels_of, name_of
 from grpo.live import submission, times
-from grpo.live.evidence import Evidence
-from grpo.live.objects import conditions, labels_of, name_of
-from grpo.live.status import scheduling
 from postrender.manifests.pods import GPU, mapping, sequence
 from postrender.values.quantity import quantity
 

@@ -6,13 +6,13 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+from grpo.cluster.evidence import Evidence
+from grpo.cluster.objects import conditions, is_ready, name_of
 from grpo.live import submission, times
-from grpo.live.evidence import Evidence
-from grpo.live.objects import conditions, is_ready, name_of
 from grpo.live.status import waiting
 from grpo.live.status.waiting import Wait
 from grpo.live.why import log_reader
-from grpo.live.why.line import EVENT, GPU_HEAD, HEAD, JOB, NODE, OPERATOR, POD, WAIT, Line
+from grpo.problems.line import EVENT, GPU_HEAD, HEAD, JOB, NODE, OPERATOR, POD, WAIT, Line
 from postrender.manifests.pods import mapping, sequence
 
 _OPERATOR_LOG: Final = "operator"

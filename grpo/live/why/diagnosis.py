@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from grpo.live.evidence import Evidence
+from grpo.cluster.evidence import Evidence
 from grpo.live.status import summary
 from grpo.live.why import cluster_lines, log_reader
-from grpo.live.why.cause import CONSEQUENCE
 from grpo.live.why.ranking import Clues, Found
+from grpo.problems.problem import CONSEQUENCE
 from postrender import masking
 
 # Lines that are shown of each cause.

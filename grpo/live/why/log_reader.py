@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import IO, Final
 
 from grpo.live.why import registry
-from grpo.live.why.line import PYTHON_ERROR, Frame, Line
+from grpo.problems.line import PYTHON_ERROR, Frame, Line
 from grpo.runlog.shared import LONGEST, words
 
 # Of a longer log the middle is not read: a training that has printed so much since has survived what stands there.

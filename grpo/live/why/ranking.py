@@ -6,12 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from grpo.live.evidence import Evidence
+from grpo.cluster.evidence import Evidence
 from grpo.live.why import registry
-from grpo.live.why.cause import ERROR, ORIGIN, Cause
-from grpo.live.why.line import GPU_HEAD, HEAD, LOG, OPERATOR, Line
-from grpo.rules import messages
-from grpo.rules.values.define import whole
+from grpo.problems.line import GPU_HEAD, HEAD, LOG, OPERATOR, Line
+from grpo.problems.problem import EXCEPTION, ORIGIN, Problem
+from grpo.problems.topic import whole
 from postrender import masking
 
 # What is kept of one cause: enough for a line of each rank of a large run.
@@ -23,7 +22,7 @@ _LONGEST: Final = 1000
 class Found:
     """A cause with the lines that show it, the first ones first; `count` is how many there were."""
 
-    cause: Cause
+    cause: Problem
     lines: list[Line] = field(default_factory=list)
     count: int = 0
 
@@ -33,16 +32,17 @@ class Found:
 
     @property
     def rules(self) -> tuple[str, ...]:
-        """Return the rules of `grpo lint` that would have said it before."""
-        ids = [rule.id for line in self.lines[:1] for rule in messages.rules_of(line.text)]
-        return tuple(ids or self.cause.rule.split())
+        """Return the problems that say it before the run: of grpo lint, check or doctor."""
+        ids = [each.id for line in self.lines[:1] for each in registry.refused_values(line.text)]
+        return tuple(ids or self.cause.earlier)
 
     @property
     def value(self) -> str:
-        """Return the path of the value to look at: the first key of its rule, or that of the cause."""
-        keys = [rule.keys[0] for line in self.lines[:1] for rule in messages.rules_of(line.text) if rule.keys]
-        if keys:
-            return whole(keys[0])
+        """Return the path of the value to look at: the first key of what lint says, or that of the cause."""
+        said = [each for line in self.lines[:1] for each in registry.refused_values(line.text)]
+        if said:
+            keys = [each.keys[0] for each in said if each.keys]
+            return whole(keys[0]) if keys else "job.config"
         heads = (HEAD,) if self.cause.value.startswith("accelerator.") else (HEAD, GPU_HEAD)
         on_head = any(line.role in heads for line in self.lines[:1])
         return self.cause.on_head if on_head and self.cause.on_head else self.cause.value
@@ -83,7 +83,7 @@ class Clues:
         def rank(found: Found) -> tuple[bool, int, int, str, int]:
             line, place = min(found.lines, key=lambda each: _order(each, ran=ran)), found.cause.place
             if ran and place > ORIGIN and all(each.waits for each in found.lines):
-                place = max(place, ERROR)
+                place = max(place, EXCEPTION)
             return (ran and line.kind == OPERATOR, place, *_order(line, ran=ran))
 
         return sorted(self.found.values(), key=rank)

@@ -2,47 +2,59 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 import re
 from collections.abc import Iterable
 from functools import cache
+from typing import Final
 
-from grpo.live.why import causes as folder
-from grpo.live.why.cause import Cause, Sign
-from grpo.live.why.line import Line
+from grpo.problems import registry
+from grpo.problems.line import Line
+from grpo.problems.problem import Problem
+from grpo.problems.sign import Sign
+from postrender.problem import FAILURE, VALUES
 
-
-class RegistryError(Exception):
-    """Two causes have the same id."""
-
-
-@cache
-def causes() -> tuple[Cause, ...]:
-    """Return the causes of all modules below `causes`, sorted by id; raise RegistryError for an id that is there twice.
-
-    Causes stand in the modules as variables, or in tuples.
-    """
-    found: dict[str, Cause] = {}
-    for module in pkgutil.iter_modules(folder.__path__):
-        for value in vars(importlib.import_module(f"{folder.__name__}.{module.name}")).values():
-            for each in value if isinstance(value, tuple) else (value,):
-                if isinstance(each, Cause) and found.setdefault(each.id, each) is not each:
-                    raise RegistryError(f"two causes have the id {each.id}")
-    return tuple(found[each] for each in sorted(found))
+# It stands for problems of values that share the words with which a framework ends the run.
+_SHARED: Final = "known-to-lint"
 
 
 @cache
-def _signs() -> dict[str, list[tuple[Cause, Sign]]]:
+def causes() -> tuple[Problem, ...]:
+    """Return the problems that only the lines of a run show, sorted by id."""
+    return tuple(each for each in registry.rules(FAILURE) if isinstance(each, Problem))
+
+
+@cache
+def _signs() -> dict[str, list[tuple[Problem, Sign]]]:
     """Return the signs by their keys."""
-    found: dict[str, list[tuple[Cause, Sign]]] = {}
+    found: dict[str, list[tuple[Problem, Sign]]] = {}
+    shared = next(each for each in causes() if each.id == _SHARED)
+    for key, problems in _refused().items():
+        cause = problems[0] if len(problems) == 1 else shared
+        found[key] = [(cause, sign) for sign in problems[0].logs if sign.key == key]
     for cause in causes():
-        for sign in cause.signs:
+        for sign in cause.logs:
             found.setdefault(sign.key, []).append((cause, sign))
     return found
 
 
-def cause_of(line: Line) -> Cause | None:
+@cache
+def _refused() -> dict[str, list[Problem]]:
+    """Return the problems of values by the words with which a framework refuses them at its start."""
+    found: dict[str, list[Problem]] = {}
+    for problem in registry.rules(VALUES):
+        if isinstance(problem, Problem):
+            for sign in problem.logs:
+                found.setdefault(sign.key, []).append(problem)
+    return found
+
+
+def refused_values(text: str) -> list[Problem]:
+    """Return the problems of values whose words a text has; those of the longest words."""
+    lower = text.lower()
+    return _refused().get(max((each for each in _refused() if each in lower), key=len, default=""), [])
+
+
+def cause_of(line: Line) -> Problem | None:
     """Return the cause that a line shows: the one whose sign asks for the most; of two such, the nearer to the root."""
     lower = line.text.lower()
     near = {key for found in _finder().finditer(lower) for key in _within(found[1])}

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from grpo.rules import registry
-from grpo.rules.log.define import Shown
+from grpo.problems import registry
+from grpo.problems.training.steps import Shown
 from grpo.runlog import events, trajectories
 from grpo.runlog.shared import Judge, Limits, Sign, Step, Validation
 from postrender import masking, visible

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from grpo.cli import main as cli
+from grpo.cluster.evidence import Evidence
 from grpo.live import bundle, submission
-from grpo.live.evidence import Evidence
 from grpo.live.why import diagnosis, registry
-from grpo.live.why.cause import HARDWARE, UNKNOWN
+from grpo.problems.problem import HARDWARE, UNKNOWN
 from tests.live import bundles
 
 HEAD, WORKER = 0, 1

@@ -12,9 +12,11 @@ import click
 from grpo.cli import live, options, output
 from grpo.cli.command import Command, examples
 from grpo.cli.live import Source
-from grpo.live.doctor import access, examination
-from grpo.live.doctor.check import FAILED, NOT_CHECKED, PASSED, WARNED, Check, Result
-from grpo.live.expected import Expected
+from grpo.cluster.expected import Expected
+from grpo.live import examination
+from grpo.problems.models import probe as access
+from grpo.problems.probe import FAILED, NOT_CHECKED, PASSED, WARNED, Result
+from grpo.problems.problem import Problem
 from postrender import masking
 from postrender.errors import EXIT_CLEAN, EXIT_FINDINGS
 
@@ -64,7 +66,7 @@ def doctor(source: Source, form: str, *, show_commands: bool, hugging_face: bool
     return EXIT_CLEAN if examination.is_healthy(results) else EXIT_FINDINGS
 
 
-def _lines(results: list[tuple[Check, Result]], expected: Expected, *, show_commands: bool) -> Iterator[str]:
+def _lines(results: list[tuple[Problem, Result]], expected: Expected, *, show_commands: bool) -> Iterator[str]:
     """Yield the failures, then the warnings, what was not checked, what is fine, and a count."""
     for state in _STATES:
         for check, result in results:

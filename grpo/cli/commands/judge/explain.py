@@ -19,8 +19,8 @@ from postrender.errors import EXIT_CLEAN
 def explain(ids: Sequence[str]) -> int:
     """Explain what a command has found, by its id.
 
-    An id with a slash is that of a rule of grpo lint, check, watch or report; grpo rules lists them. One without a
-    slash is a cause of grpo why or a check of grpo doctor.
+    An id with a slash is that of a finding of grpo lint, check, watch or report. One without a slash is a cause of
+    grpo why or a check of grpo doctor. grpo rules lists all.
     """
     output.write(explanations.pages(ids))
     return EXIT_CLEAN

@@ -10,12 +10,20 @@ import click
 
 from grpo.cli import explanations, options, output, rulebook
 from grpo.cli.command import Command, examples
-from grpo.rules import index
+from grpo.problems import index
 from postrender.errors import EXIT_CLEAN
-from postrender.problem import CHART, LOG, OBJECTS, STREAM, VALUES, Problem
+from postrender.problem import CHART, CLUSTER, FAILURE, LOG, OBJECTS, STREAM, VALUES, Problem
 
 # The names of targets in JSON.
-_JUDGES = {VALUES: "values", OBJECTS: "objects", CHART: "charts", LOG: "logs", STREAM: "streams"}
+_JUDGES = {
+    VALUES: "values",
+    OBJECTS: "objects",
+    CHART: "charts",
+    LOG: "logs",
+    STREAM: "streams",
+    CLUSTER: "cluster",
+    FAILURE: "failures",
+}
 
 
 @click.command(
@@ -25,15 +33,21 @@ _JUDGES = {VALUES: "values", OBJECTS: "objects", CHART: "charts", LOG: "logs", S
 @click.argument("words", nargs=-1, shell_complete=rulebook.complete, metavar="[ID|DOMAIN]...")
 @options.output_format("text", "json")
 def rules(words: Sequence[str], form: str) -> int:
-    """List the rules of lint and check, or explain one.
+    """List what can go wrong, or explain one problem.
 
-    Without a name, the command lists all rules; with a domain, such as nemo-rl, the rules of that domain. With an id,
-    it prints what the rule checks, why, what to do, its source, and the framework versions that it applies to.
+    Without a name, the command lists all problems: what lint and check find, what watch and report see in the steps,
+    what why reads in a failed run, what doctor finds in a cluster. With a domain, such as nemo-rl, it lists those of
+    the domain. With an id, it is grpo explain.
     """
-    listed = rulebook.find_rules(words) if words else index.everything()
+    domains = {each.domain for each in index.findable()}
+    lists = all(word in domains for word in words)
+    if lists:
+        listed = [each for each in index.everything() if not words or ("/" in each.id and each.domain in words)]
+    else:
+        listed = index.find(words, click.get_current_context().command_path, index.everything())
     if form == "json":
         sys.stdout.write(json.dumps({"rules": list(map(_fields, listed))}, indent=2, ensure_ascii=False) + "\n")
-    elif any("/" in word for word in words):
+    elif not lists:
         output.write(explanations.pages(words))
     else:
         rows = ((each.id, each.severity, each.title, each.versions) for each in listed)

@@ -13,11 +13,11 @@ from grpo.cli import options, output
 from grpo.cli.command import Command, examples
 from grpo.cli.judging import refuse_secrets
 from grpo.lint.linter import described_run
+from grpo.problems.data.values_chosen import own_training_data
 from grpo.rewards import framework, prompts, samples, trial
 from grpo.rewards.files import RewardFiles
 from grpo.rewards.prompts import Prompt
 from grpo.rewards.trial import Scored, Trial
-from grpo.rules.values.job.chosen.data import own_training_data
 from grpo.values.set_arguments import Argument
 from postrender import masking, visible
 from postrender.counting import counted

@@ -14,7 +14,7 @@ from grpo.cli.watching.drawing import Screen
 from grpo.cli.watching.guard import Judgement, judgement
 from grpo.cli.watching.sources import Place
 from grpo.cli.watching.watcher import Watcher
-from grpo.rules import registry
+from grpo.problems import registry
 from grpo.runlog import events
 from grpo.values.set_arguments import Argument
 from postrender.counting import counted

@@ -1,0 +1,1 @@
+"""What a stack expects of a cluster, and what the cluster has."""

@@ -1,0 +1,51 @@
+"""What the cluster says about a stack: its objects, its nodes, and what could not be read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from grpo.cluster.expected import Expected
+from grpo.cluster.objects import labels_of, name_of
+from postrender.manifests.pods import mapping
+
+Objects = list[dict[str, Any]]
+
+
+@dataclass
+class Evidence:
+    """What was read: objects by the plural of their kind, and a reason for each kind that could not be read.
+
+    A kind that the cluster does not have, such as Kueue's, has no objects and is not `unread`. `allPods` are those of
+    all namespaces, for the room on the nodes. `releases` has only the metadata of Helm's Secrets. `record` is the
+    status.json in the run's directory, `ray` is what Ray's Jobs API says of the job, `logs` are the last lines of
+    programs, by their names.
+    """
+
+    expected: Expected
+    context: str
+    time: float
+    objects: dict[str, Objects] = field(default_factory=dict)
+    unread: dict[str, str] = field(default_factory=dict)
+    record: dict[str, Any] = field(default_factory=dict)
+    ray: dict[str, Any] = field(default_factory=dict)
+    logs: dict[str, str] = field(default_factory=dict)
+
+    def of(self, kind: str) -> Objects:
+        """Return the objects of a kind."""
+        return self.objects.get(kind, [])
+
+    def find(self, kind: str, name: str) -> dict[str, Any] | None:
+        """Return the object of a kind with this name."""
+        return next((each for each in self.of(kind) if name_of(each) == name), None)
+
+    @property
+    def cluster(self) -> str:
+        """Return the name of the RayCluster; KubeRay names the one that a job brings with it."""
+        job = self.find("rayjobs", self.expected.job) or {}
+        return self.expected.cluster or str(mapping(job.get("status")).get("rayClusterName") or "")
+
+    def pods_of_cluster(self) -> Objects:
+        """Return the pods of the Ray cluster."""
+        name = self.cluster
+        return [pod for pod in self.of("pods") if name and labels_of(pod).get("ray.io/cluster") == name]

@@ -1,1 +1,0 @@
-"""Whether a cluster has what a stack needs: one module a topic, each with its checks."""

@@ -1,0 +1,1 @@
+"""The algorithm: clips, penalties, advantages, asynchronous training."""

@@ -1,0 +1,1 @@
+"""Batches and micro batches: what must divide what."""

@@ -1,0 +1,61 @@
+"""Read the cases of the problems: each is an example that a test judges, and `grpo explain` and the site show.
+
+The cases of the problems of `loss.py` are in `loss.cases.yaml` beside it. Each begins with `# case: ID NAME`; a name
+begins with `bad` or `good`. Then it may name the values files below it: `# lint: PROFILE [RECIPE [FRAMEWORK]]` for a
+case of values, `# values: PROFILE {MORE}` for one of objects. `# <- finding: TEXT` marks a line with a finding.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_ROOT: Final = Path(__file__).parents[2]
+# Problems over values, objects, charts and logs; those of the post-renderer's gate.
+_FOLDERS: Final = ("grpo/problems", "postrender/gate")
+_HEAD: Final = re.compile(r"^---\n# case: (\S+) (\S+)\n", re.MULTILINE)
+
+
+class Case(NamedTuple):
+    """An example of a problem, or of what is right; `table` is the file that it is in, from the root on."""
+
+    id: str
+    name: str
+    text: str
+    table: str
+
+    @property
+    def bad(self) -> bool:
+        """Return whether the problem is in it."""
+        return self.name.startswith("bad")
+
+    def __str__(self) -> str:
+        return f"{self.id} {self.name}"
+
+
+def read(text: str, table: str) -> Iterator[Case]:
+    """Yield the cases of the text of a table."""
+    parts = _HEAD.split(text)[1:]
+    for problem, name, body in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
+        yield Case(problem, name, body, table)
+
+
+@cache
+def cases() -> dict[str, tuple[Case, ...]]:
+    """Return the cases of every problem by its id, in the order of their tables."""
+    found: dict[str, tuple[Case, ...]] = {}
+    for folder in _FOLDERS:
+        for file in sorted((_ROOT / folder).rglob("*.cases.yaml")):
+            for each in read(file.read_text("utf-8"), file.relative_to(_ROOT).as_posix()):
+                found[each.id] = (*found.get(each.id, ()), each)
+    return found
+
+
+def case(problem: str, name: str) -> Case | None:
+    """Return a case of a problem by its name; None if there is none."""
+    return next((each for each in cases().get(problem, ()) if each.name == name), None)

@@ -1,0 +1,1 @@
+"""Helm charts, of any origin."""

@@ -1,0 +1,1 @@
+"""Data sets, their columns and prompts."""

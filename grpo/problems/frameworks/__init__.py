@@ -1,0 +1,1 @@
+"""What the problems of one framework have in common."""

@@ -1,0 +1,1 @@
+"""What the API server takes, and what has to be there before."""

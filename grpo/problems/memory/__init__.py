@@ -1,0 +1,1 @@
+"""Memory of GPUs, of nodes and of Ray."""

@@ -1,0 +1,1 @@
+"""Models: names, revisions, shapes, LoRA."""

@@ -1,0 +1,1 @@
+"""RDMA, NVLink and NCCL."""

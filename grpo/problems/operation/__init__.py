@@ -1,0 +1,1 @@
+"""How a run goes on: attempts, deadlines, the guard, variables, tracking."""

@@ -1,0 +1,1 @@
+"""Parallel sizes, backends and what they exclude."""

@@ -1,0 +1,1 @@
+"""Ray clusters and jobs, and the operator that runs them."""

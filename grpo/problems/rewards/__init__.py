@@ -1,0 +1,1 @@
+"""Rewards: names, calls, own code."""

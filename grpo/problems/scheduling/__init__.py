@@ -1,0 +1,1 @@
+"""Where pods find room, and what keeps them out."""

@@ -1,0 +1,1 @@
+"""Servers outside of the run: the Hub, trackers, names."""

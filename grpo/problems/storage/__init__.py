@@ -1,0 +1,1 @@
+"""Volumes, paths and space."""

@@ -1,0 +1,1 @@
+"""A stream of manifests as text."""

@@ -1,0 +1,137 @@
+"""Define problems of values: a decorator turns a documented check into a problem."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from grpo.problems.problem import Problem
+from grpo.problems.sign import printed
+from grpo.values.config import OF_VALUES, RunConfig
+from postrender.finding import ERROR
+from postrender.problem import REASONS, VALUES, Fails, Verdict
+
+Check = Callable[[RunConfig], Verdict]
+
+_CONFIG: Final = "job.config."
+# The parts of a docstring: the title, and paragraphs that begin with one of these words.
+_PART: Final = re.compile(r"^(Why|Fix): ", re.MULTILINE)
+
+
+class DefinitionError(Exception):
+    """A check lacks a part of its docstring, or the reason."""
+
+
+def whole(key: str) -> str:
+    """Return the path of a problem's key from the root of the values."""
+    return key[1:] if key[:1] == OF_VALUES else f"{_CONFIG}{key}"
+
+
+@dataclass(frozen=True)
+class Topic:
+    """What the problems of a topic have in common.
+
+    `domain` is the first part of their ids, `framework` is empty if they apply to all frameworks, `source` is the
+    folder of their sources, and `reasons` says what it costs when they stop a run.
+    """
+
+    domain: str
+    framework: str
+    source: str
+    reasons: Mapping[Fails, str] = field(default_factory=dict)
+
+    def reason(self, fails: Fails) -> str:
+        """Return what it costs when a problem of the topic stops a run; empty if each says it itself."""
+        return {**REASONS, **self.reasons}.get(fails, "")
+
+    def problem(
+        self,
+        keys: str,
+        *,
+        source: str,
+        fails: Fails | None = None,
+        why: str = "",
+        fix: str = "",
+        severity: str = ERROR,
+        since: str = "",
+        before: str = "",
+        logs: str | tuple[str, ...] = (),
+    ) -> Callable[[Check], Problem]:
+        """Return a decorator that turns a check into the problem that the name and the docstring of the check describe.
+
+        The name is the id: `rows_not_divisible` of the domain nemo-rl is nemo-rl/rows-not-divisible; an underscore at
+        its end is left out. The docstring is the title, then paragraphs `Why: …` and `Fix: …`; without the
+        first, `fails` or `why` says it, without the second, `fix`. `keys` are words separated by blanks, `logs`
+        words of the error with which the framework ends the run.
+
+        Raises DefinitionError for a docstring without these parts.
+        """
+
+        def made(check: Check) -> Problem:
+            title, parts = _parts(check)
+            return self.make(
+                check.__name__.strip("_").replace("_", "-"),
+                keys,
+                check,
+                title=title,
+                why=why or parts.get("Why", ""),
+                fix=fix or parts.get("Fix", ""),
+                source=source,
+                fails=fails,
+                severity=severity,
+                since=since,
+                before=before,
+                logs=logs,
+            )
+
+        return made
+
+    def make(
+        self,
+        slug: str,
+        keys: str,
+        check: Check,
+        *,
+        title: str,
+        fix: str,
+        source: str,
+        why: str = "",
+        fails: Fails | None = None,
+        severity: str = ERROR,
+        since: str = "",
+        before: str = "",
+        logs: str | tuple[str, ...] = (),
+    ) -> Problem:
+        """Return a problem whose texts are computed; see `problem`.
+
+        Raises DefinitionError for one without a fix or a reason.
+        """
+        reason = why or (self.reason(fails) if fails else "")
+        if not (title and reason and fix):
+            raise DefinitionError(f"{self.domain}/{slug} needs a title, a reason (Why: or fails) and a Fix:")
+        return Problem(
+            f"{self.domain}/{slug}",
+            target=VALUES,
+            severity=severity,
+            title=title,
+            why=reason,
+            fix=fix,
+            source=f"{self.source}{source}",
+            check=check,
+            keys=tuple(keys.split()),
+            framework=self.framework,
+            since=since,
+            before=before,
+            fails=fails,
+            logs=printed(*(each.lower() for each in ((logs,) if isinstance(logs, str) else logs))),
+        )
+
+
+def _parts(check: Check) -> tuple[str, dict[str, str]]:
+    """Return the title of a check's docstring, and its paragraphs by their first word."""
+    title, *rest = _PART.split(inspect.getdoc(check) or "")
+    texts = [" ".join(each.split()) for each in rest[1::2]]
+    return " ".join(title.split()), dict(zip(rest[::2], texts, strict=True))

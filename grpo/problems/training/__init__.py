@@ -1,0 +1,1 @@
+"""Signs of a training that goes wrong."""

@@ -1,1 +1,0 @@
-"""Rules over charts: their files, and how they render."""

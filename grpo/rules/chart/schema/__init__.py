@@ -1,1 +1,0 @@
-"""Rules over a chart's values.schema.json."""

@@ -1,1 +1,0 @@
-"""Choices that are the user's: model, data, reward, prompt, image, machine."""

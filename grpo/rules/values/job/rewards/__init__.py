@@ -1,1 +1,0 @@
-"""Rules over the code of rewards that are files of the user's: how it is called, and what it runs."""

@@ -1,0 +1,94 @@
+"""The registry finds every problem by itself, in an order that does not depend on anything but the ids."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+from grpo.problems import index, registry
+from grpo.problems.cases import cases
+from grpo.problems.images import objects as images
+from postrender.problem import CHART, CLUSTER, FAILURE, LOG, OBJECTS, VALUES
+from postrender.registry import RegistryError, problems_of, rules_in
+from tests.conftest import ROOT
+
+PROBLEMS = ROOT / "grpo/problems"
+GATE_FOLDER = ROOT / "postrender/gate"
+# Every stream is judged by these before grpo-post-render passes it on.
+GATE = {rule.id for rule in rules_in("postrender.gate")}
+
+
+def test_every_problem_that_the_sources_define_is_found() -> None:
+    text = "".join(path.read_text() for folder in (PROBLEMS, GATE_FOLDER) for path in folder.rglob("*.py"))
+    ids = set(re.findall(r'\bProblem\(\s*"([a-z-]+/[a-z0-9-]+)",', text))
+    assert len(ids) > 150
+    assert ids <= {rule.id for rule in registry.rules(OBJECTS, CHART)}
+    names = re.findall(r"^@TOPIC\.problem\(.*?^def (\w+)\(", text, re.MULTILINE | re.DOTALL)
+    found = [rule.id.partition("/")[2] for rule in registry.rules(VALUES)]
+    assert len(names) > 150
+    assert {name.strip("_").replace("_", "-") for name in names} <= {*found}
+    assert {*re.findall(r'\bfailure\(\s*"([a-z-]+)",', text)} == {each.id for each in registry.rules(FAILURE)}
+    assert {*re.findall(r'@probe\(\s*"([a-z-]+)",', text)} == {each.id for each in registry.rules(CLUSTER)}
+
+
+def test_rules_are_in_the_order_of_targets_and_ids() -> None:
+    ids = [rule.id for rule in index.rules()]
+    assert ids == [rule.id for target in (VALUES, OBJECTS, CHART, LOG) for rule in registry.rules(target)]
+    for target in (VALUES, OBJECTS, CHART, LOG):
+        assert [rule.id for rule in registry.rules(target)] == sorted(rule.id for rule in registry.rules(target))
+    everything = [each.id for each in index.everything()]
+    assert len(set(everything)) == len(everything)
+    assert all(re.fullmatch(r"[a-z0-9-]+/[a-z0-9-]+", each) for each in ids)
+
+
+@pytest.fixture
+def unread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the registry read the modules again."""
+    monkeypatch.setattr(registry, "_of_target", registry._of_target.__wrapped__)
+
+
+@pytest.mark.usefixtures("unread")
+def test_a_second_problem_of_an_id_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = images.RULES[0]
+    monkeypatch.setattr(images, "TWICE", replace(one, title="another"), raising=False)
+    with pytest.raises(RegistryError, match=f"two problems have the id {one.id}"):
+        registry.rules.__wrapped__(OBJECTS)
+
+
+@pytest.mark.usefixtures("unread")
+def test_a_problem_in_a_module_of_another_target_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    strange = replace(images.RULES[0], id="pods/strange", target=VALUES)
+    monkeypatch.setattr(images, "STRANGE", strange, raising=False)
+    with pytest.raises(RegistryError, match=r"pods/strange, a problem of values, is in a module objects"):
+        registry.rules.__wrapped__(OBJECTS)
+
+
+def test_the_gate_is_a_part_of_what_is_checked() -> None:
+    assert {"secrets/literal-token", "pods/duplicate-merge-key", "stream/object-twice"} <= GATE
+    assert {*rules_in("postrender.gate")} <= {*registry.rules(OBJECTS)}
+
+
+def test_the_gate_loads_no_rules_but_its_own() -> None:
+    code = "import sys; from postrender import pipeline; from postrender import registry; "
+    code += "registry.rules_in('postrender.gate'); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=ROOT)
+    loaded = {name for name in done.stdout.split() if name.startswith("grpo")}
+    assert not loaded
+
+
+def test_cases_are_beside_the_module_of_their_problem() -> None:
+    for target in (VALUES, OBJECTS, CHART, LOG):
+        for module in registry.modules(target):
+            table = (module.__name__.replace(".", "/")) + ".cases.yaml"
+            for problem in problems_of(module):
+                assert {case.table for case in cases().get(problem.id, ())} <= {table}, problem.id
+
+
+def test_a_problem_that_is_named_for_an_earlier_moment_is_there() -> None:
+    ids = {each.id for each in index.everything()}
+    for each in index.everything():
+        assert {*getattr(each, "earlier", ())} <= ids, each.id
