@@ -5,52 +5,19 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
+from types import ModuleType
 from typing import Final, TextIO
-
-from rich.box import SIMPLE_HEAD
-from rich.highlighter import RegexHighlighter
-from rich.table import Table
-from rich.text import Text
-from rich.theme import Theme
 
 from grpo.report import formats
 from grpo.report import text as report_text
 from grpo.report.scope import Scope
-from grpo.terminal import console
+from grpo.terminal.watched import is_watched
 from postrender import masking, visible
 from postrender.counting import counted
 from postrender.errors import EXIT_CLEAN, EXIT_FINDINGS, GrpoError, InstallationError, Location, UsageError
 from postrender.finding import Finding, is_at_least, reported
 
 NOTHING_JUDGED: Final = "Nothing that it concerns has been judged."
-_THEME: Final = Theme(
-    {
-        "grpo.place": "bold",
-        "grpo.error": "red",
-        "grpo.warning": "yellow",
-        "grpo.info": "blue",
-        "grpo.rule": "cyan",
-        "grpo.label": "green",
-        "grpo.caret": "bold red",
-        "grpo.count": "bold",
-        "grpo.yes": "green",
-        "grpo.no": "red",
-    }
-)
-
-
-class _Highlighter(RegexHighlighter):
-    """Colour the parts of findings and errors."""
-
-    base_style = "grpo."
-    highlights = (
-        r"(?m)^(?P<place>\S.*?:\d+:\d+):(?= )",
-        r"(?m)^\S.*?: ((?P<warning>warning)|(?P<info>info)): ",
-        r"(?m)(?P<rule>\[[a-z0-9-]+/[a-z0-9-]+\])$",
-        r"(?m)^  (?P<label>why|fix|see|also):",
-        r"(?m)^ +\|\s+(?P<caret>\^)$",
-        r"(?m)^(?P<count>\d+ (error|warning|info)s?(, \d+ (warning|info)s?)*)(;|$)",
-    )
 
 
 def give_up(stream: TextIO) -> None:
@@ -84,12 +51,16 @@ def write_document(text: str) -> None:
 
 
 def _write(text: str, stream: TextIO) -> None:
-    if not console.is_watched(stream):
+    if is_watched(stream):
+        _drawing().draw_text(text, stream)
+    else:
         stream.write(text)
-        return
-    coloured = Text(text)
-    _Highlighter().highlight(coloured)
-    console.create(stream, _THEME).print(coloured, end="", soft_wrap=True)
+
+
+def _drawing() -> ModuleType:
+    from grpo.cli import drawing  # noqa: PLC0415 (rich takes as long to import as a small file to judge)
+
+    return drawing
 
 
 def write_table(
@@ -99,19 +70,11 @@ def write_table(
 
     Secrets in the rows are masked.
     """
-    if not console.is_watched(sys.stdout):
+    if is_watched(sys.stdout):
+        _drawing().draw_table(headings, rows, sys.stdout)
+        write(below)
+    else:
         sys.stdout.write(text())
-        return
-    table = Table(*headings, box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    for row in rows:
-        table.add_row(*(_cell(each) for each in row))
-    console.create(sys.stdout, _THEME).print(table)
-    write(below)
-
-
-def _cell(text: str) -> Text:
-    style = {"error": "grpo.error", "warning": "grpo.warning", "info": "grpo.info", "yes": "grpo.yes", "no": "grpo.no"}
-    return Text(masking.text(text), style.get(text, ""), overflow="fold")
 
 
 def complain(error: GrpoError) -> None:

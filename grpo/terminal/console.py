@@ -1,4 +1,4 @@
-"""Detect a terminal and draw on it; pipes, files and CI get plain text."""
+"""Draw on a terminal."""
 
 from __future__ import annotations
 
@@ -11,11 +11,6 @@ from rich.segment import Segment
 from rich.theme import Theme
 
 from postrender import visible
-
-
-def is_watched(stream: IO[str] | None) -> bool:
-    """Return whether a stream is a terminal that a person reads; some CI systems give their jobs a terminal too."""
-    return stream is not None and stream.isatty() and "CI" not in os.environ and os.environ.get("TERM") != "dumb"
 
 
 class VisibleConsole(Console):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
-from rich.progress import BarColumn, TextColumn
-from rich.progress import Progress as Bars
+from grpo.terminal.watched import is_watched
 
-from grpo.terminal import console
+if TYPE_CHECKING:
+    from rich.progress import Progress as Bars
 
 # A shorter command needs no bar.
 _AFTER_SECONDS = 2.0
@@ -25,7 +25,7 @@ class Progress:
     def __init__(self, what: str) -> None:
         self._what = what
         self._bars: Bars | None = None
-        self._next = time.monotonic() + _AFTER_SECONDS if console.is_watched(sys.stderr) else float("inf")
+        self._next = time.monotonic() + _AFTER_SECONDS if is_watched(sys.stderr) else float("inf")
 
     def __enter__(self) -> Self:
         """Return the bar."""
@@ -55,7 +55,12 @@ class Progress:
 
 
 def _bars(what: str) -> Bars:
-    return Bars(
+    # Few commands take so long that they draw one.
+    from rich.progress import BarColumn, Progress, TextColumn  # noqa: PLC0415
+
+    from grpo.terminal import console  # noqa: PLC0415
+
+    return Progress(
         BarColumn(),
         TextColumn("{task.percentage:3.0f} % of {task.total} " + what),
         console=console.create(sys.stderr),

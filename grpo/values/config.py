@@ -14,7 +14,6 @@ from grpo.values import catalogue
 from grpo.values.catalogue import Catalogue
 from grpo.values.derived import Derived, mapping
 from grpo.values.reference_errors import DanglingError, UnknownError
-from grpo.values.references import resolve
 from postrender.types import Json
 from postrender.values import merge
 from postrender.values.merge import value_at
@@ -26,6 +25,13 @@ MODEL: Final = {"nemo-rl": "policy.model_name", "verl": "actor_rollout_ref.model
 OF_VALUES: Final = "="
 # From this version on, NeMo RL itself reads the marker in top-level sections.
 _READS_OVERRIDE = (0, 6, 0)
+
+
+def _resolve(tree: Mapping[str, Any], path: tuple[str, ...]) -> Json:
+    # OmegaConf is needed only where a run is described, and takes long to import.
+    from grpo.values.references import resolve  # noqa: PLC0415
+
+    return resolve(tree, path)
 
 
 def overlaid(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
@@ -142,7 +148,7 @@ class RunConfig:
         found = dict(self.given)
         for key in self.unknown_sections():
             try:
-                section = resolve(whole, (key,))
+                section = _resolve(whole, (key,))
             except (UnknownError, DanglingError, KeyError):
                 continue
             if isinstance(section, dict):
@@ -164,7 +170,7 @@ class RunConfig:
         Raises UnknownError if only the running job knows the value.
         """
         try:
-            return resolve(self.config, tuple(path.split(".")))
+            return _resolve(self.config, tuple(path.split(".")))
         except KeyError:
             return default
         except DanglingError as error:

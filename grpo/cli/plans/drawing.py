@@ -13,6 +13,7 @@ from rich.text import Text
 from rich.theme import Theme
 
 from grpo.terminal import console
+from grpo.terminal.watched import is_watched
 from postrender import output_file
 
 MARK: Final = b"<!-- Written by grpo plan --svg. -->\n"
@@ -52,7 +53,7 @@ def _coloured(text: str) -> Text:
 
 def show(text: str) -> None:
     """Write a plan to stdout, with colours on a terminal."""
-    if console.is_watched(sys.stdout):
+    if is_watched(sys.stdout):
         console.create(sys.stdout, _THEME).print(_coloured(text), end="", soft_wrap=True)
     else:
         sys.stdout.write(text)

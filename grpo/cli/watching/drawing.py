@@ -13,6 +13,7 @@ from grpo.cli.watching import lines
 from grpo.report import text as report_text
 from grpo.runlog.shared import Event, Step
 from grpo.terminal import console
+from grpo.terminal.watched import is_watched
 from postrender import masking, visible
 from postrender.finding import Finding
 
@@ -24,7 +25,7 @@ class Screen:
 
     def __init__(self, form: str) -> None:
         self._json = form == "json"
-        self._watched = console.is_watched(sys.stdout)
+        self._watched = is_watched(sys.stdout)
         self._rewards: deque[float] = deque(maxlen=_SHOWN_STEPS)
 
     def show(self, event: Event) -> None:

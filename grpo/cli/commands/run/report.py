@@ -12,7 +12,7 @@ from grpo.cli import options
 from grpo.cli.command import Command, examples, wrong
 from grpo.cli.watching.guard import judgement
 from grpo.report.runs import formats, run
-from grpo.terminal import console
+from grpo.terminal.watched import is_watched
 from grpo.values.set_arguments import Argument
 from postrender import output_file
 from postrender.counting import counted
@@ -72,7 +72,7 @@ def report(
     if not 1 <= len(words) <= _MOST:
         path = click.get_current_context().command_path
         raise wrong(f"{len(words)} logs are given, expected 1 to {_MOST}", fix=f"{path} LOG -o report.html")
-    if form == formats.HTML and output is None and console.is_watched(sys.stdout):
+    if form == formats.HTML and output is None and is_watched(sys.stdout):
         raise wrong("a page is not for a terminal", fix="write it into a file with -o report.html")
     if output:
         _refuse_place(output, form)

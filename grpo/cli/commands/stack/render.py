@@ -15,7 +15,7 @@ from grpo.helm import engines
 from grpo.helm.engines import Rendered
 from grpo.helm.stack import Stack, installs_network
 from grpo.manifests import export, folds
-from grpo.terminal import console
+from grpo.terminal.watched import is_watched
 from grpo.values.set_arguments import Argument
 from postrender import paths
 from postrender.errors import EXIT_CLEAN
@@ -138,7 +138,7 @@ def render(
             for each in layers
         }
         if output_dir is None:
-            _print(rendered, fold=console.is_watched(sys.stdout) if fold is None else fold)
+            _print(rendered, fold=is_watched(sys.stdout) if fold is None else fold)
         else:
             written = export.write(output_dir, rendered, left_out)
             for folder in written:
