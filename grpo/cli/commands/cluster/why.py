@@ -33,7 +33,7 @@ _STDIN: Final = "standard input"
         "grpo why --from evidence.tar.gz --format json",
     ),
 )
-@click.argument("log", required=False, type=options.FILE)
+@click.argument("log", required=False, type=options.FILE, metavar="")
 @live.evidence_options(logs=True)
 @options.output_format("text", "json")
 def why(source: Source, log: str | None, form: str) -> int:
