@@ -68,7 +68,7 @@ def machine(tree: Tree) -> Names:
         "total": str(gpus * nodes),
         "driver": str(tree["images"]["training"]["minimumDriver"]),
         "pool": " \\\n  ".join(_pool(tree, nodes)),
-        "sold": listed([f"`{kind}`" for kind in capacities.instead(tree)]),
+        "kinds_sold": listed([f"`{kind}`" for kind in capacities.instead(tree)]),
         "capacity": capacity["kind"],
         "net": network_of_nccl(tree),
     }

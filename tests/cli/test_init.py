@@ -114,6 +114,21 @@ def test_the_files_are_written_judged_and_the_commands_told(grpo: Run, helm: Eng
 
 
 @pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("--capacity", "reservation", "--reservation", "blue"), {"kind": "reservation", "reservation": "blue"}),
+        (("--capacity", "spot"), {"kind": "spot"}),
+        ((), None),
+    ],
+)
+def test_a_site_file_says_how_machines_are_bought_that_are_not_sold_on_demand(
+    words: tuple[str, ...], expected: Any, grpo: Run
+) -> None:
+    grpo("--yes", "--accelerator", "h200", "--recipe", "smoke", *NAMES, *words)
+    assert written()["platform"].get("capacity") == expected
+
+
+@pytest.mark.parametrize(
     ("words", "section", "expected"),
     thin(
         [
@@ -518,6 +533,7 @@ def test_a_person_is_asked_for_what_cannot_be_guessed(tmp_path: Path) -> None:
     person.answer("Google Cloud project (its id):", "")
     person.answer("an answer is needed", "my-project")
     person.answer("is the placeholder of the example", "acme-rl")
+    person.answer("How you buy the machines", "")
     person.answer("Storage of weights", "")
     person.answer("Number of the project", "482915073164")
     person.answer("Name of the bucket", "acme-rl-runs")

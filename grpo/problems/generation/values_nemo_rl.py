@@ -245,7 +245,7 @@ def prompt_longer_than_model(run: RunConfig) -> Iterator[Finding]:
     if new > model:
         yield Finding(
             f"max_new_tokens {new} is more than vLLM's max_model_len {model}",
-            keys=[f"{GENERATION}.max_new_tokens"],
+            keys=[f"{GENERATION}.max_new_tokens", f"{VLLM}.max_model_len"],
             why="vLLM cuts an answer where its context is full, and an answer without its end has no reward",
             fix=f"lower max_new_tokens to {model} or less, or raise policy.max_total_sequence_length",
         )
