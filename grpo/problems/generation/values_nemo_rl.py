@@ -236,7 +236,10 @@ def prompt_longer_than_model(run: RunConfig) -> Iterator[Finding]:
     model, prompt = run.integer(f"{VLLM}.max_model_len"), run.integer("data.max_input_seq_length")
     total, new = run.integer("policy.max_total_sequence_length"), run.integer(f"{GENERATION}.max_new_tokens")
     if prompt > model:
-        yield Finding(f"max_input_seq_length {prompt} is more than vLLM's max_model_len {model}")
+        keys = ["data.max_input_seq_length", f"{VLLM}.max_model_len", "policy.max_total_sequence_length"]
+        if run.is_later(keys[1], keys[0]):
+            keys = [keys[1], keys[0], keys[2]]
+        yield Finding(f"max_input_seq_length {prompt} is more than vLLM's max_model_len {model}", keys=keys)
     if model > total:
         keys = [f"{VLLM}.max_model_len", "policy.max_total_sequence_length"]
         yield Finding(
