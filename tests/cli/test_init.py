@@ -225,6 +225,16 @@ def test_a_recipe_of_ones_own_differs_in_the_models_name_alone(recipe: recipes.R
     assert all(line.startswith("#") or not line for line in header.splitlines())
 
 
+@pytest.mark.parametrize(("model", "thinks"), [("Qwen/Qwen3-8B", True), ("Qwen/Qwen3-8B-Base", False)])
+def test_a_recipe_says_that_the_model_thinks(model: str, thinks: bool) -> None:
+    for framework, key in (
+        ("nemo-rl", "policy.tokenizer.chat_template_kwargs"),
+        ("verl", "apply_chat_template_kwargs"),
+    ):
+        text = own_recipe.text(recipes.nearest(model, framework, "gsm8k"), "")
+        assert (f"{key}: {{enable_thinking: false}}" in " ".join(text.replace("#", " ").split())) == thinks
+
+
 def test_a_model_of_the_same_size_is_not_called_larger() -> None:
     recipe = next(each for each in recipes.shipped() if each.model == "Qwen/Qwen2.5-1.5B")
     told = own_recipe.scale(Choice(recipe, "Qwen/Qwen2.5-1.5B-Instruct", ""))
