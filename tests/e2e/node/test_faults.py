@@ -28,9 +28,9 @@ pytestmark = pytest.mark.shared
 # How long a trainer saves; less than the head may take.
 SAVE = 4.0
 # The checkpoints that the first trainer of a run leaves; one that is started again adds one.
+STEPS = 2
 # Ray starts within a minute on an idle machine, but a busy one has taken more than five.
 PATIENCE_SECONDS = 900
-STEPS = 2
 
 
 @pytest.fixture
