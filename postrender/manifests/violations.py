@@ -148,7 +148,9 @@ def _among(known: Sequence[Json], instance: Json) -> str:
     names = [each for each in known if isinstance(each, str)]
     meant = spelling.meant(instance, names, is_value=True) if isinstance(instance, str) and instance else ""
     listed = ", ".join(map(repr, known))
-    return f"expected {listed if len(known) == 1 else f'one of {listed}'}" + (f"; did you mean {meant}?" if meant else "")
+    return f"expected {listed if len(known) == 1 else f'one of {listed}'}" + (
+        f"; did you mean {meant}?" if meant else ""
+    )
 
 
 def _limit(kind: str, value: Json) -> str:

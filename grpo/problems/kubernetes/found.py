@@ -24,9 +24,15 @@ _COUNTED: Final = {
 # What these expect says enough about what stands there.
 _TOLD: Final = ("propertyNames", "uniqueItems", "anyOf", "oneOf")
 _WORDS: Final = {None: "null", True: "true", False: "false"}
-_KINDS: Final[Mapping[type, str]] = {dict: "a map", list: "a list", str: "a string", int: "an integer", float: "a number"}
+_KINDS: Final[Mapping[type, str]] = {
+    dict: "a map",
+    list: "a list",
+    str: "a string",
+    int: "an integer",
+    float: "a number",
+}
 # Of a variable with this name, what looks random is a secret.
-_ANY_SECRET: Final = "token"
+_DOUBTFUL: Final = "token"
 
 
 def found(item: Item, violation: Violation) -> str:
@@ -55,7 +61,7 @@ def _is_hidden(item: Item, path: Path, value: Json) -> bool:
         return True
     if not isinstance(value, str):
         return False
-    return len(value) > _LONGEST or masking.text(value) != value or is_literal(_ANY_SECRET, value)
+    return len(value) > _LONGEST or masking.text(value) != value or is_literal(_DOUBTFUL, value)
 
 
 def _at(value: Json, path: Path) -> Json:
