@@ -181,7 +181,7 @@ def _open(node: Json) -> Json:
         return node
     to = str(node.get("$ref", ""))
     if to == _POD_TEMPLATE:
-        return {"properties": {"spec": {"properties": {"containers": {"minItems": 1}}}}}
+        return {"required": ["spec"], "properties": {"spec": {"properties": {"containers": {"minItems": 1}}}}}
     if to:
         name = to.rpartition("/")[2]
         return reference(f"{_OPEN}{name}") if name.startswith("ray.") else {}

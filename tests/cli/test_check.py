@@ -450,7 +450,7 @@ def test_a_warning_does_not_hide_that_the_server_refuses(grpo: Run, tmp_path: Pa
     (tmp_path / "ray.yaml").write_text(CLUSTER.replace("num-cpus: 4", "") + group)
     code, out, _ = grpo("ray.yaml")
     assert code == 1
-    assert "replicas: expected 0 or more  [kubernetes/value-refused]" in out
+    assert "replicas is -2, expected 0 or more  [kubernetes/value-refused]" in out
 
 
 @pytest.mark.parametrize(("profile", "told"), [("coreweave-gb300", True), ("coreweave-b200", False), ("b200", False)])

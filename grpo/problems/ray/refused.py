@@ -17,30 +17,31 @@ _NEVER_SUBMITTED: Final = (
 _PANICS: Final = "the operator panics at each attempt, after the cluster with its GPUs has started"
 # A name that the API server accepts.
 _SERVED: Final = re.compile(r"[a-z0-9]([-.a-z0-9]*[a-z0-9])?\Z")
-# The last field of a path and the keyword that it violates, and what follows.
-_WHY: Final = {
-    **{("name", keyword): EVENT_ONLY for keyword in ("maxLength", "pattern")},
-    **{
-        (name, "minimum"): EVENT_ONLY
-        for name in (
-            *("minReplicas", "maxReplicas", "idleTimeoutSeconds"),
-            *("ttlSecondsAfterFinished", "activeDeadlineSeconds", "backoffLimit"),
-        )
-    },
-    ("containers", "minItems"): EVENT_ONLY,
-    ("submissionMode", "enum"): _NEVER_SUBMITTED,
+# The last field of a path and the keyword that it violates.
+_UNREAD: Final = {
+    ("name", "maxLength"),
+    ("name", "pattern"),
+    ("containers", "minItems"),
+    ("template", "required"),
+    ("submitterPodTemplate", "required"),
+    ("spec", "not"),
+    *((name, "minimum") for name in ("minReplicas", "maxReplicas", "idleTimeoutSeconds", "backoffLimit")),
+    *((name, "minimum") for name in ("ttlSecondsAfterFinished", "activeDeadlineSeconds")),
 }
 
 
 def why(item: Item, violation: Violation) -> str:
     """Return what KubeRay does with an object that violates its schema; an empty text if the API server refuses it."""
-    path = violation.path
-    if not path or "submitterConfig" in path or not str(item.object.get("apiVersion")).startswith("ray.io/"):
+    path, keyword = violation.path, violation.keyword
+    if not path or not str(item.object.get("apiVersion")).startswith("ray.io/"):
         return ""
-    if path[-1] == "name" and (path != ("metadata", "name") or not _SERVED.match(item.object["metadata"]["name"])):
-        return ""
-    if path[-1] == "containers" and "submitterPodTemplate" in path and violation.keyword == "minItems":
-        return _PANICS
-    if item.object["kind"] == "RayService" and path[1:] == ("upgradeStrategy", "type"):
+    if path[-1] == "submissionMode" and keyword == "enum":
+        return _NEVER_SUBMITTED
+    if item.object["kind"] == "RayService" and (path, keyword) == (("spec", "upgradeStrategy", "type"), "enum"):
         return EVENT_ONLY
-    return _WHY.get((str(path[-1]), violation.keyword), "")
+    if (path[-1], keyword) not in _UNREAD or "submitterConfig" in path:
+        return ""
+    if path[-1] == "name":
+        accepted = path == ("metadata", "name") and _SERVED.match(item.object["metadata"]["name"])
+        return EVENT_ONLY if accepted else ""
+    return _PANICS if "submitterPodTemplate" in path else EVENT_ONLY
