@@ -7,6 +7,7 @@ version of Kubernetes; CustomResourceDefinitions from the user add more kinds.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any, Final
 
 from postrender import facts
@@ -39,12 +40,19 @@ def kind_of(obj: Mapping[str, Any]) -> str:
     return f"{obj.get('apiVersion') or '?'}/{obj.get('kind') or '?'}"
 
 
+@cache
+def _facts(name: str) -> dict[str, Any]:
+    """Return the schemas of kinds as they are generated; nobody changes them, and they take long to read."""
+    found: dict[str, Any] = facts.load(f"kinds/{name}.json")
+    return found
+
+
 class Kinds:
     """The schemas of Kubernetes 1.`version`, of the kinds of Ray and GKE, and of added kinds."""
 
     def __init__(self, version: int = DEFAULT) -> None:
         self.version = version
-        kubernetes, custom = facts.load("kinds/kubernetes.json"), facts.load("kinds/custom.json")
+        kubernetes, custom = _facts("kubernetes"), _facts("custom")
         # The kinds of all versions: a kind that only another version has is still a kind of Kubernetes.
         self._of_kubernetes: list[str] = [*kubernetes["kinds"]]
         self._entries = {**of_version(kubernetes["kinds"], version), **custom["kinds"]}
