@@ -104,11 +104,14 @@ def _with_options(function: Callable[..., int], *, rights: bool, logs: bool) -> 
                 )
             return function(source=Source(lambda: bundle.read(bundled), is_live=False), **others)
 
+        connections = contextlib.ExitStack()
+
         @functools.cache
         def wanted() -> tuple[Cluster, str, Callable[[], Expected]]:
             stack = options.stack(files, accelerator, arguments)
             with _slow_login_said():
-                cluster = client.connect(kubeconfig=kubeconfig, context=context, namespace=namespace)
+                connection = client.connect(kubeconfig=kubeconfig, context=context, namespace=namespace)
+                cluster = connections.enter_context(connection)
 
             @functools.cache
             def render() -> Expected:
@@ -129,6 +132,7 @@ def _with_options(function: Callable[..., int], *, rights: bool, logs: bool) -> 
             return found
 
         named = bool(files or arguments or accelerator or saved)
-        return function(source=Source(ask, is_live=True, is_named=named), **others)
+        with connections:
+            return function(source=Source(ask, is_live=True, is_named=named), **others)
 
     return command
