@@ -30,8 +30,8 @@ USAGE = "-f FILE ... [OPTIONS]"
 
 # Said when a kubeconfig's credential program takes long: it may wait for a person, so it is not stopped.
 _LOGIN: Final = (
-    "grpo: still waiting for the credential program that the kubeconfig starts (users[].user.exec); "
-    "it may ask for a login. kubectl get pods must work first\n"
+    "grpo: still waiting for the credential program that the kubeconfig starts (users[].user.exec), which may ask for a "
+    "login, or for the API server. kubectl get pods must work first\n"
 )
 
 

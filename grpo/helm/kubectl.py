@@ -5,7 +5,7 @@ command can be printed and pasted into a shell. A program is a single file that 
 sent on stdin, because a running pod cannot mount it, or packed in the command where stdin has something for it.
 """
 
-# ruff: noqa: TID251 - this module may start programs, as proxy.py, engines.py and local.py
+# ruff: noqa: TID251 - this module may start programs
 
 from __future__ import annotations
 

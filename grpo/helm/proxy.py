@@ -3,7 +3,7 @@
 It listens on a socket in a folder that only this user can enter, and ends with the block that has started it.
 """
 
-# ruff: noqa: TID251 - this module and kubectl.py may start kubectl
+# ruff: noqa: TID251 - this module may start programs
 
 from __future__ import annotations
 
