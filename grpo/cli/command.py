@@ -38,10 +38,10 @@ class Command(_Named):
         """Parse as click does; raise UsageError for a surplus word."""
         surplus = super().parse_args(ctx, args)
         if surplus and not ctx.resilient_parsing:
-            raise wrong(f"{surplus[0]!r} was not expected", fix=self._fix(ctx, surplus[0]))
+            raise wrong(f"{surplus[0]!r} was not expected", fix=self.fix(ctx, surplus[0]))
         return surplus
 
-    def _fix(self, ctx: click.Context, word: str) -> str:
+    def fix(self, ctx: click.Context, word: str) -> str:
         """Return where a surplus word belongs, else how many words there may be; empty if there may be none."""
         options = {name for each in self.params for name in each.opts}
         if "--from" in options and word.endswith(_OF_BUNDLES):
@@ -83,6 +83,13 @@ def wrong(message: str, *, near: str = "", known: Sequence[str] = (), fix: str =
     if close := spelling.near(near, known):
         fix = f"did you mean {close[0]}?"
     return UsageError(f"{path}: {message}", fix=fix or f"see {path} --help")
+
+
+def surplus(word: str) -> UsageError:
+    """Return the error for a word that the command that runs cannot take."""
+    context = click.get_current_context()
+    fix = context.command.fix(context, word) if isinstance(context.command, Command) else ""
+    return wrong(f"{word!r} was not expected", fix=fix)
 
 
 def from_click(error: click.UsageError) -> UsageError:
