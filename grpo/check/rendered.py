@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from grpo.check.objects import Checked, checked
 from grpo.check.trace import Origins, identity
@@ -15,6 +17,7 @@ from grpo.lint.ignores import Ignores
 from grpo.manifests.loader import read
 from grpo.terminal.progress import Progress
 from grpo.values.job_cluster import wiring_of
+from postrender import textfile
 from postrender.errors import InputError, RenderError
 from postrender.finding import ERROR, Finding
 from postrender.manifests.schemas import Kinds
@@ -28,6 +31,11 @@ class Verdict(NamedTuple):
     rendered: Sequence[str]
     refused: Sequence[str]
     objects: int
+
+
+_SOURCE: Final = re.compile(r"^# Source: (\S+)$", re.MULTILINE)
+# What a template reads values with, itself or through another one.
+_VALUES: Final = re.compile(rb"\.Values|\b(?:include|template|tpl)\b")
 
 
 class Target(NamedTuple):
@@ -59,7 +67,7 @@ def judge(stack: Stack, engine: Engine, kinds: Kinds, target: Target, reported: 
     for layer in sorted(manifests):
         mine = [each for each in result if each[1].file == _name(layer)]
         if mine:
-            found += _moved(mine, Origins(stack.values, functools.partial(render, layer)))
+            found += _moved(mine, Origins(stack.values, functools.partial(render, layer)), stack.charts)
     accepted = Ignores(stack.values)
     found = accepted.left(found)
     refused = [layer for layer in stack.layers() if layer not in manifests]
@@ -86,14 +94,23 @@ def _wiring(stack: Stack) -> Wiring | None:
         return None
 
 
-def _moved(checked: Sequence[Checked], origins: Origins) -> Iterator[Finding]:
+def _moved(checked: Sequence[Checked], origins: Origins, charts: str) -> Iterator[Finding]:
     """Yield findings about rendered objects, moved to the lines of the values that cause them, if there are any."""
     places = [(identity(document.plain), path) for _, document, path in checked]
+    reads = {document.text: _reads_values(document.text, charts) for _, document, _ in checked}
+    sought = [place for place, (_, document, _) in zip(places, checked, strict=True) if reads[document.text]]
     with Progress("values") as progress:
-        found = origins.of([*dict.fromkeys(places)], progress.step)
+        found = origins.of([*dict.fromkeys(sought)], progress.step)
     for (finding, _, _), place in zip(checked, places, strict=True):
         if place in found:
             at, key = found[place]
             yield finding._replace(at=at, also=[(finding.at, f"rendered from {key}")])
         else:
             yield finding
+
+
+def _reads_values(text: str, charts: str) -> bool:
+    """Return whether the template of a document may read values; a manifest in a chart reads none, as it is."""
+    source = _SOURCE.search(text)
+    template = os.path.join(charts, *source[1].split("/")) if source else ""
+    return not os.path.isfile(template) or _VALUES.search(textfile.read_bytes(template)) is not None

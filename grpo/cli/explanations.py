@@ -40,7 +40,7 @@ def _page(problem: Judged) -> str:
         "judged by": "" if problem.target in _LIVE else _commands(problem),
         "accept it": _acceptance(problem),
         **(_after(problem) if isinstance(problem, Problem) else {}),
-        "said later by": ", ".join(each.id for each in index.everything() if problem.id in _earlier(each)),
+        "found later by": ", ".join(each.id for each in index.everything() if problem.id in _earlier(each)),
     }
     lines = [f"  {name}: {text}\n" for name, text in parts.items() if text]
     kind = problem.command if problem.target in _LIVE else problem.severity
@@ -61,7 +61,7 @@ def _after(problem: Problem) -> dict[str, str]:
         "whose": problem.blame if is_failure else "",
         "another start": problem.retry if is_failure else "",
         "value": problem.value,
-        "said before by": ", ".join(problem.earlier),
+        "found before by": ", ".join(problem.earlier),
         "lines with": "; ".join(words) + (f"; and {more} more" if more else ""),
     }
 

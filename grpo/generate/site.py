@@ -146,7 +146,7 @@ def _rule_page(rule: Problem) -> str:
 def _texts(rule: Problem) -> dict[str, str]:
     texts = {"Why": rule.why, "Fix": rule.fix, "Source": rule.source}
     if isinstance(rule, WithLogs):
-        texts["Said before by"] = ", ".join(rule.earlier)
+        texts["Found before by"] = ", ".join(rule.earlier)
         texts["Lines of a log with"] = "; ".join(sign.key for sign in rule.logs)
     return texts
 

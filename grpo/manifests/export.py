@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from grpo.helm.engines import Rendered
-from grpo.manifests import runs
+from grpo.manifests import folds, runs
 from grpo.manifests.diff import dotted
 from grpo.manifests.runs import Ending
 from postrender import output_file, paths
@@ -24,6 +24,7 @@ from postrender.counting import counted
 from postrender.errors import InputError, OutputError, OutputRefusedError, RenderError
 from postrender.manifests import apiserver
 from postrender.manifests.apiserver import Object, Refusal
+from postrender.manifests.pods import mapping
 from postrender.yaml import reader
 
 INDEX = "kustomization.yaml"
@@ -275,3 +276,28 @@ def write(directory: str, layers: Mapping[str, Rendered], left: Sequence[str] = 
             f"{error.filename or directory}: cannot be written: {error.strerror}",
             fix="check the folder after --output-dir",
         ) from error
+
+
+def write_programs(directory: str, layers: Mapping[str, Rendered]) -> list[str]:
+    """Write the programs that the RayJobs carry into a new or empty folder; return their names, sorted.
+
+    Raises OutputRefusedError for a folder with files, OutputError if the system refuses to write, and InputError where
+    no object carries programs.
+    """
+    jobs = [each for layer in layers.values() for each in layer.documents if each.get("kind") == "RayJob"]
+    found: dict[str, str] = {}
+    for job in jobs:
+        found |= folds.programs(str(mapping(job.get("spec")).get("entrypoint", "")))
+    if not found:
+        raise InputError("no object carries programs of the charts", fix="render the layer grpo-job")
+    try:
+        os.makedirs(directory, exist_ok=True)
+        if os.listdir(directory):
+            raise OutputRefusedError(f"{directory}: is not empty", fix="name a new folder")
+        for name, text in found.items():
+            path = os.path.join(directory, *name.split("/"))
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            output_file.create(path, text.encode())
+    except OSError as error:
+        raise OutputError(f"{directory}: cannot be written: {error.strerror}", fix="name another folder") from error
+    return sorted(found)

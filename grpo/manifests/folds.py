@@ -137,6 +137,14 @@ def unpacked(archive: str) -> dict[str, str]:
     return {}
 
 
+def programs(text: str) -> dict[str, str]:
+    """Return the programs that the entrypoint of a run carries, text by name; not the user's files."""
+    found = {}
+    for archive in _closed(_PROGRAMS, _FILE.sub(_first_line, text)):
+        found.update(unpacked(archive["text"]))
+    return found
+
+
 def parts(text: str, *, full: bool = False) -> Iterator[tuple[str, Json]]:
     """Yield the parts of a run's entrypoint: the plan as a tree, the user's files, the shell command, the programs.
 
@@ -156,9 +164,8 @@ def parts(text: str, *, full: bool = False) -> Iterator[tuple[str, Json]]:
     for file in _closed(_FILE, rest):
         yield file["name"], file["text"]
     rest = _FILE.sub(_first_line, rest)
-    for archive in _closed(_PROGRAMS, rest):
-        for name, program in unpacked(archive["text"]).items():
-            yield name, program if full else Folded.of(program)
+    for name, program in programs(rest).items():
+        yield name, program if full else Folded.of(program)
     yield "shell", _PROGRAMS.sub(_first_line, rest)
 
 

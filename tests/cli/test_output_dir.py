@@ -11,8 +11,9 @@ import pytest
 import yaml
 
 from grpo.cli import main as cli
+from grpo.manifests import folds
 from postrender.yaml import reader
-from tests.conftest import LAYERS, require_tool, stack_files, thin
+from tests.conftest import LAYERS, ROOT, require_tool, stack_files, thin
 
 WORDS = ["--namespace", "rl", *(word for file in stack_files() for word in ("-f", str(file)))]
 Run = Callable[..., tuple[int, str, str]]
@@ -346,3 +347,17 @@ def test_an_attempt_that_cannot_resume_is_not_written_and_one_at_step_0_is_said(
         0,
         True,
     )
+
+
+def test_the_programs_of_a_run_are_those_of_the_chart(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    folder = tmp_path / "programs"
+    assert cli.main(["render", "grpo-job", *WORDS, "--programs", str(folder)]) == 0
+    printed = capsys.readouterr().out.splitlines()
+    assert printed == sorted(str(path) for path in folder.rglob("*.py"))
+    archive = (ROOT / "charts/grpo-job/files/programs/train.tar.bz2.b64").read_text()
+    assert {name: (folder / name).read_text() for name in folds.unpacked(archive)} == folds.unpacked(archive)
+    assert cli.main(["render", "grpo-job", *WORDS, "--programs", str(folder)]) == 2
+    assert "is not empty\n  fix: name a new folder" in capsys.readouterr().err
+    assert cli.main(["render", "network", *WORDS, "--programs", str(tmp_path / "none")]) == 2
+    assert "no object carries programs of the charts" in capsys.readouterr().err
+    assert cli.main(["render", "grpo-job", *WORDS, "--programs", str(folder), "--full"]) == 2

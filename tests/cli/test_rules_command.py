@@ -144,7 +144,7 @@ def test_a_cause_and_a_check_of_the_cluster_are_explained(grpo: Run) -> None:
     assert code == 0
     cause, check = out.split("\n\n")
     assert cause.startswith("cuda-oom  (grpo why)\n  a GPU had too little memory for the training\n")
-    assert "\n  said before by: memory/does-not-fit\n" in cause
+    assert "\n  found before by: memory/does-not-fit\n" in cause
     assert check.startswith("claims  (grpo doctor)\n  a volume claim of the pods is not bound\n")
     code, out, err = grpo("explain", "cuda-om")
     assert (code, out) == (2, "")

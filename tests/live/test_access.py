@@ -60,7 +60,7 @@ def said(owner: str) -> tuple[str, str]:
     """Return the state and the text of the check."""
     evidence = bundles.evidence()
     evidence.objects["hub"] = [access.ask(VALUE, f"{owner}/model")]
-    (found,) = access.hugging_face.run(evidence)
+    (found,) = access.hugging_face.check(evidence)
     assert found.value == VALUE
     assert found.command == f"curl -sI {os.environ['HF_ENDPOINT'].rstrip('/')}/{owner}/model/resolve/main/config.json"
     assert bool(found.fix) == (found.state == "fail")
@@ -103,7 +103,7 @@ def test_what_to_do_about_a_model_that_is_not_found(
     monkeypatch.setenv("HF_TOKEN", token)
     evidence = bundles.evidence()
     evidence.objects["hub"] = [access.ask(VALUE, "hidden/model")]
-    assert [each.fix for each in access.hugging_face.run(evidence)] == [fix]
+    assert [each.fix for each in access.hugging_face.check(evidence)] == [fix]
     assert asked
 
 

@@ -25,7 +25,8 @@ include "grpo.checkRuntimeEnv" $                        nothing; fails where Ray
 {{- $archive := $root.Files.Get $file | required (printf "%s is missing from the chart" $file) -}}
 {{- $version := printf "%s %s, sha256 %s" $root.Chart.Name $root.Chart.Version (sha256sum $archive) -}}
 {{- $beginning := index . 1 | replace (include "grpo.digestPlace" $root) (index . 2) -}}
-{{- $title := printf "# Attempt %d of run %s: the plan and the programs of the chart, packed.\n"
+{{- $title := printf (print "# Attempt %d of run %s: the plan and the programs of the chart, packed. "
+  "grpo render grpo-job --programs DIR unpacks them; their sha256 is in the last line.\n")
   (int64 $root.Values.job.attempt) (include "grpo.word" (list "job.name" $root.Values.job.name)) -}}
 {{- $command := print $title $beginning (include "grpo.unpack" (list $archive $version)) -}}
 {{- if gt (len $command) 98304 -}}
@@ -113,6 +114,6 @@ GRPO_FILE
 {{- define "grpo.checkRuntimeEnv" -}}
 {{- if (.Values.job.runtimeEnv | default dict).env_vars -}}
 {{- fail (print "job.runtimeEnv.env_vars: the framework makes a runtime environment of its own, and Ray refuses to "
-  "merge the two. Write the variables under job.env") -}}
+  "merge the two. Write the variables under job.env [job/runtime-env-twice]") -}}
 {{- end -}}
 {{- end }}

@@ -81,6 +81,10 @@ PACKAGE = failure(
         frames=r"/vllm/|/transformers/|/torch/|/ray/|/megatron|flash_attn|/sglang|/trl/|/verl/|/nemo_rl/",
     ),
     value="images.training",
+    earlier=(
+        "verl/engine-not-in-image verl/image-of-another-version verl/own-image-of-another-version "
+        "verl/transfer-queue nemo-rl/vllm-argument pods/install-in-init-container"
+    ),
 )
 
 BINARY = failure(

@@ -91,7 +91,10 @@ HOST = failure(
     + printed("oom", pattern=r"detected \d+ oom.?kill event|oom killed.*"),
     value="accelerator.worker.memory",
     on_head="ray.head.memory",
-    earlier="memory/host",
+    earlier=(
+        "memory/host job/head-below-weights ray/small-head pods/shared-memory-above-limit "
+        "pods/memory-volume-without-limit"
+    ),
     remark=phase.memory,
 )
 
@@ -120,6 +123,7 @@ SHARED = failure(
     + printed("unable to write to file </torch_"),
     value="ray.workers",
     on_head="ray.head",
+    earlier="cluster/small-shared-memory pods/shared-memory-missing",
 )
 
 OBJECTS = failure(

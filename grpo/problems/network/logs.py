@@ -113,6 +113,10 @@ PLUGIN = failure(
     + printed("call to ibv_", pattern=r"call to ibv_\w+ failed")
     + printed("cuda failure 800", pattern=r"cuda failure 800\b.*"),
     value="network.mode",
+    earlier=(
+        "nccl/plugin-without-network nccl/variables-contradict clouds/image-without-efa "
+        "network/devices-missing clouds/devices-of-the-machine cluster/machine-folders-missing"
+    ),
 )
 
 CHANNEL = failure(
@@ -159,6 +163,7 @@ CONNECT = failure(
     + printed("distnetworkerror", "diststoreerror", general=True),
     place=SYMPTOM,
     value="network.mode",
+    earlier="nccl/another-socket-interface nccl/socket-interface-not-set",
 )
 
 USAGE = failure(
@@ -170,6 +175,7 @@ USAGE = failure(
     printed("duplicate gpu detected", "invalid device ordinal", "ncclinvalidusage", "device index must not be negative")
     + printed("rank", pattern=r"using the same (?:cuda )?(?:device|gpu).*"),
     value="job.config",
+    earlier="job/devices-of-ray",
 )
 
 ERROR = failure(

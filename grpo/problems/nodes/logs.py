@@ -117,6 +117,7 @@ NOT_SEEN = failure(
     # A GPU that has failed is why.
     place=EXCEPTION,
     value="accelerator",
+    earlier="nodes/host-path-without-type cluster/machine-folders-missing job/devices-of-ray",
 )
 
 LINK = failure(

@@ -14,6 +14,7 @@ LAYERS = failure(
     SAME,
     printed("this job was rendered for", "is different on the cluster", "grpo_cluster_facts is not a json object"),
     value="ray",
+    earlier="cluster/facts-differ",
 )
 
 IMAGE = failure(
@@ -28,6 +29,9 @@ IMAGE = failure(
         "is not an executable on path in image",
     ),
     value="images.training",
+    earlier=(
+        "cluster/image-differs job/image-of-another-framework job/image-without-framework job/image-named-otherwise"
+    ),
 )
 
 ATTEMPT = failure(
@@ -68,6 +72,7 @@ CLAIM = failure(
     SAME,
     printed("this pod does not mount claim"),
     value="storage",
+    earlier="cluster/mounts-differ",
 )
 
 CHECK = failure(
@@ -85,6 +90,7 @@ CHECK = failure(
     + printed("grpo: job", pattern=r"grpo: job\.\S+ .*(?:could not|must|there is no|needs).*"),
     value="job",
     place=EXCEPTION,
+    earlier="job/reward-does-not-compile job/reward-function job/disk-below-model",
 )
 
 TASK = failure(
@@ -109,6 +115,7 @@ STALLED = failure(
     place=SYMPTOM,
     value="job.guard.deadlines",
     remark=nccl.first_rank,
+    earlier="job/guard-below-step-time nemo-rl/async-epochs",
 )
 
 SIGN = failure(
@@ -119,4 +126,5 @@ SIGN = failure(
     SAME,
     printed("(job.guard.stopon)", "job.guard.stopon: there is no sign"),
     value="job.guard.stopOn",
+    earlier="job/guard-unknown-sign",
 )

@@ -65,6 +65,7 @@ KERNEL = failure(
     + printed("cuda error", "cuda failure", pattern=r"cuda (?:driver )?error: .*|cuda failure .*")
     + says("xid", pattern=r"\bXid(?: \(PCI:[^)]*\))?(?: errors?)?[ :=#]+(?:13|31|43|45|68|69)\b"),
     place=EXCEPTION,
+    earlier="nemo-rl/tokenizer-of-another-model",
 )
 
 # Where Ray guesses.
@@ -99,6 +100,10 @@ KILLED = failure(
     place=SYMPTOM,
     value="accelerator.worker.memory",
     on_head="ray.head.memory",
+    earlier=(
+        "memory/host job/head-below-weights ray/small-head pods/shared-memory-above-limit "
+        "pods/memory-volume-without-limit"
+    ),
 )
 
 STOPPED = failure(
@@ -126,6 +131,7 @@ STOPPED = failure(
     + printed("signalexception: process", pattern=r"got signal: (?:1|2|15)\b")
     + says("stopped", "job was stopped", kinds=(JOB,), pattern=r"\bSTOPPED\b.*|job was stopped.*"),
     place=SYMPTOM,
+    earlier="ray/recreated-by-label ray/pods-end",
 )
 
 ABORTED = failure(
@@ -163,6 +169,7 @@ FILES = failure(
         "cannot fork",
         "std::system_error",
     ),
+    earlier="ray/few-open-files",
 )
 
 PYTHON = failure(

@@ -54,6 +54,10 @@ DATA = failure(
     )
     + printed("column", pattern=r"column\w* \S+ (?:not|does not|doesn't)\b.*|(?:missing|no such) columns?.*"),
     value="job.config.data",
+    earlier=(
+        "data/not-a-row data/column-missing data/column-types data/wrong-type "
+        "verl/batch-larger-than-data nemo-rl/processor-field"
+    ),
 )
 
 REWARD = failure(
@@ -80,6 +84,10 @@ REWARD = failure(
         unless="warn",
     ),
     value="job.rewards",
+    earlier=(
+        "data/source-without-reward verl/reward-manager verl/reward-function-without-name "
+        "nemo-rl/environment-workers job/reward-function"
+    ),
 )
 
 CHECKPOINT = failure(
@@ -126,6 +134,7 @@ CHECKPOINT = failure(
     # Each rank of verl reads the file of its number and of the number of all GPUs.
     + printed("_world_size_", pattern=r"(?:FileNotFoundError|\[Errno 2\]).*_world_size_\d+_rank_\d+\.pt.*"),
     value="job.config",
+    earlier="verl/checkpoint-contents",
 )
 
 MODEL = failure(
@@ -162,6 +171,7 @@ MODEL = failure(
         frames=r"auto_factory|configuration_auto|model_loader|/models/registry|weight_utils|load_weights",
     ),
     value="job.config.policy.model_name",
+    earlier="nemo-rl/lora-not-merged",
 )
 
 LENGTH = failure(
@@ -188,6 +198,10 @@ LENGTH = failure(
         "prompt", pattern=r"prompt (?:length|has|contains)[^\n]*(?:exceeds?|longer than|larger than|greater than).*"
     ),
     value="job.config",
+    earlier=(
+        "verl/longer-than-model nemo-rl/longer-than-model verl/no-room-for-an-answer "
+        "nemo-rl/prompt-longer-than-model data/prompt-too-long"
+    ),
 )
 
 CONFIG = failure(
@@ -241,6 +255,10 @@ CONFIG = failure(
         frames=r"config|__post_init__|validate|arg_utils|__init__",
     ),
     value="job.config",
+    earlier=(
+        "verl/dangling-reference nemo-rl/dangling-reference job/variable-not-set verl/wrong-type "
+        "nemo-rl/wrong-type verl/lora-targets"
+    ),
 )
 
 NUMBERS = failure(
@@ -271,6 +289,7 @@ NUMBERS = failure(
     + printed("expected parameter logits", pattern=r"expected parameter \w+ .* to satisfy the constraint.*"),
     place=EXCEPTION,
     value="job.config",
+    earlier="verl/temperature-zero nemo-rl/greedy-generation nemo-rl/reward-scaling nemo-rl/betas",
 )
 
 ASSERTION = failure(

@@ -23,6 +23,7 @@ VERSIONS = failure(
         "python minor versions differ",
     ),
     value="images.training",
+    earlier="pods/moving-tag",
 )
 
 TOKEN = failure(
@@ -42,6 +43,7 @@ TOKEN = failure(
     + printed("authenticationerror: ", unless=r"openai|error code: 401|wandb|hugging")
     + printed("authentication", pattern=r"authentication (?:failed|required).*token.*", unless="wandb|hugging"),
     value="ray.tokenAuth.enabled",
+    earlier="operator definitions",
 )
 
 ENVIRONMENT = failure(
@@ -99,6 +101,7 @@ HEAD = failure(
     ),
     place=SYMPTOM,
     value="ray.head",
+    earlier="ray/small-head",
 )
 
 NOT_STARTED = failure(

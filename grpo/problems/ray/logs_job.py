@@ -21,6 +21,7 @@ NOT_SUBMITTED = failure(
     + says("has not reached port 8265")
     + says("failed to get job info", "failed to submit", "dashboard client", kinds=(OPERATOR,)),
     value="ray.networkPolicy.operatorNamespace",
+    earlier="ray/dashboard-port-missing",
 )
 
 OPERATOR_DOWN = failure(
@@ -31,6 +32,7 @@ OPERATOR_DOWN = failure(
     "this namespace",
     HELPS,
     says("has not processed it yet; check that it runs"),
+    earlier="operator",
 )
 
 DEADLINE = failure(
@@ -42,6 +44,7 @@ DEADLINE = failure(
     says("deadlineexceeded", pattern=r"^DeadlineExceeded.*|(?<!PreRunning)DeadlineExceeded.*")
     + says("activedeadlineseconds"),
     value="job.deadlineSeconds",
+    earlier="job/deadline-before-checkpoint ray/pods-end",
 )
 
 NOT_READY = failure(
@@ -53,6 +56,7 @@ NOT_READY = failure(
     says("prerunningdeadlineexceeded", "prerunningdeadlineseconds"),
     place=SYMPTOM,
     value="job.cluster.timeoutSeconds",
+    earlier="nodes room queue claims",
 )
 
 STATUS_TIMEOUT = failure(
@@ -63,6 +67,7 @@ STATUS_TIMEOUT = failure(
     HELPS,
     says("jobstatuschecktimeoutexceeded"),
     place=SYMPTOM,
+    earlier="ray/small-head",
 )
 
 SUBMISSION = failure(
@@ -74,6 +79,10 @@ SUBMISSION = failure(
     says("submissionfailed") + says("validationfailed"),
     place=SYMPTOM,
     value="job",
+    earlier=(
+        "ray/entrypoint-missing ray/entrypoint-resources ray/metadata-needs-version ray/job-cannot-retry "
+        "ray/selector-excludes ray/ttl-without-shutdown"
+    ),
 )
 
 RETRIES = failure(
@@ -95,6 +104,7 @@ CLUSTER_GONE = failure(
     SAME,
     says("rayclusternotfound"),
     value="ray",
+    earlier="cluster/missing",
 )
 
 INVALID = failure(
@@ -111,6 +121,10 @@ INVALID = failure(
         "invalidrayjobstatus",
     ),
     value="ray",
+    earlier=(
+        "ray/job-cannot-retry ray/selector-excludes ray/ttl-without-shutdown ray/resources-twice "
+        "ray/min-above-max ray/name-too-long"
+    ),
 )
 
 REFUSED = failure(
@@ -120,6 +134,10 @@ REFUSED = failure(
     "correct the fields that the message names; grpo check judges the manifest before it is applied",
     SAME,
     says("is invalid: ", pattern=r"[\w.]+ \\?\"[\w.-]+\\?\" is invalid: .*"),
+    earlier=(
+        "kubernetes/value-refused ray/unknown-value pods/requests-above-limits pods/no-such-resource "
+        "storage/mount-without-volume ray/group-not-a-name"
+    ),
 )
 
 DEFINITIONS = failure(
@@ -129,6 +147,7 @@ DEFINITIONS = failure(
     "install the CRDs of the operator's version; grpo doctor compares them with what the charts write",
     SAME,
     says("no matches for kind", "ensure crds are installed first"),
+    earlier="kinds definitions kubernetes/no-such-kind",
 )
 
 FAILED_CREATE = failure(
@@ -140,6 +159,7 @@ FAILED_CREATE = failure(
     says("failedtocreate", "failedcreate", pattern=r"\bFailedToCreate|\bFailedCreate\b", general=True),
     place=SYMPTOM,
     value="ray",
+    earlier="runtime-classes namespace",
 )
 
 IMAGE = failure(
@@ -164,6 +184,7 @@ IMAGE = failure(
         unless="no space left on device",
     ),
     value="images.training",
+    earlier="job/image-not-published values/digest-of-another-image accounts",
 )
 
 FORMAT = failure(
@@ -189,6 +210,7 @@ SECRET = failure(
         r"configmap) .*|references non-existent (?:secret|config) key.*",
     ),
     value="huggingface.secret.name",
+    earlier="secrets config-maps storage/reference-absent",
 )
 
 CREATE = failure(
@@ -211,6 +233,7 @@ CREATE = failure(
     ),
     place=SYMPTOM,
     value="ray",
+    earlier="ray/command-is-no-program job/mount-hides-image",
 )
 
 NODE_CHECK = failure(
@@ -224,6 +247,7 @@ NODE_CHECK = failure(
         pattern=r"init container check-node has ended.*|init container check-node waits, CrashLoopBackOff.*",
     ),
     value="network.mode",
+    earlier="installer clouds/image-without-gib",
 )
 
 CRASH = failure(
@@ -243,6 +267,7 @@ CRASH = failure(
     ),
     place=SYMPTOM,
     value="ray",
+    earlier="ray/gpus-hidden job/devices-of-ray ray/command-never-starts-ray network/ray-on-host-network",
 )
 
 NETWORK = failure(
@@ -258,6 +283,7 @@ NETWORK = failure(
         r"is not ready).*|resourceclaim\w* \S+ not found.*|cannot find.*DeviceClass.*",
     ),
     value="network.names.prefix",
+    earlier="networks network/no-such-networks network/interfaces-of-another-machine device-classes resource-claims",
 )
 
 PROBE = failure(
@@ -270,4 +296,5 @@ PROBE = failure(
     place=SYMPTOM,
     value="ray.workers",
     on_head="ray.head",
+    earlier="ray/command-never-starts-ray",
 )

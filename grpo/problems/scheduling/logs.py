@@ -18,6 +18,10 @@ UNSCHEDULABLE = failure(
     + says("notriggerscaleup", "nodes are available:", "didn't match pod's node affinity", "had untolerated taint"),
     value="ray.workers.replicas",
     on_head="ray.head",
+    earlier=(
+        "nodes room nodes/too-large nodes/selector-of-another-cloud network/device-of-another-cloud "
+        "nodes/arm-not-tolerated"
+    ),
 )
 
 STOCK = failure(
@@ -56,6 +60,7 @@ KUEUE = failure(
     )
     + says("is suspended", kinds=(WAIT,)),
     value="ray.kueue.queue",
+    earlier="queue flavors queue-priority job/topology-of-one-host",
 )
 
 TOPOLOGY = failure(
@@ -67,6 +72,7 @@ TOPOLOGY = failure(
     SAME,
     says("supports only topologyawarescheduling", unless=r"quota reserved|nofit|insufficient unused quota"),
     value="ray.kueue.topology",
+    earlier="kueue/topology-of-object",
 )
 
 QUOTA = failure(
@@ -80,6 +86,7 @@ QUOTA = failure(
     + says("insufficient quota to match these scopes"),
     value="accelerator.worker",
     on_head="ray.head",
+    earlier="quota",
 )
 
 REFUSED = failure(
@@ -102,6 +109,7 @@ REFUSED = failure(
         r"max limit to request ratio.*|no priorityclass .*|error looking up service account.*",
     ),
     value="ray",
+    earlier="pod-security pods/pod-security limit-range priority accounts pods/privileged",
 )
 
 RIGHTS = failure(
@@ -111,6 +119,7 @@ RIGHTS = failure(
     "grant the verb on the resource that the line names to this account",
     SAME,
     says("is forbidden: user", 'cannot create resource "', 'cannot get resource "', 'cannot patch resource "'),
+    earlier="rights",
 )
 
 PREEMPTED = failure(
@@ -141,6 +150,7 @@ PREEMPTED = failure(
         "node was drained",
     ),
     value="accelerator",
+    earlier="job/machines-taken-away",
 )
 
 PREEMPTED_BY_POD = failure(
@@ -164,6 +174,7 @@ WORKERS = failure(
     printed("pods of the gpu workers are missing")
     + printed("the ray cluster has", pattern=r"after \d+ s the Ray cluster has .* this run needs .*missing.*"),
     value="ray.workers.replicas",
+    earlier="cluster/too-few-gpu-nodes nodes room ray/replicas-outside-bounds ray/group-not-a-name",
 )
 
 BUSY = failure(
@@ -208,6 +219,9 @@ PLACEMENT = failure(
     + printed("actorunschedulableerror", unless="nodeaffinity")
     + printed("insufficient", pattern=r"insufficient (?:gpu|cluster) resources.*|resources? (?:are|is) insufficient.*"),
     value="ray.workers.replicas",
+    earlier=(
+        "verl/cpus-for-gpus nemo-rl/cpus-for-gpu-workers verl/device job/head-without-cpu cluster/head-without-cpu"
+    ),
 )
 
 WEBHOOK = failure(

@@ -40,6 +40,7 @@ UNAUTHORIZED = failure(
         "you must be authenticated",
     ),
     value="huggingface.secret.name",
+    earlier="hugging-face cluster/environment-differs",
 )
 
 GATED = failure(
@@ -61,6 +62,7 @@ GATED = failure(
     + printed("403", pattern=rf"403 (?:client error|forbidden)[^\n]*(?:{_HUB})?.*", unless="wandb|storage|gcs|registry")
     + printed("restricted", pattern=r"access to (?:model|dataset) \S+ is restricted.*"),
     value="huggingface.secret.name",
+    earlier="hugging-face cluster/environment-differs",
 )
 
 NOT_FOUND = failure(
@@ -87,6 +89,10 @@ NOT_FOUND = failure(
     + printed("does not appear to have a file named", unless=r"value_head|v_head|^\W*info\b|\b401\b")
     + printed("404", pattern=rf"404 (?:client error|not found)[^\n]*(?:{_HUB}).*"),
     value="job.config",
+    earlier=(
+        "hugging-face job/model-misspelt job/relative-model job/model-not-named "
+        "verl/critic-without-model job/address-not-loaded"
+    ),
 )
 
 LIMITED = failure(
@@ -108,6 +114,7 @@ LIMITED = failure(
         "we had to rate limit",
     ),
     value="huggingface.offline.enabled",
+    earlier="job/each-node-downloads",
 )
 
 OFFLINE = failure(
@@ -130,6 +137,7 @@ OFFLINE = failure(
         "in offline mode",
     ),
     value="huggingface.offline.enabled",
+    earlier="job/cache-without-model job/offline-without-data",
 )
 
 UNREACHABLE = failure(
@@ -215,6 +223,7 @@ TRACKER = failure(
     + printed("usageerror", pattern=r"UsageError: .*(?:api|key|login|wandb|permission).*")
     + printed("commerror", pattern=r"CommError: .*"),
     value="tracking",
+    earlier="cluster/environment-differs",
 )
 
 PORT = failure(
@@ -234,6 +243,7 @@ PORT = failure(
         "address in use",
     )
     + printed("port", pattern=r"port \d+ is (?:already )?(?:in use|occupied|not available).*"),
+    earlier="network/ray-on-host-network",
 )
 
 REFUSED = failure(
@@ -256,4 +266,5 @@ REFUSED = failure(
         unless=OUTSIDE,
     ),
     place=SYMPTOM,
+    earlier="job/mlflow-on-the-head",
 )

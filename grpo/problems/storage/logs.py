@@ -25,6 +25,7 @@ DISK = failure(
         "storagefull",
     ),
     value="storage",
+    earlier="job/volume-below-checkpoint job/volume-below-checkpoints",
 )
 
 EVICTED_DISK = failure(
@@ -44,6 +45,7 @@ EVICTED_DISK = failure(
     ),
     value="accelerator.worker.ephemeralStorage",
     on_head="ray.head.ephemeralStorage",
+    earlier="storage/bucket-cache-without-room",
 )
 
 EVICTED_MEMORY = failure(
@@ -60,6 +62,7 @@ EVICTED_MEMORY = failure(
     + says("low on resource", pattern=r"low on resource: (?:pids|nodefs|imagefs|inodes).*"),
     value="accelerator.worker.memory",
     on_head="ray.head.memory",
+    earlier="ray/memory-without-limit",
 )
 
 CLAIM = failure(
@@ -77,6 +80,9 @@ CLAIM = failure(
     + says("provisioningfailed", "failedbinding")
     + says("is pending", "is lost", kinds=(WAIT,), pattern=r"^is (?:Pending|Lost)(?:,| $|$)(?! it needs).*"),
     value="storage",
+    earlier=(
+        "claims volumes storage-classes storage/disk-for-several-nodes storage/lustre-size storage/lustre-parameters"
+    ),
 )
 
 ELSEWHERE = failure(
@@ -101,6 +107,10 @@ MOUNT = failure(
     says("failedmount", "failedattachvolume", "failedmapvolume", "multi-attach error for volume")
     + says("mountvolume.setup failed", "attachvolume.attach failed"),
     value="storage",
+    earlier=(
+        "drivers storage/bucket-without-sidecar storage/bucket-without-account "
+        "storage/disk-that-never-attaches storage/lustre-handle config-maps"
+    ),
 )
 
 CSI = failure(
@@ -120,6 +130,7 @@ CSI = failure(
     + printed("did not answer for", pattern=r"the volume of .* did not answer for.*")
     + printed("owner record could not be written", "could not prove that it owns the run"),
     value="storage",
+    earlier="storage/bucket-cache-without-room",
 )
 
 READ_ONLY = failure(
@@ -147,6 +158,7 @@ BUCKET = failure(
     says("storage.objects.", "accessdenied", "invalidaccesskeyid", "nocredentialserror", "defaultcredentialserror")
     + says("storage.googleapis.com", "amazonaws.com", "gs://", "s3://", pattern=r"\b40[13]\b|forbidden|denied"),
     value="storage",
+    earlier="storage/bucket-without-account",
 )
 
 PATH = failure(
@@ -167,6 +179,10 @@ PATH = failure(
     + printed("does not exist: run job.task", pattern=r"does not exist: run job\.task \S+.*")
     + printed("does not exist: the configuration names it"),
     value="job.config",
+    earlier=(
+        "job/path-not-mounted job/path-only-in-image job/data-not-prepared data/another-name "
+        "job/pattern-for-data nemo-rl/prompt-file"
+    ),
 )
 
 HANG = failure(

@@ -152,9 +152,8 @@ def test_the_drivers_log_begins_with_the_run(succeeded: Stack, kube: Kube) -> No
     entrypoint = succeeded.entrypoint()
     plan = entrypoint.split("GRPO_PLAN'\n", 1)[1].split("\nGRPO_PLAN\n", 1)[0]
     start = next(number for number, line in enumerate(lines) if line.startswith("Running entrypoint for job "))
-    assert lines[start].endswith(
-        f": # Attempt 1 of run {succeeded.job}: the plan and the programs of the chart, packed."
-    )
+    title = f": # Attempt 1 of run {succeeded.job}: the plan and the programs of the chart, packed. "
+    assert title in lines[start]
     assert said - start == len(entrypoint.splitlines()) <= len(plan.splitlines()) + 30
     # But for the one that unpacks them, no line of the programs is readable.
     assert not [line for line in lines[:said] if "import " in line and "tarfile.open" not in line]

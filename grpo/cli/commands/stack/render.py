@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 
@@ -75,6 +76,13 @@ def _layer(ctx: click.Context, param: click.Parameter, value: str) -> str:
     help="Fold the programs and the lock of the run, or print every line. Default: fold on a terminal only.",
 )
 @click.option(
+    "--programs",
+    "programs_dir",
+    type=options.OUTPUT,
+    metavar="DIR",
+    help="Write the programs that the RayJob carries, packed, into this new folder instead of printing manifests.",
+)
+@click.option(
     "--commands", is_flag=True, help="Print the helm commands that install or upgrade the layers; render nothing."
 )
 def render(
@@ -87,6 +95,7 @@ def render(
     kube_version: str | None,
     release: str | None,
     output_dir: str | None,
+    programs_dir: str | None,
     *,
     notes: bool,
     fold: bool | None,
@@ -113,6 +122,8 @@ def render(
         raise wrong("--output-dir is empty, expected a folder")
     if output_dir and fold:
         raise wrong("--output-dir writes every line, so --fold has no effect", fix="leave out --fold")
+    if programs_dir is not None and (output_dir or fold is not None or commands):
+        raise wrong("--programs writes programs, not manifests", fix="leave out the options of the manifests")
     stack = options.stack(files, accelerator, arguments)
     layers = stack.layers() if layer == _ALL else (layer,)
     left_out = [each for each in paths.LAYERS if each not in layers] if layer == _ALL else []
@@ -137,6 +148,10 @@ def render(
             )
             for each in layers
         }
+        if programs_dir is not None:
+            for name in export.write_programs(programs_dir, rendered):
+                sys.stdout.write(f"{os.path.join(programs_dir, name)}\n")
+            return EXIT_CLEAN
         if output_dir is None:
             _print(rendered, fold=is_watched(sys.stdout) if fold is None else fold)
         else:
