@@ -38,18 +38,22 @@ class Command(_Named):
         """Parse as click does; raise UsageError for a surplus word."""
         surplus = super().parse_args(ctx, args)
         if surplus and not ctx.resilient_parsing:
-            raise wrong(f"{surplus[0]!r} was not expected", fix=self.fix(ctx, surplus[0]))
+            raise wrong(f"{surplus[0]!r} was not expected", fix=self._fix(ctx, surplus[0]))
         return surplus
 
-    def fix(self, ctx: click.Context, word: str) -> str:
+    def _fix(self, ctx: click.Context, word: str) -> str:
         """Return where a surplus word belongs, else how many words there may be; empty if there may be none."""
+        names = [each.name for each in self.params if isinstance(each, click.Argument)]
+        return self.option_of(word) or (f"{ctx.command_path} takes one {names[0]}" if names else "")
+
+    def option_of(self, word: str) -> str:
+        """Return with which option a file is given; empty if it looks like no file that the command takes."""
         options = {name for each in self.params for name in each.opts}
         if "--from" in options and word.endswith(_OF_BUNDLES):
             return f"read a bundle with --from {word}"
         if "-f" in options and word.endswith(_OF_VALUES):
             return f"give a values file with -f {word}"
-        names = [each.name for each in self.params if isinstance(each, click.Argument)]
-        return f"{ctx.command_path} takes one {names[0]}" if names else ""
+        return ""
 
 
 class CommandGroup(_Named, click.Group):
@@ -87,8 +91,8 @@ def wrong(message: str, *, near: str = "", known: Sequence[str] = (), fix: str =
 
 def surplus(word: str) -> UsageError:
     """Return the error for a word that the command that runs cannot take."""
-    context = click.get_current_context()
-    fix = context.command.fix(context, word) if isinstance(context.command, Command) else ""
+    command = click.get_current_context().command
+    fix = command.option_of(word) if isinstance(command, Command) else ""
     return wrong(f"{word!r} was not expected", fix=fix)
 
 

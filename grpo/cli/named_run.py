@@ -24,6 +24,12 @@ from postrender.manifests.pods import mapping
 
 USAGE: Final = "-f FILE ... | RUN -n NAMESPACE"
 
+cluster = click.option(
+    "--cluster",
+    metavar="NAME",
+    callback=options.kubernetes_name,
+    help="Another RayCluster that mounts the volume of the run.",
+)
 attempt = click.option(
     "--attempt", type=click.IntRange(min=1), metavar="N", help="Attempt of the run. Default: job.attempt."
 )
@@ -78,12 +84,7 @@ def run_options(function: Callable[..., int]) -> Callable[..., int]:
     @options.namespace(
         "Namespace of the run. With it, a word is the name of a RayJob. Default: that of kubectl's context."
     )
-    @click.option(
-        "--cluster",
-        metavar="NAME",
-        callback=options.kubernetes_name,
-        help="Another RayCluster that mounts the volume of the run.",
-    )
+    @cluster
     @attempt
     @functools.wraps(function)
     def command(
@@ -124,16 +125,10 @@ def find(name: str, namespace: str | None, cluster: str | None) -> tuple[Mapping
     except ClusterError as error:
         if MISSING not in error.message:
             raise
-        raise no_rayjob(name, where) from error
+        raise kubectl.no_rayjob(name, where) from error
     plan = entrypoint.plan(item)
     if "runDirectory" not in plan:
         fix = "give the values files of the run with -f, or its directory where it is mounted"
         raise InputError(f"the RayJob {name} is none of the chart grpo-job, so its directory is not known", fix=fix)
     own = cluster or mapping(item.get("status")).get("rayClusterName") or "none"
     return plan, kubectl.Head(f"ray.io/cluster={own},ray.io/node-type=head", where)
-
-
-def no_rayjob(name: str, namespace: str) -> InputError:
-    """Return the error for a RayJob that is not there."""
-    fix = f"kubectl get rayjobs -n {namespace} lists them; -f names a run by its values files"
-    return InputError(f"there is no RayJob {name} in the namespace {namespace}", fix=fix)

@@ -77,12 +77,7 @@ def run_options(function: Callable[..., int]) -> Callable[..., int]:
     @options.set_values
     @options.accelerator
     @options.namespace("Namespace of the cluster. Default: that of kubectl's context.")
-    @click.option(
-        "--cluster",
-        metavar="NAME",
-        callback=options.kubernetes_name,
-        help="Another RayCluster that mounts the volume of the run.",
-    )
+    @named_run.cluster
     @click.option("--show-commands", is_flag=True, help="Print the command that asks the head pod; do not run it.")
     @functools.wraps(function)
     def command(

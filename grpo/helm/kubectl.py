@@ -242,6 +242,12 @@ def definitions() -> bytes:
     return done.output.encode("utf-8")
 
 
+def no_rayjob(name: str, namespace: str) -> InputError:
+    """Return the error for a RayJob that is not there."""
+    fix = f"kubectl get rayjobs -n {namespace} lists them; -f names a run by its values files"
+    return InputError(f"there is no RayJob {name} in the namespace {namespace}", fix=fix)
+
+
 def refused(done: Outcome, fix: str = "print the command with --show-commands and run it by hand") -> ClusterError:
     """Return the error for a kubectl that has failed: the last line of its own."""
     lines = [line for line in done.errors.strip().splitlines() if _PROGRAM_FAILED not in line]

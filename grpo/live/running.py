@@ -6,10 +6,11 @@ from typing import Any, Final
 
 from grpo.cluster.expected import Expected
 from grpo.cluster.objects import labels_of
+from grpo.helm import kubectl
 from grpo.live.client import Cluster, RefusedError
 from grpo.manifests import entrypoint
 from postrender import masking
-from postrender.errors import ClusterError, InputError
+from postrender.errors import ClusterError
 from postrender.manifests.pods import mapping
 
 _RELEASE: Final = "meta.helm.sh/release-name"
@@ -25,8 +26,7 @@ def expected(cluster: Cluster, name: str) -> Expected:
         job = mapping(cluster.get(f"{where}/rayjobs/{name}"))
     except RefusedError as error:
         if error.is_unknown:
-            fix = f"kubectl get rayjobs -n {cluster.namespace} lists them; -f names a run by its values files"
-            raise InputError(f"there is no RayJob {name} in the namespace {cluster.namespace}", fix=fix) from error
+            raise kubectl.no_rayjob(name, cluster.namespace) from error
         said = masking.text(str(error))
         raise ClusterError(f"the RayJob {name} cannot be read: {said}", fix="kubectl get rayjobs must work") from error
     objects = {"raycluster": _cluster_of(cluster, where, job), "grpo-job": [job]}

@@ -58,7 +58,10 @@ def why(source: Source, log: str | None, form: str) -> int:
     elif log is not None:
         found = _of_log(log)
     elif not source.is_named:
-        raise wrong("nothing is named", fix="name a log, a bundle with --from, or the values files of a stack with -f")
+        raise wrong(
+            "nothing is named",
+            fix="name a log, a RayJob with --namespace, a bundle with --from, or values files with -f",
+        )
     else:
         found = diagnosis.of_evidence(source.ask(""))
     if form == "json":
