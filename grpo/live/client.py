@@ -20,7 +20,7 @@ from postrender.errors import ClusterError
 from postrender.types import Json
 
 # Seconds between two pieces of an answer.
-_TIMEOUT: Final = 6.0
+_TIMEOUT_SECONDS: Final = 6.0
 # Objects in one answer; the API server pages what is longer.
 _PAGE: Final = 500
 _METADATA: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
@@ -73,7 +73,7 @@ class Cluster:
     ) -> str:
         where = f"{quote(path)}?{urlencode(query)}" if query else quote(path)
         try:
-            answer = self._server.ask(method, where, headers, _TIMEOUT, body)
+            answer = self._server.ask(method, where, headers, _TIMEOUT_SECONDS, body)
         except (OSError, http.client.HTTPException) as error:
             raise RefusedError(0, _reason(error)) from error
         if answer.status not in _OK:
@@ -83,7 +83,7 @@ class Cluster:
     def execute(self, pod: str, container: str, words: list[str]) -> str:
         """Return what a program in a pod prints; it must end by itself. Raises RefusedError."""
         try:
-            return self._programs.output(self.namespace, pod, container, words, _TIMEOUT)
+            return self._programs.output(self.namespace, pod, container, words, _TIMEOUT_SECONDS)
         except ClusterError as error:
             raise RefusedError(0, f"exec in {pod}: {error.message}") from error
 
@@ -157,11 +157,11 @@ def _log_in(server: Proxy, context: Context) -> None:
     said, silent = "", 0
     while not said:
         try:
-            said = _message(server.ask("GET", "/version", {}, _TIMEOUT / 2))
+            said = _message(server.ask("GET", "/version", {}, _TIMEOUT_SECONDS / 2))
         except TimeoutError as error:
             silent = 0 if server.logs_in() else silent + 1
             if silent > 1:
-                raise nothing_read(context.name, f"no answer within {_TIMEOUT:.0f} s") from error
+                raise nothing_read(context.name, f"no answer within {_TIMEOUT_SECONDS:.0f} s") from error
         except (OSError, http.client.HTTPException):
             return
     if said.startswith(_NO_CREDENTIALS):

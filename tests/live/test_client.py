@@ -46,7 +46,7 @@ def kubectl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Put the stand-in on PATH, with an API server; return its folder."""
     stand_in.put(tmp_path, monkeypatch)
-    monkeypatch.setattr(client, "_TIMEOUT", LONG)
+    monkeypatch.setattr(client, "_TIMEOUT_SECONDS", LONG)
     with stand_in.serving(tmp_path, lambda _: (200, '{"major": "1"}')):
         yield tmp_path
 
@@ -352,7 +352,7 @@ def test_a_login_is_waited_for_and_a_silent_server_is_not(
             over.wait(LONG)
         return 200, "{}"
 
-    monkeypatch.setattr(client, "_TIMEOUT", 0.1)
+    monkeypatch.setattr(client, "_TIMEOUT_SECONDS", 0.1)
     monkeypatch.setattr(Proxy, "logs_in", lambda _: asks)
     with stand_in.serving(played, answer, {"exec": PLUGIN}):
         try:

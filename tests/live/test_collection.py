@@ -41,7 +41,7 @@ LONG = 600.0
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let no answer be late because the machine is busy."""
     monkeypatch.setattr(deadline, "PATIENCE", LONG)
-    monkeypatch.setattr(client, "_TIMEOUT", LONG)
+    monkeypatch.setattr(client, "_TIMEOUT_SECONDS", LONG)
 
 
 @pytest.fixture
