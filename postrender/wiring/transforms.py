@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from postrender import json_text
 from postrender.errors import InputError
+from postrender.manifests import nccl
 from postrender.manifests.pods import Pod, mapping, sequence
 from postrender.types import Json
 from postrender.values.quantity import quantity
@@ -266,8 +267,18 @@ def add_variables(target: Target, *, init_containers: bool = False) -> None:
                 _add(target, each, place, wiring.secrets)
 
 
-def _add(target: Target, container: dict[str, object], place: str, wanted: list[dict[str, object]]) -> None:
-    put(container, "env", target.decisions.merge_list(place, sequence(container.get("env")), wanted))
+def _add(target: Target, container: dict[str, object], place: str, wanted: list[dict[str, Any]]) -> None:
+    there = sequence(container.get("env"))
+    given = {str(each.get("name")): each for each in map(mapping, there)}
+    other = [each for each in wanted if not _says_the_same(given.get(each["name"]), each)]
+    put(container, "env", target.decisions.merge_list(place, there, other))
+
+
+def _says_the_same(there: dict[str, Any] | None, wanted: dict[str, Any]) -> bool:
+    """Return whether an existing variable says in another way what is wanted."""
+    if there is None or there.keys() != {"name", "value"} or "value" not in wanted:
+        return False
+    return nccl.is_same(wanted["name"], str(there["value"]), str(wanted["value"]))
 
 
 def add_check(target: Target) -> None:

@@ -728,3 +728,13 @@ def test_the_same_amount_of_a_device_is_no_conflict(amount: object, conflicts: i
     after, done = wired(text, wiring(profile="eks-h200"), policy=KEEP)
     assert len(done.conflicts) == conflicts
     assert after["spec"]["containers"][0]["resources"]["limits"]["vpc.amazonaws.com/efa"] == amount
+
+
+def test_a_variable_that_says_the_same_in_another_way_is_no_conflict() -> None:
+    own = [{"name": "NCCL_SOCKET_IFNAME", "value": "=eth0"}, {"name": "NCCL_NET", "value": "ib"}]
+    after, done = wired(changed({}, container={"env": own}), wiring(profile="coreweave-b200"))
+    assert done.conflicts == []
+    assert after["spec"]["containers"][0]["env"][-2:] == own
+    other = [{"name": "NCCL_SOCKET_IFNAME", "value": "=eth1"}]
+    _, done = wired(changed({}, container={"env": other}), wiring(profile="coreweave-b200"))
+    assert [each["at"].rpartition(".")[2] for each in done.conflicts] == ["env[NCCL_SOCKET_IFNAME]"]
