@@ -82,6 +82,11 @@ def devices(machine_type: str) -> Mapping[str, int]:
     return {}
 
 
+def is_flag(count: float, gpus: int) -> bool:
+    """Return whether a machine's request of a device plugin says yes or no: one gives all devices of its node."""
+    return count == 1 and gpus > 1
+
+
 def names_gpu(label: str) -> bool:
     """Return whether a node label names the GPU only, and not whose machine it is in."""
     return label.startswith(_OF_GPU)

@@ -17,6 +17,7 @@ from postrender.errors import InputError
 from postrender.manifests.pods import Pod, excluded, mapping, selected
 from postrender.values import profiles
 from postrender.values.quantity import near
+from postrender.values.quantity import quantity as amount_of
 from postrender.wiring import claims, node_check
 from postrender.yaml import writer
 
@@ -104,6 +105,13 @@ class Wiring:
                 fix="revoke it, put the new one into a Kubernetes Secret, and give the name of that Secret",
             )
         return f"{int.from_bytes(text.encode(), 'big') % _PRIME:08x}"
+
+    def is_enough(self, name: str, amount: object) -> bool:
+        """Return whether an amount of a resource of the machine gives a pod all its devices."""
+        wanted, given = amount_of(self.resources[name]), amount_of(amount)
+        if given is None or wanted is None:
+            return False
+        return given >= wanted if profiles.is_flag(wanted, self.gpus) else given == wanted
 
     @property
     def stamp(self) -> str:

@@ -12,7 +12,6 @@ from postrender.errors import InputError
 from postrender.manifests import nccl
 from postrender.manifests.pods import Pod, mapping, sequence
 from postrender.types import Json
-from postrender.values.quantity import quantity
 from postrender.wiring.plan import CHECK, Wiring
 
 # What happens to an existing value that differs from the wiring.
@@ -208,14 +207,17 @@ def add_network(target: Target) -> None:
     wiring, container, spec = target.wiring, target.container, target.pod.spec
     if wiring.resources:
         resources = mapping(container.get("resources"))
+        # Of a device there are as many in the limits as in the requests.
+        asked = {**mapping(resources.get("requests")), **mapping(resources.get("limits"))}
+        more = {name: asked[name] for name in wiring.resources if wiring.is_enough(name, asked.get(name))}
         for kind in ("requests", "limits"):
             place = target.container_place(f"resources.{kind}")
             there = mapping(resources.get(kind))
             # 16 and "16" are one amount.
             other = {
-                name: amount
+                name: more.get(name, amount)
                 for name, amount in wiring.resources.items()
-                if quantity(there.get(name)) != quantity(amount)
+                if not wiring.is_enough(name, there.get(name))
             }
             put(resources, kind, target.decisions.merge_map(place, there, other))
         put(container, "resources", resources)

@@ -738,3 +738,16 @@ def test_a_variable_that_says_the_same_in_another_way_is_no_conflict() -> None:
     other = [{"name": "NCCL_SOCKET_IFNAME", "value": "=eth1"}]
     _, done = wired(changed({}, container={"env": other}), wiring(profile="coreweave-b200"))
     assert [each["at"].rpartition(".")[2] for each in done.conflicts] == ["env[NCCL_SOCKET_IFNAME]"]
+
+
+def test_any_number_of_what_says_yes_or_no_is_enough() -> None:
+    own = {"limits": {"nvidia.com/gpu": 8, "rdma/ib": 8}}
+    after, done = wired(changed({}, container={"resources": own}), wiring(profile="coreweave-b200"))
+    assert done.conflicts == []
+    resources = after["spec"]["containers"][0]["resources"]
+    assert (resources["limits"]["rdma/ib"], resources["requests"]["rdma/ib"]) == (8, 8)
+    _, done = wired(changed({}, container={"resources": own}), wiring(profile="infiniband-h100"))
+    assert done.conflicts == []
+    own = {"limits": {"nvidia.com/gpu": 8, "rdma/ib": 4}}
+    _, done = wired(changed({}, container={"resources": own}), wiring(profile="aks-h200"))
+    assert [each["at"].rpartition(".")[2] for each in done.conflicts] == ["limits[rdma/ib]"]
