@@ -101,7 +101,7 @@ RULES = (
         title="a pod requests more network devices than its machine has",
         why="no node has so many, and the pod stays pending",
         fix="write the number of the machine's profile (accelerator.resources); for CoreWeave's rdma/ib, 1 gives all",
-        source="kubernetes/autoscaler/cluster-autoscaler/cloudprovider/coreweave/coreweave_instance_types.go at 01ff7b68",
+        source="cluster-autoscaler/cloudprovider/coreweave/coreweave_instance_types.go at 01ff7b68",
         check=each_container(_above),
     ),
     Problem(
