@@ -148,6 +148,11 @@ def is_bare_key(text: str) -> bool:
     return _BARE_KEY.fullmatch(text) is not None
 
 
+def title_of(shape: str) -> str:
+    """Return the name of a shape in words, such as `google oauth`: those of W&B have one name."""
+    return "wandb" if shape.startswith("wandb") else re.sub(r"(?<=[a-z])(?=[A-Z])", " ", shape).lower()
+
+
 def place_of(shape: str) -> str:
     """Return the values that name the Secret of a token of this shape."""
     return _place(shape)[0]

@@ -101,7 +101,8 @@ class Wiring:
         text = writer.flow(everything)
         if shape := secrets.shape_of(text):
             raise InputError(
-                f"the values contain what looks like a secret of the kind {shape}, which would appear in the manifests",
+                f"the values contain what looks like a secret of the kind {secrets.title_of(shape)}, which would appear in "
+                "the manifests",
                 fix="revoke it, put the new one into a Kubernetes Secret, and give the name of that Secret",
             )
         return f"{int.from_bytes(text.encode(), 'big') % _PRIME:08x}"
@@ -151,7 +152,14 @@ class Wiring:
             if label in excluded(pod.spec, key):
                 return f"avoids {label} by its affinity"
         own = self.mode != "none" and not self.uses_host_network and pod.spec.get("hostNetwork") is True
-        return "has the network of its node (hostNetwork), to which no other can be attached" if own else ""
+        if not own:
+            return ""
+        if self.mode == "devices" and not self.annotations:
+            # The devices come all the same, but the interface of NCCL's sockets has another name on a node.
+            return (
+                "has the network of its node (write accelerator.hostNetwork: true and the node's nccl.socketInterface)"
+            )
+        return "has the network of its node (hostNetwork), to which no other can be attached"
 
     def interfaces(self) -> list[dict[str, str]]:
         """Return the interfaces of a GPU pod besides eth0 with their networks, sorted by number."""

@@ -12,6 +12,7 @@ from postrender.errors import InputError
 from postrender.manifests import nccl
 from postrender.manifests.pods import Pod, mapping, sequence
 from postrender.types import Json
+from postrender.values.quantity import quantity
 from postrender.wiring.plan import CHECK, Wiring
 
 # What happens to an existing value that differs from the wiring.
@@ -179,10 +180,13 @@ def add_volumes(target: Target) -> None:
 
 
 def _as_there(wanted: dict[str, Any], volumes: list[Any]) -> dict[str, Any]:
-    """Return a volume, or the one of its name if that is the same memory without a limit: no limit is no other one."""
+    """Return a volume, or the one of its name if that is the same memory with more room: no limit, or a larger one."""
     there = next((each for each in map(mapping, volumes) if each.get("name") == wanted["name"]), {})
-    directory = {key: value for key, value in mapping(wanted.get("emptyDir")).items() if key != "sizeLimit"}
-    return there if directory and there == {"name": wanted["name"], "emptyDir": directory} else wanted
+    own, directory = mapping(there.get("emptyDir")), mapping(wanted.get("emptyDir"))
+    is_memory = there.keys() == {"name", "emptyDir"} and {**own, "sizeLimit": ""} == {**directory, "sizeLimit": ""}
+    size, least = quantity(own.get("sizeLimit")), quantity(directory.get("sizeLimit"))
+    has_room = "sizeLimit" not in own or (size is not None and least is not None and size >= least)
+    return there if is_memory and has_room else wanted
 
 
 def _name(volume: dict[str, Any], volumes: list[Any], mounts: list[Any], target: Target) -> str:

@@ -17,6 +17,7 @@ import pytest
 import yaml
 
 from postrender import main as post_render
+from postrender import secrets
 from postrender.wiring.apply import NOT_WIRED, STAMP
 from tests.conftest import ROOT, require_tool
 from tests.postrender.streams import RAYCLUSTER, documents, pod
@@ -152,7 +153,7 @@ def test_a_secret_in_base64_is_refused_in_a_list_that_has_a_name() -> None:
 def test_every_shape_is_refused(shape: str) -> None:
     done = run(f"kind: A\nenv: '{EXAMPLES[shape]}'\n".encode(), *VALUES)
     assert done.returncode == 1
-    assert f"line 2: this looks like a secret of the kind {shape}" in done.stderr.decode()
+    assert f"line 2: this looks like a secret of the kind {secrets.title_of(shape)}" in done.stderr.decode()
     assert EXAMPLES[shape].encode() not in done.stderr
 
 

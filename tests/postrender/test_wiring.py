@@ -358,7 +358,9 @@ def test_gpus_of_two_containers_are_no_whole_node() -> None:
 
 def test_a_pod_on_the_network_of_its_node_gets_no_interfaces(tmp_path: Any) -> None:
     text = changed({"hostNetwork": True})
-    assert "has the network of its node" in wired(text)[1].skipped[0]["reason"]
+    assert "to which no other can be attached" in wired(text)[1].skipped[0]["reason"]
+    coreweave = wiring(profile="coreweave-b200")
+    assert "accelerator.hostNetwork: true" in wired(text, coreweave)[1].skipped[0]["reason"]
     assert wired(text, wiring(tmp_path, "network: {mode: none}"))[1].skipped == []
 
 
@@ -751,3 +753,11 @@ def test_any_number_of_what_says_yes_or_no_is_enough() -> None:
     own = {"limits": {"nvidia.com/gpu": 8, "rdma/ib": 4}}
     _, done = wired(changed({}, container={"resources": own}), wiring(profile="aks-h200"))
     assert [each["at"].rpartition(".")[2] for each in done.conflicts] == ["limits[rdma/ib]"]
+
+
+@pytest.mark.parametrize(("size", "conflicts"), [("500Gi", 0), ("250Gi", 0), ("256000Mi", 0), ("1Gi", 1), ("much", 1)])
+def test_more_shared_memory_than_the_machine_needs_is_no_conflict(size: str, conflicts: int) -> None:
+    volumes = [{"name": "dshm", "emptyDir": {"medium": "Memory", "sizeLimit": size}}]
+    mounts = {"volumeMounts": [{"name": "dshm", "mountPath": "/dev/shm"}]}
+    after, done = wired(changed({"volumes": volumes}, container=mounts), wiring(profile="coreweave-b200"))
+    assert (len(done.conflicts), after["spec"]["volumes"]) == (conflicts, volumes)
