@@ -101,8 +101,8 @@ class Wiring:
         text = writer.flow(everything)
         if shape := secrets.shape_of(text):
             raise InputError(
-                f"the values contain what looks like a secret of the kind {secrets.title_of(shape)}, which would appear in "
-                "the manifests",
+                f"the values contain what looks like a secret of the kind {secrets.title_of(shape)}, which would "
+                "appear in the manifests",
                 fix="revoke it, put the new one into a Kubernetes Secret, and give the name of that Secret",
             )
         return f"{int.from_bytes(text.encode(), 'big') % _PRIME:08x}"
