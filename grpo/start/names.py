@@ -69,6 +69,8 @@ def flags(tree: Tree, shown: Shown) -> dict[str, bool]:
         "nemo_rl": tree["job"]["framework"] != "verl",
         "evaluates": bool(tree["job"]["evaluate"]["benchmarks"]),
         "sized": "disk" in training.sizes(shown.header, tree),
+        "counted": "kept" in training.sizes(shown.header, tree),
+        "sold": "claim_size" in training.sizes(shown.header, tree),
         "merges": not training.merges_in_pieces(tree),
         "weighed": "weights" in training.sizes(shown.header, tree),
         "queue": bool(tree["ray"]["kueue"]["queue"]),
