@@ -49,6 +49,7 @@ def flags(tree: Tree, shown: Shown) -> dict[str, bool]:
         "autopilot": is_autopilot(tree),
         "attached": google and mode == "multiNetwork",
         "rdma": mode != "none",
+        "eks": machines.is_eks(tree) and mode != "none",
         "net": bool(machines.network_of_nccl(tree)),
         "network": installs_network(tree),
         "applies_installer": google and mode != "none" and not installs_plugin,
@@ -90,6 +91,11 @@ def names(tree: Tree, shown: Shown) -> Names:
     return found | {
         "uploads": training.uploads(tree, shown.prerequisites.files, shown.namespace),
         "operator": OPERATOR,
+        "efa_driver": (
+            "AWS's chart `aws-dranet`"
+            if tree["network"]["mode"] == "dranet"
+            else "AWS's device plugin (chart `aws-efa-k8s-device-plugin`)"
+        ),
         "recipe": recipe,
         "site": shown.example,
         "charts": shown.charts,

@@ -552,4 +552,13 @@ def test_the_checkpoints_are_counted_or_said_not_to_be(grpo: Run, tmp_path: Path
     said = (
         "Of these, 2 lie there at the same time: 733 GiB. FSx for Lustre has 1200 GiB or multiples of 2400 GiB: 1200Gi"
     )
-    assert f"{said} 1200Gi holds" in " ".join(text.split())
+    assert f"{said} holds" in " ".join(text.split())
+
+
+@pytest.mark.usefixtures("unrendered")
+def test_the_page_for_eks_names_what_its_nodes_need(grpo: Run) -> None:
+    _, text, _ = grpo("guide", *stack("eks-h200", "qwen2.5-32b-gsm8k-verl", CLAIM))
+    for each in ("docs/howto/efa.md", "docs/howto/eks-storage.md", "aws-efa-k8s-device-plugin", "EFA interfaces"):
+        assert each in " ".join(text.split())
+    _, text, _ = grpo("guide", *stack("coreweave-h200", "qwen2.5-32b-gsm8k-verl", CLAIM))
+    assert "efa.md" not in text

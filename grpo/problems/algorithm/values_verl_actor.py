@@ -71,11 +71,11 @@ def _is_by_second(run: RunConfig) -> bool:
 def model_engine(run: RunConfig) -> str | None:
     """model_engine is set as a value, which chooses no engine
 
-    Why: Hydra takes the engine from its list of defaults or the command line: whatever the value says, FSDP trains
+    Why: in a file Hydra takes the engine from its list of defaults, not from this value, so FSDP trains
     Fix: remove model_engine: the charts run verl with FSDP, and with no other engine
     """
     wrong = run.given_has("model_engine") and run.at("model_engine") != "dp"
-    return f"model_engine is {quoted(run.at('model_engine'))}, and the engine stays dp" if wrong else None
+    return f"model_engine is {quoted(run.at('model_engine'))}, and the charts run the engine dp" if wrong else None
 
 
 @TOPIC.problem(
