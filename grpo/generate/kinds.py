@@ -177,13 +177,16 @@ def _kind(kind: str, spec: str) -> Schema:
 
 
 def closed(node: Schema) -> Schema:
-    """Return the schema with every object closed and every optional field nullable."""
+    """Return the schema with every object closed, every optional field nullable, and no other one."""
     out: Schema = dict(node)
     if "properties" in node:
         needed = node.get("required", ())
         fields = {k: closed(v) for k, v in node["properties"].items()}
         out["properties"] = {k: v if k in needed else optional(v) for k, v in fields.items()}
         out.setdefault("additionalProperties", False)
+        # A definition allows null itself.
+        if named := [k for k in needed if "$ref" in node["properties"][k]]:
+            out["allOf"] = [{"properties": {k: {"not": {"type": "null"}} for k in named}}]
     if isinstance(out.get("items"), dict):
         out["items"] = closed(out["items"])
     if isinstance(out.get("additionalProperties"), dict):

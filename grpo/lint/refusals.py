@@ -14,7 +14,8 @@ from postrender.values.merge import Values
 _REFUSED = "The chart refuses to render, so an install would fail."
 _RULE = "values/refused-by-chart"
 _DOMAIN = "values/"
-_OF_TOKENS = "values/token"
+# With this a message of our charts ends that enforces a problem which lint finds too.
+_ID = re.compile(r" \[([a-z-]+/[a-z0-9-]+)\]\Z")
 # Helm's words before the message of a template, for instance
 # `execution error at (grpo-job/templates/rayjob.yaml:5:4): job.nodes is 3 …`.
 _BEFORE = re.compile(r"\A.*?\([^\s()]+\.(?:yaml|tpl|txt):\d+:\d+\): (?:.*?error calling fail: )?", re.DOTALL)
@@ -26,13 +27,13 @@ _ADVICE = re.compile(rf"(?:: |\. )((?:{_VERBS})\b.*)", re.DOTALL | re.IGNORECASE
 def explained(error: RenderError, merged: Values, reported: Sequence[Finding]) -> list[Finding]:
     """Return those of the reported findings that are about a chart's refusal, or else the refusal as a finding."""
     errors = [each for each in reported if each.severity == ERROR]
+    if named := _ID.search(error.message):
+        same = [each for each in errors if each.rule == named[1]]
+        return same or [finding(error, merged)._replace(rule=named[1])]
     found = finding(error, merged)
     if error.is_of_schema:
         # The same schemas have made these findings, with better words.
         same = [each for each in errors if each.rule.startswith(_DOMAIN)]
-    elif "looks like a token" in found.what:
-        # A chart names the section at most, and lint the place.
-        same = [each for each in errors if each.rule == _OF_TOKENS]
     else:
         place, subjects = (found.at.file, found.at.line), _subjects(found.what)
         same = [each for each in errors if (each.at.file, each.at.line) == place or subjects & _subjects(each.what)]
@@ -41,12 +42,12 @@ def explained(error: RenderError, merged: Values, reported: Sequence[Finding]) -
 
 def findings(error: RenderError, merged: Values, reported: Sequence[Finding]) -> list[Finding]:
     """Return a chart's refusal as a finding, or nothing if one of the reported findings is about the same mistake."""
-    return [each for each in explained(error, merged, reported) if each.rule == _RULE]
+    return [each for each in explained(error, merged, reported) if each not in reported]
 
 
 def finding(error: RenderError, merged: Values) -> Finding:
     """Return a chart's refusal as a finding, at the first key in its message that a file sets."""
-    message = _BEFORE.sub("", error.message)
+    message = _ID.sub("", _BEFORE.sub("", error.message))
     advice = _ADVICE.search(message)
     what, fix = (message[: advice.start()], advice[1]) if advice else (message, "change the keys in the message")
     return Finding(what, _place(message, merged), rule=_RULE, why=_REFUSED, fix=fix[:1].lower() + fix[1:])

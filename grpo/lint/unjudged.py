@@ -9,6 +9,7 @@ from grpo.lint.linter import described_run
 from grpo.plan import planner
 from grpo.plan.setup import NotModelledError
 from grpo.problems.rewards import values_own_code as own_code
+from grpo.problems.storage import values_paths
 from grpo.values import images, models
 from grpo.values.config import RunConfig
 from grpo.values.derived import mapping
@@ -51,6 +52,13 @@ def _checkpoints(values: Values) -> Iterator[str]:
     with contextlib.suppress(NotModelledError, UnknownError):
         if run and run.trains and planner.unjudged(planner.checkpoints(run)[1]):
             yield "how many checkpoints the run keeps (that follows from its rows: grpo plan --data train=FILE)"
+
+
+def rows(values: Values) -> Iterator[str]:
+    """Yield that the rows of the user's own files have not been read."""
+    run = described_run(values)
+    if run and run.trains and (files := values_paths.own_data(run)):
+        yield f"the rows of {', '.join(files)} (grpo lint --data train=FILE reads a copy)"
 
 
 def of_nodes(values: Values) -> Iterator[str]:

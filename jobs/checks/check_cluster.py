@@ -24,9 +24,9 @@ Record = dict[str, Any]
 
 CALL, POLL = 15.0, 1.0
 # How long the head may not answer before the check fails: its agent starts some seconds after its dashboard.
-PATIENCE = 30.0
+PATIENCE_SECONDS = 30.0
 # The job's time limit is earlier than this program's, so that the probe itself can report what it waited for.
-MARGIN = 15.0
+MARGIN_SECONDS = 15.0
 ALIVE = {"PENDING", "RUNNING"}
 now = time.monotonic
 
@@ -95,9 +95,9 @@ class Head:
     def call_with_retries(self, method: str, path: str, body: Record | None = None) -> Any:
         """Send a request, again if necessary, until the head answers.
 
-        Raises CheckError after PATIENCE seconds without an answer.
+        Raises CheckError after PATIENCE_SECONDS seconds without an answer.
         """
-        deadline = now() + PATIENCE
+        deadline = now() + PATIENCE_SECONDS
         while True:
             try:
                 return self.call(method, path, body)
@@ -143,7 +143,7 @@ class Check:
         self.output = ""
 
     def submit(self, program: str) -> None:
-        seconds = max(MARGIN, self.limit - (now() - self.started) - MARGIN)
+        seconds = max(MARGIN_SECONDS, self.limit - (now() - self.started) - MARGIN_SECONDS)
         command = entrypoint({**self.probe, "seconds": seconds}, program)
         body = {"submission_id": self.id, "entrypoint": command, "metadata": {"grpo-charts": "helm test"}}
         try:

@@ -23,7 +23,7 @@ NOW, NEXT = Path("/release"), Path("/upgrade")
 ALIVE = ("PENDING", "RUNNING")
 CALL, POLL = 10.0, 1.0
 # How long the head may not answer: after a start its dashboard answers some seconds later than its port opens.
-PATIENCE = 30.0
+PATIENCE_SECONDS = 30.0
 QUEUED = (
     "Kueue stops the cluster for it, and then the cluster waits in LocalQueue {queue} again: a stack that waits there "
     "already may get its GPUs first. "
@@ -67,7 +67,7 @@ def get_jobs(address: str) -> list[dict[str, Any]] | None:
 
 def running(address: str) -> list[str]:
     """Return the names of the jobs that have not ended; raise RefusedError if the head does not say."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while True:
         try:
             jobs = get_jobs(address)

@@ -30,7 +30,7 @@ Plan = dict[str, Any]
 Answer = tuple[str, Any]  # from a node: a problem, or else a value
 Call = tuple[Any, ...]  # to a node: the node, a function, its arguments
 now = time.monotonic
-APPEAR = 30.0  # how long another node may take to see a new file: object-store mounts cache directory listings
+APPEAR_SECONDS = 30.0  # how long another node may take to see a new file: object-store mounts cache directory listings
 HUB_SECONDS = 15.0
 WARM_UP, REPEAT = 3, 10
 
@@ -206,7 +206,9 @@ def check_storage(cluster: Cluster, plan: Plan) -> None:
     nodes, volumes = cluster.wait(plan["nodes"]), plan["volumes"]
     files = {(i, v["path"]): f"{v['path']}/.helm-test-{uuid.uuid4().hex}" for v in volumes for i in range(len(nodes))}
     shared = {v["path"] for v in volumes if v["shared"]} if len(nodes) > 1 else set()
-    elsewhere = [(nodes[i - 1], read_file, file, file, APPEAR) for (i, path), file in files.items() if path in shared]
+    elsewhere = [
+        (nodes[i - 1], read_file, file, file, APPEAR_SECONDS) for (i, path), file in files.items() if path in shared
+    ]
     deletions: list[Call] = [(nodes[i], delete_file, file) for (i, _), file in files.items()]
     try:
         cluster.run([(nodes[i], write_file, file, file) for (i, _), file in files.items()])

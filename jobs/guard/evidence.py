@@ -21,7 +21,7 @@ from node_evidence import output_of
 from runtime import Record, now
 
 # Ray gets at least so many seconds, even if this pod used up nearly all of the time.
-LEAST = 5.0
+LEAST_SECONDS = 5.0
 ALL = ["--limit", "1000"]
 # Without --detail, except for nodes: of actors and tasks it prints the environment, which may hold secrets.
 RAY = {
@@ -43,7 +43,7 @@ def ask_ray(folder: Path, request: Record, deadline: float) -> None:
     """Ask Ray and the other nodes at once, because a busy head answers late."""
 
     def ask(name: str) -> None:
-        keep(folder, {name: output_of(RAY[name], max(LEAST, deadline - now())).encode()})
+        keep(folder, {name: output_of(RAY[name], max(LEAST_SECONDS, deadline - now())).encode()})
 
     # Not a second driver of the submitted job: Ray would create that job's runtime environment again.
     os.environ.pop("RAY_JOB_CONFIG_JSON_ENV_VAR", None)

@@ -33,7 +33,7 @@ from trainer import Watch
 
 KEPT: Final = 64 << 10
 # How often status.json shows the hours of a run that prints nothing.
-REFRESH: Final = 60.0
+REFRESH_SECONDS: Final = 60.0
 # The last output of a trainer arrives within this time.
 DRAIN_SECONDS: Final = 2.0
 # Phases that some versions of verl do not announce.
@@ -100,7 +100,7 @@ class Guard(Watch):
         self.status.spend(passed)
         # A volume that does not answer holds the trainer up, and the owner of the run stops it in time.
         self.heartbeat.tick(0.0 if paused else passed)
-        if now() - self.refreshed > REFRESH:
+        if now() - self.refreshed > REFRESH_SECONDS:
             self.refreshed = now()
             self.status.set()
         try:

@@ -20,7 +20,7 @@ FLOORS: Final = {
     VALIDATION: "validationSeconds",
 }
 # A longer look back is a pause of the launcher or its machine, in which the trainer had no time either.
-LONGEST_TICK: Final = 10.0
+LONGEST_TICK_SECONDS: Final = 10.0
 
 
 class Heartbeat:
@@ -44,8 +44,8 @@ class Heartbeat:
 
     def tick(self, seconds: float) -> None:
         """Count the seconds since the last look."""
-        self.since_event += min(seconds, LONGEST_TICK)
-        self.since_new_output += min(seconds, LONGEST_TICK)
+        self.since_event += min(seconds, LONGEST_TICK_SECONDS)
+        self.since_new_output += min(seconds, LONGEST_TICK_SECONDS)
 
     def hear(self) -> None:
         """Note output that is new, understood or not."""

@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 
 # One program's share of the time.
-PATIENCE = 15.0
+PATIENCE_SECONDS = 15.0
 PY_SPY = "py-spy"
 LARGEST, MOST = 16 << 20, 64 << 20
 # Of the log of a worker, and of all of them.
@@ -101,7 +101,7 @@ def threads(pid: int) -> str:
 
 def stacks(pid: int) -> str:
     # --nonblocking: the process is not paused, so nothing that goes wrong here can hold it.
-    text = output_of([PY_SPY, "dump", "--nonblocking", "--pid", str(pid)], PATIENCE)
+    text = output_of([PY_SPY, "dump", "--nonblocking", "--pid", str(pid)], PATIENCE_SECONDS)
     # It prints the arguments of the process first.
     text = "".join(line for line in text.splitlines(keepends=True) if not line.startswith(f"Process {pid}:"))
     if "permission denied" in text.lower() or "not permitted" in text:
@@ -130,7 +130,7 @@ def ask_for_dumps(pipes: str) -> dict[str, float]:
 
 def answers(asked: dict[str, float], prefix: str) -> str:
     """Wait until the ranks have written their dumps, and say which have not."""
-    until, before = time.monotonic() + PATIENCE, None
+    until, before = time.monotonic() + PATIENCE_SECONDS, None
     while True:
         sizes, silent = {}, set(asked)
         for rank, when in asked.items():
@@ -145,7 +145,9 @@ def answers(asked: dict[str, float], prefix: str) -> str:
         before = sizes
         time.sleep(0.5)
     said = f"ranks {', '.join(sorted(asked))} were asked for a dump\n"
-    return said + (f"ranks {', '.join(sorted(silent))} wrote no dump within {PATIENCE:.0f} s\n" if silent else "")
+    return said + (
+        f"ranks {', '.join(sorted(silent))} wrote no dump within {PATIENCE_SECONDS:.0f} s\n" if silent else ""
+    )
 
 
 def dumps(prefix: str, since: float) -> dict[str, bytes]:
@@ -193,7 +195,7 @@ def collect(group: int, prefix: str, pipes: str, age: float) -> tuple[str, dict[
     """Return this pod's name, and files by name; `age` is how long the trainer has run, in seconds."""
     since, asked = time.time() - age, ask_for_dumps(pipes)
     found = {"worker-logs.txt": worker_logs(since), "memory.txt": memory()}
-    found["nvidia-smi.txt"] = output_of(["nvidia-smi"], PATIENCE)
+    found["nvidia-smi.txt"] = output_of(["nvidia-smi"], PATIENCE_SECONDS)
     every = processes()
     ours = of_training(every, group)
     lines = [f"{pid} {word}\n{threads(pid)}" for pid, word in ours.items()] or ["no process of a training runs here\n"]

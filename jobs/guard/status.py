@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from files import read_json, write_atomically
-from owner import BEAT, LAPSE
+from owner import BEAT_SECONDS, LAPSE_SECONDS
 from runtime import Record, say
 
 NAME: Final = "status.json"
 FINDINGS: Final = 50
-PATIENCE: Final = min(5.0, LAPSE / 2)
+PATIENCE_SECONDS: Final = min(5.0, LAPSE_SECONDS / 2)
 
 
 def timestamp() -> str:
@@ -115,10 +115,10 @@ class Status:
             self.changed.clear()
             last = self.done.is_set()
             self.write()
-            self.done.wait(BEAT)
+            self.done.wait(BEAT_SECONDS)
 
     def close(self) -> None:
         """Write the last state; give up on a volume that hangs."""
         self.done.set()
         self.changed.set()
-        self.writer.join(PATIENCE)
+        self.writer.join(PATIENCE_SECONDS)

@@ -22,7 +22,7 @@ from typing import Any
 
 Record = dict[str, Any]
 ADDRESS = "127.0.0.1:8265"
-CALL = 60.0  # seconds for an answer
+CALL_SECONDS = 60.0  # seconds for an answer
 POLL, LOOK = 0.3, 2.0  # seconds between looks at the file, and at the job
 ENDED = {"SUCCEEDED", "FAILED", "STOPPED"}
 
@@ -36,7 +36,7 @@ def call(method: str, path: str, body: bytes | None = None) -> bytes:
     token = os.environ.get("RAY_AUTH_TOKEN", "").strip()
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     # Not urllib: it would use the proxy that the image's environment names.
-    connection = http.client.HTTPConnection(ADDRESS, timeout=CALL)
+    connection = http.client.HTTPConnection(ADDRESS, timeout=CALL_SECONDS)
     try:
         connection.request(method, path, body, headers)
         answer = connection.getresponse()

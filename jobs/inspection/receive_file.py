@@ -23,9 +23,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 PIECE = 1 << 20
-BEAT = 2.0  # seconds between two lines
-SILENCE = 120.0  # seconds without a byte, after which nobody sends any more
-LEFTOVER = 86400.0  # seconds after which a draft is of a pod that was killed
+BEAT_SECONDS = 2.0  # seconds between two lines
+SILENCE_SECONDS = 120.0  # seconds without a byte, after which nobody sends any more
+LEFTOVER_SECONDS = 86400.0  # seconds after which a draft is of a pod that was killed
 
 
 class RefusedError(Exception):
@@ -51,7 +51,7 @@ class Beats(threading.Thread):
         """Say how many bytes are done until the work has ended, or nobody listens."""
         with contextlib.suppress(OSError):
             print("at", self.done, flush=True)
-            while not self.ended.wait(BEAT):
+            while not self.ended.wait(BEAT_SECONDS):
                 print("at", self.done, flush=True)
 
     def __enter__(self) -> Beats:
@@ -110,10 +110,10 @@ def copy(file: BinaryIO, size: int, beats: Beats) -> None:
     """Copy so many bytes of stdin into a file. Its end is not waited for: not every connection passes it on."""
     count, heard = 0, time.monotonic()
     while count < size:
-        ready, _, _ = select.select([0], [], [], BEAT)
+        ready, _, _ = select.select([0], [], [], BEAT_SECONDS)
         if not ready:
-            if time.monotonic() - heard > SILENCE:
-                raise FailedError(f"no byte came for {SILENCE:.0f} s, {count} of {size} bytes came")
+            if time.monotonic() - heard > SILENCE_SECONDS:
+                raise FailedError(f"no byte came for {SILENCE_SECONDS:.0f} s, {count} of {size} bytes came")
             continue
         piece = os.read(0, min(PIECE, size - count))
         if not piece:
@@ -129,7 +129,7 @@ def remove_leftovers(file: Path) -> None:
     """Delete drafts of this file that nobody can be writing any more."""
     for old in file.parent.glob(f".{file.name}.{'[0-9a-f]' * 8}.upload"):
         with contextlib.suppress(OSError):
-            if time.time() - old.stat().st_mtime > LEFTOVER:
+            if time.time() - old.stat().st_mtime > LEFTOVER_SECONDS:
                 old.unlink()
 
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from cluster_facts import compare_facts
 from configuration import to_yaml
 from files import create_exclusively, write_atomically
-from owner import BEAT, LAPSE, Owner, highest, read_record
+from owner import BEAT_SECONDS, LAPSE_SECONDS, Owner, highest, read_record
 from runtime import JobError, Record, StopRequestError, now, pause, run_program, say
 from trainer import WATCHED, Watch, copied, supervise
 from watchdog import Watchdog
@@ -91,7 +91,7 @@ def prepare_directory(plan: Record, directory: Path) -> None:
 
 def recorded(path: Path, text: str) -> str:
     """Write a record unless it exists; return its content."""
-    patience, found = now() + BEAT, text if create_exclusively(path, text + "\n") else ""
+    patience, found = now() + BEAT_SECONDS, text if create_exclusively(path, text + "\n") else ""
     while not found and now() < patience:
         found = path.read_text(encoding="utf-8").strip()
         pause(0 if found else 0.1)
@@ -231,7 +231,7 @@ def train(plan: Record, words: list[str], owner: Owner, mask: set[int], watch: W
                 break
             retry += 1
             say(f"starting the trainer again: retry {retry} of {retries}")
-        pause(BEAT)
+        pause(BEAT_SECONDS)
     if lost:
         raise JobError("stopped the trainer because this attempt could not prove that it owns the run")
     # A trainer that saves and exits with 0 after a signal has not reached its last step.
@@ -259,7 +259,7 @@ def limit_time(signals: Record) -> None:
 def launch(plan: Record, mask: set[int], outputs: contextlib.ExitStack) -> int:
     directory, wait = Path(plan["runDirectory"]), plan["takeoverSeconds"]
     folder = directory / "attempts" / str(plan["attempt"])
-    if not 0 < 4 * BEAT <= LAPSE < wait:
+    if not 0 < 4 * BEAT_SECONDS <= LAPSE_SECONDS < wait:
         lapse = "GRPO_OWNER_LAPSE_SECONDS must be at least four times GRPO_OWNER_BEAT_SECONDS"
         raise JobError(f"{lapse} and less than job.takeoverSeconds")
     say(f"run {plan['run']}, attempt {plan['attempt']}, programs {VERSION}")

@@ -2,7 +2,8 @@
 
 An attempt claims the next term (owners/<term>.json, created exclusively), then writes heartbeats to owner.json. A
 successor waits until that record is released, or unchanged for the seconds of its `lapse` on the successor's clock. An
-owner that cannot write its heartbeat stops its trainer earlier: SIGTERM after two thirds of them, SIGKILL after GRACE.
+owner that cannot write its heartbeat stops its trainer earlier: SIGTERM after two thirds of them, SIGKILL after
+GRACE_SECONDS.
 If the owner itself is held up, its fence kills the trainer LAST seconds after that SIGTERM was due.
 """
 
@@ -31,15 +32,15 @@ def seconds(name: str, default: str) -> float:
         raise SystemExit(f"grpo: GRPO_OWNER_{name}_SECONDS must be a number of seconds, such as {default}") from None
 
 
-BEAT, LAPSE = seconds("BEAT", "5"), seconds("LAPSE", "240")
+BEAT_SECONDS, LAPSE_SECONDS = seconds("BEAT", "5"), seconds("LAPSE", "240")
 # The part of a lapse after which an owner that cannot write stops its trainer.
 PART = 2 / 3
-FENCE, GRACE, LAST = LAPSE * PART, LAPSE / 6, LAPSE / 4
+FENCE_SECONDS, GRACE_SECONDS, LAST = LAPSE_SECONDS * PART, LAPSE_SECONDS / 6, LAPSE_SECONDS / 4
 # A checkpoint of hundreds of GiB may hold up a heartbeat for minutes: its own load must not look like a dead owner, and
 # a successor that waits for `patience` seconds must not give up before it may take over. A dead volume holds GPUs.
 SAVING, LONGEST = 3 / 4, 1800.0
 # A silence of the volume that is worth a line of the log.
-STALL = 6 * BEAT
+STALL_SECONDS = 6 * BEAT_SECONDS
 
 
 def read_record(path: Path) -> Record:
@@ -51,7 +52,7 @@ def read_record(path: Path) -> Record:
         record = None
     # Somebody may have edited it: treat it as an owner whose heartbeat has stopped.
     sound = isinstance(record, dict) and type(record.get("term")) is int and type(record.get("lapse")) in (int, float)
-    return record if sound else {"state": "unreadable", "term": 0, "lapse": LAPSE}
+    return record if sound else {"state": "unreadable", "term": 0, "lapse": LAPSE_SECONDS}
 
 
 def highest(names: Iterable[str]) -> int:
@@ -85,7 +86,7 @@ class Owner:
         self.path, self.claims = directory / "owner.json", directory / "owners"
         self.term, self.beats, self.written, self.lost, self.stalled = 0, 0, now(), "", False
         # Whether a checkpoint is being saved, and whether each write so far has done what it said.
-        self.saving, self.sound, self.stop_at = False, True, now() + FENCE
+        self.saving, self.sound, self.stop_at = False, True, now() + FENCE_SECONDS
         self.fence: Fence | None = None
         self.about = {"run": plan["run"], "attempt": plan["attempt"], "host": socket.gethostname(), "pid": os.getpid()}
         self.about |= {"job": ray_job(), "token": str(uuid.uuid4())}
@@ -106,7 +107,9 @@ class Owner:
 
     def write(self, state: str) -> None:
         """Write the record; while a checkpoint is saved it asks successors for more time."""
-        lapse = max(LAPSE, min(self.patience * SAVING, LONGEST)) if self.saving and self.sound else LAPSE
+        lapse = (
+            max(LAPSE_SECONDS, min(self.patience * SAVING, LONGEST)) if self.saving and self.sound else LAPSE_SECONDS
+        )
         started, text = now(), self.text(state, self.term, lapse)
         until = started + lapse * PART
         # A successor may read this record before the call returns, or only the one before it.
@@ -116,18 +119,19 @@ class Owner:
         except OSError as error:
             # What has failed may be carried out later, over a record that asks for more time.
             if self.sound:
-                say(f"warning: a write of the owner record failed; now a save may delay it by at most {FENCE:.0f} s")
+                least = f"{FENCE_SECONDS:.0f} s"
+                say(f"warning: a write of the owner record failed; now a save may delay it by at most {least}")
             self.sound = False
             # A full volume takes no new file. A reader of a part of this one sees an owner that is there.
             if error.errno not in (errno.ENOSPC, errno.EDQUOT) or not self.path.exists():
                 raise
             # A part of the record, and a record that nobody can read, do not ask for more time.
-            until = min(until, started + FENCE)
+            until = min(until, started + FENCE_SECONDS)
             self.limit(min(self.stop_at, until))
             write_in_place(self.path, text)
         # A call that returns too late may have landed over the record of a successor.
         self.written = started
-        self.limit(until if now() <= self.stop_at else min(until, started + FENCE))
+        self.limit(until if now() <= self.stop_at else min(until, started + FENCE_SECONDS))
 
     def limit(self, moment: float) -> None:
         """Set the moment at which the trainer must stop; its fence kills it somewhat later."""
@@ -158,20 +162,20 @@ class Owner:
                 record, top = self.look()
             except OSError as error:
                 say(f"warning: cannot read the owner record: {error.strerror}")
-                pause(BEAT)
+                pause(BEAT_SECONDS)
                 continue
             if record.get("state", "released") == "released" and top <= term_of(record):
                 return term_of(record) + 1, False
             if (record, top) != seen:
                 seen, since = (record, top), now()
             # Up to the moment of asking: when a look takes long, the owner may have written since it was read.
-            lapse, silent = max(LAPSE, record.get("lapse", 0)), max(0.0, asked - since)
+            lapse, silent = max(LAPSE_SECONDS, record.get("lapse", 0)), max(0.0, asked - since)
             if silent >= lapse or now() - reported_at > 10:
                 say(f"{describe(record)} owns the run, silent for {silent:.0f} s; taking over after {lapse:.0f} s")
                 reported_at = now()
             if silent >= lapse:
                 return max(top, term_of(record)) + 1, True
-            pause(min(1, BEAT / 2))
+            pause(min(1, BEAT_SECONDS / 2))
         raise JobError(
             f"{describe(seen[0])} still owns the run after {self.patience:.0f} s; "
             "delete its RayJob, then raise job.attempt"
@@ -180,11 +184,11 @@ class Owner:
     def claim(self, term: int, lapsed: bool) -> bool:
         path, won = self.claims / f"{term}.json", False
         try:
-            if create_exclusively(path, self.text("running", term, LAPSE)):
+            if create_exclusively(path, self.text("running", term, LAPSE_SECONDS)):
                 self.term = term
                 self.write("running")
                 # Give an owner that was only paused time to see the claim and stop its trainer.
-                pause(BEAT * (2 if lapsed else 0.4))
+                pause(BEAT_SECONDS * (2 if lapsed else 0.4))
                 self.check()
                 won = read_record(path).get("token") == self.about["token"]
         except JobError:
@@ -203,7 +207,7 @@ class Owner:
     def keep(self) -> None:
         """Write heartbeats until the run is released or lost."""
         while not self.done.is_set():
-            self.soon.wait(BEAT)
+            self.soon.wait(BEAT_SECONDS)
             self.soon.clear()
             if self.done.is_set():
                 return
@@ -226,7 +230,7 @@ class Owner:
     def stall(self) -> bool:
         """Say when the volume has stopped answering, and when it answers again; return whether it is silent."""
         silent = now() - self.written
-        if (silent > STALL) != self.stalled:
+        if (silent > STALL_SECONDS) != self.stalled:
             self.stalled = not self.stalled
             of = "two thirds of job.lapseSeconds, in a save half of job.takeoverSeconds"
             limit = f"the trainer continues, but is stopped after {self.stop_at - self.written:.0f} s ({of})"
@@ -250,9 +254,9 @@ class Owner:
             if self.lost or now() > deadline:
                 raise JobError(reason)
             silent = True
-            pause(BEAT)
+            pause(BEAT_SECONDS)
         # A waiting successor may have noticed the missing heartbeat: give its claim time to appear.
-        pause(BEAT * 2 if silent else 0)
+        pause(BEAT_SECONDS * 2 if silent else 0)
         self.check()
 
     def release(self) -> None:
@@ -260,7 +264,7 @@ class Owner:
         self.done.set()
         self.soon.set()
         if self.heart.is_alive():
-            self.heart.join(FENCE)
+            self.heart.join(FENCE_SECONDS)
         if self.term and not self.heart.is_alive():
             try:
                 self.check()

@@ -15,11 +15,11 @@ from types import TracebackType
 
 from exit_cause import MemoryKills
 from fence import Fence
-from owner import BEAT, GRACE, Owner
+from owner import BEAT_SECONDS, GRACE_SECONDS, Owner
 from runtime import NEVER, STOP_SIGNALS, now, say, wait_for_signal
 
 # What outlives a trainer, and a log on a volume that hangs, hold up the end no longer than this.
-PATIENCE = min(5.0, GRACE)
+PATIENCE_SECONDS = min(5.0, GRACE_SECONDS)
 WATCHED = {*STOP_SIGNALS, signal.SIGCHLD}
 
 
@@ -94,10 +94,10 @@ def copied(path: Path, hear: Callable[[bytes], None]) -> Iterator[None]:
         for number, old in zip((1, 2), kept, strict=True):
             os.dup2(old, number)
         # A process that has left the trainer's group may keep the pipe open. A bucket gets the file when it is closed.
-        forwarder.join(PATIENCE)
+        forwarder.join(PATIENCE_SECONDS)
         with contextlib.suppress(queue.Full):
-            chunks.put(b"", timeout=PATIENCE)
-        keeper.join(4 * PATIENCE)
+            chunks.put(b"", timeout=PATIENCE_SECONDS)
+        keeper.join(4 * PATIENCE_SECONDS)
 
 
 class Trainer:
@@ -140,7 +140,7 @@ class Trainer:
     def was_fenced(self) -> bool:
         """Return whether the fence has killed the trainer."""
         try:
-            self.fence.move(now() + GRACE)
+            self.fence.move(now() + GRACE_SECONDS)
         except BrokenPipeError:
             return True
         return False
@@ -171,11 +171,11 @@ def supervise(words: list[str], owner: Owner, mask: set[int], watch: Watch) -> t
             os.killpg(trainer.group, signal.SIGKILL)
             os.kill(trainer.pid, signal.SIGKILL)
         elif not lost and (reason := owner.trouble()):
-            lost, kill_at = True, trainer.stop(reason, now() + GRACE, kill_at)
+            lost, kill_at = True, trainer.stop(reason, now() + GRACE_SECONDS, kill_at)
         elif kill_at == NEVER and not received and (reason := watch.look(paused)):
             kill_at = trainer.stop(reason, now() + watch.grace, kill_at)
         # Whether it has ended is asked right after the wait: nobody judges a trainer that is gone.
-        info = wait_for_signal(WATCHED, BEAT / 5)
+        info = wait_for_signal(WATCHED, BEAT_SECONDS / 5)
         if info and info.si_signo in STOP_SIGNALS and info.si_signo not in received:
             received.add(info.si_signo)
             trainer.forward(info)
@@ -183,7 +183,7 @@ def supervise(words: list[str], owner: Owner, mask: set[int], watch: Watch) -> t
     if kill_at == NEVER and code == 128 + signal.SIGKILL and trainer.was_fenced():
         lost = True
         say("this launcher was held up and could not prove that it owns the run: its fence has killed the trainer")
-    trainer.end(PATIENCE if kill_at == NEVER else 0)
+    trainer.end(PATIENCE_SECONDS if kill_at == NEVER else 0)
     how = f"the trainer ended with {kills.describe(code)}"
     say(how)
     watch.ended(code, bool(received) or lost, how)

@@ -7,7 +7,7 @@ import signal
 import threading
 from pathlib import Path
 
-from owner import BEAT, STALL
+from owner import BEAT_SECONDS, STALL_SECONDS
 from runtime import STOP_SIGNALS, Progress, now, say
 
 
@@ -22,14 +22,14 @@ class Watchdog:
         """Look several times a heartbeat; the program ends without this thread."""
         while True:
             looked, seen = now(), Progress.at
-            threading.Event().wait(BEAT / 5)
-            if (took := now() - looked) > STALL:
+            threading.Event().wait(BEAT_SECONDS / 5)
+            if (took := now() - looked) > STALL_SECONDS:
                 # The whole process was paused, perhaps in a call to the volume.
                 if Progress.at == seen:
                     Progress.at += took
                 continue
             silent = now() - Progress.at
-            if (silent > STALL) != self.told:
+            if (silent > STALL_SECONDS) != self.told:
                 self.told = not self.told
                 waits = f"waiting for {self.volume} for {silent:.0f} s; giving up after {self.limit:.0f} s"
                 say(f"warning: {waits}" if self.told else "the volume answers again")
@@ -43,5 +43,5 @@ class Watchdog:
 def end(text: str, code: int) -> None:
     """End the program though a call hangs; another thread may first have to copy the line to the log."""
     say(text)
-    threading.Event().wait(min(1, BEAT))
+    threading.Event().wait(min(1, BEAT_SECONDS))
     os._exit(code)

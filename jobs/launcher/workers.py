@@ -13,7 +13,7 @@ from typing import IO
 
 from runtime import JobError, Record, now, pause, say
 
-PROGRESS = 15.0
+PROGRESS_SECONDS = 15.0
 
 
 @contextlib.contextmanager
@@ -106,7 +106,7 @@ def wait_for_workers(nodes: int, gpus: int, timeout: float) -> None:
             say(f"the GPU workers are ready: {describe(report, gpus)}")
             return
         there = describe(report, gpus) if report else ""
-        if there != reported or now() - reported_at >= PROGRESS:
+        if there != reported or now() - reported_at >= PROGRESS_SECONDS:
             waited = f"{now() - started:.0f} of {timeout:.0f} s"
             say(f"waiting for {nodes} nodes with {gpus} free GPUs each: {there or why} ({waited})")
             reported, reported_at = there, now()

@@ -33,7 +33,7 @@ WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".gguf")
 OBJECT_STORES = {"fuse", "gcsfuse", "fuse.gcsfuse"}
 # An object store is fast only for several readers.
 READERS = 8
-PROGRESS = 60.0
+PROGRESS_SECONDS = 60.0
 Files = dict[str, int]
 Room = dict[str, Any]
 
@@ -179,7 +179,7 @@ def stage(source: str, target: str, room: Room) -> list[str]:
 def collect(ray: Any, hosts: dict[Any, str]) -> Iterator[str]:
     """Wait for the tasks and report each as it ends; yield a sentence for each that failed."""
     while hosts:
-        ended = ray.wait(list(hosts), timeout=PROGRESS)[0]
+        ended = ray.wait(list(hosts), timeout=PROGRESS_SECONDS)[0]
         if not ended:
             say(f"{len(hosts)} nodes are still copying")
         for task in ended:

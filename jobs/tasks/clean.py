@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from files import gib
-from owner import LAPSE, Owner, read_record
+from owner import LAPSE_SECONDS, Owner, read_record
 from runtime import JobError, Record, say
 from task import run_task
 
@@ -71,7 +71,7 @@ def owned(directory: str, name: str) -> Iterator[list[Owner]]:
             if part != "." and not folder.is_dir():
                 continue
             (folder / "owners").mkdir(exist_ok=True)
-            patience = 1.5 * max(LAPSE, read_record(folder / "owner.json").get("lapse", 0))
+            patience = 1.5 * max(LAPSE_SECONDS, read_record(folder / "owner.json").get("lapse", 0))
             owner = Owner({"run": name, "attempt": 0}, folder, patience)
             owner.about["task"] = "clean"
             stack.callback(owner.release)

@@ -7,6 +7,7 @@ version of Kubernetes; CustomResourceDefinitions from the user add more kinds.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any, Final
 
 from postrender import facts
@@ -22,6 +23,9 @@ Schema = dict[str, Any]
 DEFAULT: Final = 35
 # The versions that GKE supports, including extended support, and the next ones.
 VERSIONS: Final = range(30, 38)
+# How the names of open definitions begin.
+_OPEN: Final = "open."
+_POD_TEMPLATE: Final = "#/$defs/core.v1.PodTemplateSpec"
 
 
 def minor(text: str) -> int | None:
@@ -36,12 +40,19 @@ def kind_of(obj: Mapping[str, Any]) -> str:
     return f"{obj.get('apiVersion') or '?'}/{obj.get('kind') or '?'}"
 
 
+@cache
+def _facts(name: str) -> dict[str, Any]:
+    """Return the schemas of kinds as they are generated; nobody changes them, and they take long to read."""
+    found: dict[str, Any] = facts.load(f"kinds/{name}.json")
+    return found
+
+
 class Kinds:
     """The schemas of Kubernetes 1.`version`, of the kinds of Ray and GKE, and of added kinds."""
 
     def __init__(self, version: int = DEFAULT) -> None:
         self.version = version
-        kubernetes, custom = facts.load("kinds/kubernetes.json"), facts.load("kinds/custom.json")
+        kubernetes, custom = _facts("kubernetes"), _facts("custom")
         # The kinds of all versions: a kind that only another version has is still a kind of Kubernetes.
         self._of_kubernetes: list[str] = [*kubernetes["kinds"]]
         self._entries = {**of_version(kubernetes["kinds"], version), **custom["kinds"]}
@@ -51,15 +62,24 @@ class Kinds:
         self._validators: dict[tuple[str, ...], Untyped] = {}
 
     def add(self, kind: str, definition: Schema, at: Location | None = None) -> None:
-        """Add the schema of a kind such as `ray.io/v1/RayCluster`, or replace the one of a known kind.
+        """Add the schema of a kind such as `example.com/v1/Trainer`, or replace the one of a known kind.
 
-        `at` is the location of the definition.
+        `at` is the location of the definition. A kind of KubeRay keeps its values and its names, of which the operator
+        refuses more than its definition says; the fields are those of the definition.
         """
         name = f"added.{kind.replace('/', '.')}"
         self._added[kind] = at
-        self._entries[kind] = {"definition": name, "name": "subdomain", "required": []}
+        known = self._entries.get(kind) if kind.startswith("ray.io/") else None
+        if known:
+            own = f"ray.{kind.rpartition('/')[2]}"
+            self._definitions |= {f"{_OPEN}{each}": _open(self._definitions[each]) for each in self._of_ray()}
+            definition = {"allOf": [definition, reference(f"{_OPEN}{own}")]}
+        self._entries[kind] = {"name": "subdomain", "required": [], **(known or {}), "definition": name}
         self._definitions[name] = definition
         self._validators.clear()
+
+    def _of_ray(self) -> list[str]:
+        return [each for each in self._definitions if each.startswith("ray.")]
 
     def entry(self, kind: str) -> dict[str, Any] | None:
         """Return a kind's definition, name pattern and required fields, or None if it has no schema."""
@@ -95,9 +115,10 @@ class Kinds:
             self._validators[kinds] = self._validator(kinds)
         validator = self._validators[kinds]
         wrong = [not validator.is_valid(each) for each in objects]
-        words = dict(violations.patterns(self.schema(*kinds)["$defs"])) if any(wrong) else {}
+        schema = self.schema(*kinds) if any(wrong) else {}
+        words = dict(violations.patterns(schema))
         return [
-            violations.describe(validator.iter_errors(each), words) if is_wrong else []
+            violations.describe(validator.iter_errors(each), schema, words) if is_wrong else []
             for each, is_wrong in zip(objects, wrong, strict=True)
         ]
 
@@ -158,6 +179,22 @@ def closure(definitions: Mapping[str, Schema], roots: Json) -> dict[str, Schema]
             found[name] = definitions[name]
             todo.extend(references(found[name]))
     return {name: found[name] for name in sorted(found)}
+
+
+def _open(node: Json) -> Json:
+    """Return a definition of KubeRay's kinds for what has its own fields: it judges values only, of pods the number."""
+    if isinstance(node, list):
+        return [_open(each) for each in node]
+    if not isinstance(node, dict):
+        return node
+    to = str(node.get("$ref", ""))
+    if to == _POD_TEMPLATE:
+        return {"required": ["spec"], "properties": {"spec": {"properties": {"containers": {"minItems": 1}}}}}
+    if to:
+        name = to.rpartition("/")[2]
+        return reference(f"{_OPEN}{name}") if name.startswith("ray.") else {}
+    # No field may be unknown or needed.
+    return {key: _open(each) for key, each in node.items() if key != "required" and each is not False}
 
 
 def reference(definition: str) -> Schema:

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final
 
+from postrender import spelling
 from postrender.types import Json, Path, Untyped
 from postrender.values import quantity
 from postrender.values.mutations import dotted
+from postrender.yaml.scalars import resolve
 
-TYPE_NAMES: Final[Mapping[type, str]] = {
-    bool: "boolean",
-    dict: "object",
-    float: "number",
-    int: "integer",
-    list: "array",
-    str: "string",
-    type(None): "null",
+_EXPECTED: Final[Mapping[str, str]] = {
+    "array": "a list",
+    "boolean": "true or false",
+    "integer": "an integer",
+    "null": "null",
+    "number": "a number",
+    "object": "a map",
+    "string": "a string",
 }
 LIMITS: Final[Mapping[str, str]] = {
     "minimum": "{} or more",
@@ -30,6 +33,8 @@ LIMITS: Final[Mapping[str, str]] = {
     "maxProperties": "{} keys or fewer",
     "uniqueItems": "entries of which no two are alike",
 }
+_SINGULAR: Final = {" characters": " character", " entries": " entry", " keys": " key"}
+_PYTHON: Final[Mapping[str, type]] = {"boolean": bool, "integer": int, "number": float}
 _UNKNOWN: Final = "unknown field; correct its spelling or its place"
 # Values that mean the default; messages do not list them.
 _UNLISTED: Final = (None, "")
@@ -42,20 +47,28 @@ _FORMS: Final = ("anyOf", "oneOf")
 class Violation:
     """One schema error: the path of the field from the object's root, and what was expected.
 
-    `unknown` is true if the kind has no such field.
+    `keyword` is the schema's keyword. `missing` is the name of a required field that the object lacks, `near` the
+    field that an unknown one may stand for.
     """
 
     path: Path
     message: str
-    unknown: bool = field(default=False, kw_only=True, compare=False)
+    keyword: str = field(default="", kw_only=True, compare=False)
+    missing: str = field(default="", kw_only=True, compare=False)
+    near: str = field(default="", kw_only=True, compare=False)
 
     def __str__(self) -> str:
         return f"{dotted(self.path)}: {self.message}" if self.path else self.message
 
+    @property
+    def unknown(self) -> bool:
+        """Return whether the kind has no such field."""
+        return self.keyword == "additionalProperties"
 
-def describe(errors: Iterable[Untyped], words: Mapping[str, str]) -> list[Violation]:
-    """Return a validator's errors as violations, sorted by path; `words` describes patterns."""
-    found = {violation for error in errors for violation in _of(error, words)}
+
+def describe(errors: Iterable[Untyped], schema: Mapping[str, Json], words: Mapping[str, str]) -> list[Violation]:
+    """Return the errors of a schema's validator as violations, sorted by path; `words` describes its patterns."""
+    found = {violation for error in errors for violation in _of(error, schema, words)}
     return sorted(found, key=lambda v: ([(isinstance(p, str), p) for p in v.path], v.message))
 
 
@@ -72,38 +85,55 @@ def patterns(node: Json) -> Iterator[tuple[str, str]]:
             yield from patterns(inner)
 
 
-def _of(error: Untyped, words: Mapping[str, str]) -> Iterator[Violation]:
+def _of(error: Untyped, schema: Mapping[str, Json], words: Mapping[str, str]) -> Iterator[Violation]:
     path = tuple(error.instance_path)
     kind, value = error.kind.name, error.kind.value
     if kind == "additionalProperties":
+        known = tuple(sorted(_fields(schema, error.schema_path)))
         for name in value:
-            yield Violation((*path, name), _UNKNOWN, unknown=True)
-        return
-    if kind == "propertyNames":
+            near = _near(name, known)
+            near = "" if near in error.instance else near
+            message = f"unknown field; did you mean {near}?" if near else _UNKNOWN
+            yield Violation((*path, name), message, keyword=kind, near=near)
+    elif kind == "propertyNames":
         # Report a wrong key at the key itself.
-        yield Violation((*path, value.instance), _message(value.kind.name, value.kind.value, value.instance, words))
-        return
-    yield Violation(path, _message(kind, value, error.instance, words))
+        message = _message(value.kind.name, value.kind.value, value.instance, words)
+        yield Violation((*path, value.instance), message, keyword=kind)
+    else:
+        missing = str(value) if kind == "required" else ""
+        yield Violation(path, _message(kind, value, error.instance, words), keyword=kind, missing=missing)
+
+
+@lru_cache(maxsize=1000)
+def _near(name: str, known: Sequence[str]) -> str:
+    """Return the known name that is most like a misspelt one: many objects of a stream have the same mistake."""
+    return next(iter(spelling.near(name, known)), "")
+
+
+def _fields(schema: Mapping[str, Json], rule: Sequence[str | int]) -> set[str]:
+    """Return the fields beside a keyword of a schema; a validator's path to it follows no reference."""
+    part: Json = schema
+    for step in rule[:-1]:
+        part = part[step]
+    return set(part.get("properties", ()))
 
 
 def _message(kind: str, value: Json, instance: Json, words: Mapping[str, str]) -> str:
-    """Return one sentence; it contains the type of the instance, not its value, but for amounts of memory."""
-    found = TYPE_NAMES.get(type(instance), "something else")
+    """Return what was expected; it does not contain the instance, but for amounts of memory."""
     if kind in LIMITS:
-        return f"expected {LIMITS[kind].format(value)}"
+        return f"expected {_limit(kind, value)}"
     if kind == "type":
-        return f"expected {_types(value)}, got {found}"
+        return f"expected {_types(value)}{_quotes(value, instance)}"
     if kind == "pattern":
         wanted = words.get(str(value), f"text that matches {value}")
         near = quantity.near(instance) if isinstance(instance, str) and wanted.startswith(_QUANTITY) else ""
         return f"expected {wanted}" + (f"; did you mean {near}?" if near else "")
     if kind == "enum" and isinstance(value, list):
-        known = ", ".join(repr(each) for each in value if each not in _UNLISTED)
-        return f"expected one of {known}" if known else "expected nothing"
+        return _among([each for each in value if each not in _UNLISTED], instance)
     if kind == "required":
         return f"{value!r} is missing"
     if kind == "not":
-        return f"expected a value, got {found}"
+        return "expected a value"
     if kind in _FORMS and isinstance(value, list):
         forms = [_message(form[0].kind.name, form[0].kind.value, instance, words) for form in value if form]
         if len(forms) < len(value):
@@ -112,5 +142,36 @@ def _message(kind: str, value: Json, instance: Json, words: Mapping[str, str]) -
     return f"does not fit the schema ({kind})"
 
 
+def _among(known: Sequence[Json], instance: Json) -> str:
+    if not known:
+        return "expected nothing"
+    names = [each for each in known if isinstance(each, str)]
+    meant = spelling.meant(instance, names, is_value=True) if isinstance(instance, str) and instance else ""
+    listed = ", ".join(map(repr, known))
+    return f"expected {listed if len(known) == 1 else f'one of {listed}'}" + (
+        f"; did you mean {meant}?" if meant else ""
+    )
+
+
+def _limit(kind: str, value: Json) -> str:
+    words = LIMITS[kind].format(value)
+    if value == 1:
+        for plural, singular in _SINGULAR.items():
+            words = words.replace(plural, singular)
+    return words
+
+
 def _types(value: Json) -> str:
-    return " or ".join(sorted(t for t in value if t != "null")) if isinstance(value, list) else str(value)
+    names = sorted(each for each in value if each != "null") if isinstance(value, list) else [str(value)]
+    return " or ".join(_EXPECTED.get(each, each) for each in names)
+
+
+def _quotes(value: Json, instance: Json) -> str:
+    """Say what to do with the quotes of a scalar that has the wrong type only because of them, or without them."""
+    types = set(value) - {"null"} if isinstance(value, list) else {value}
+    if types == {"string"} and isinstance(instance, int | float):
+        return "; write it in quotes"
+    if not isinstance(instance, str) or "string" in types:
+        return ""
+    wanted = tuple(_PYTHON[each] for each in types if each in _PYTHON)
+    return "; remove the quotes" if type(resolve(instance)) in wanted else ""

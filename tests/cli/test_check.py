@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -414,10 +415,10 @@ kind: RayCluster
 metadata: {name: a}
 spec:
   headGroupSpec:
-    rayStartParams: {num-cpus: 4}
+    labels: {rack: rrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrr.}
     template: {spec: {containers: [{name: a, image: "x:1"}]}}
 """
-RAY, SCHEMA = "ray/number-for-text", "kubernetes/value-refused"
+RAY, SCHEMA = "ray/group-label", "kubernetes/value-refused"
 
 
 @pytest.mark.parametrize(
@@ -447,10 +448,10 @@ def test_a_warning_does_not_hide_that_the_server_refuses(grpo: Run, tmp_path: Pa
     group = (
         "  workerGroupSpecs: [{groupName: w, replicas: -2, rayStartParams: {}, template: {spec: {containers: []}}}]\n"
     )
-    (tmp_path / "ray.yaml").write_text(CLUSTER.replace("num-cpus: 4", "") + group)
+    (tmp_path / "ray.yaml").write_text(re.sub("rack: r*.", "", CLUSTER) + group)
     code, out, _ = grpo("ray.yaml")
     assert code == 1
-    assert "replicas: expected 0 or more  [kubernetes/value-refused]" in out
+    assert "replicas is -2, expected 0 or more  [kubernetes/value-refused]" in out
 
 
 @pytest.mark.parametrize(("profile", "told"), [("coreweave-gb300", True), ("coreweave-b200", False), ("b200", False)])

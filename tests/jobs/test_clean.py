@@ -161,11 +161,11 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     for name, value in {
         "now": made.monotonic,
         "pause": made.sleep,
-        "LAPSE": LAPSE,
-        "FENCE": LAPSE * owner.PART,
+        "LAPSE_SECONDS": LAPSE,
+        "FENCE_SECONDS": LAPSE * owner.PART,
     }.items():
         monkeypatch.setattr(owner, name, value)
-    monkeypatch.setattr(load_task("clean"), "LAPSE", LAPSE)
+    monkeypatch.setattr(load_task("clean"), "LAPSE_SECONDS", LAPSE)
     return made
 
 

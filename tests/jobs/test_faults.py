@@ -243,9 +243,9 @@ def test_clean_deletes_what_it_names_and_nothing_else(
 ) -> None:
     """The law of clean: the rest stays, nobody takes a half of a step for a step, and the next clean does the rest."""
     run, clock, owner, clean = tmp / "data/runs/a-run", Clock(), load_task("owner"), load_task("clean")
-    for name, value in {"now": clock.monotonic, "pause": clock.sleep, "LAPSE": 20.0}.items():
+    for name, value in {"now": clock.monotonic, "pause": clock.sleep, "LAPSE_SECONDS": 20.0}.items():
         monkeypatch.setattr(owner, name, value)
-    monkeypatch.setattr(clean, "LAPSE", 20.0)
+    monkeypatch.setattr(clean, "LAPSE_SECONDS", 20.0)
     monkeypatch.setattr(clean, "on_every_node", mock.Mock(side_effect=ImportError))
     rename = os.rename
 

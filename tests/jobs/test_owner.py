@@ -244,7 +244,7 @@ def patience_of(owner: Any) -> float:
 def test_an_owner_that_saves_may_be_silent_for_longer_and_says_so_before(machine: Machine) -> None:
     """At the defaults 300 s instead of 160; a successor waits for 450 s instead of 240, of its 600."""
     program, owner = owner_of(machine, 600)
-    assert patience_of(owner) == program.FENCE == 160
+    assert patience_of(owner) == program.FENCE_SECONDS == 160
     owner.save(True)
     assert owner.soon.is_set()
     # Not before a successor can read it.
@@ -279,7 +279,7 @@ def test_a_write_that_returns_too_late_gives_no_more_time(machine: Machine) -> N
     owner.save(True)
     owner.stop_at = program.now() - 1
     owner.write("running")
-    assert patience_of(owner) == program.FENCE
+    assert patience_of(owner) == program.FENCE_SECONDS
 
 
 def test_a_dead_volume_holds_gpus_for_twenty_minutes_at_most(machine: Machine) -> None:

@@ -253,7 +253,7 @@ def test_a_file_that_is_replaced_keeps_its_mode(volume: Path) -> None:
 def test_a_volume_that_takes_long_is_not_silent(volume: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The program says that it lives while it waits for the volume."""
     program = load_program("receive_file")
-    program.BEAT = 0.01
+    program.BEAT_SECONDS = 0.01
     printed: list[str] = []
 
     def slow(*_: Any) -> None:

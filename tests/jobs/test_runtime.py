@@ -78,7 +78,7 @@ def test_only_a_volume_that_hangs_ends_a_launcher(
     clock = iter(moments)
     ended: list[int] = []
     monkeypatch.setattr(watchdog, "now", lambda: next(clock))
-    monkeypatch.setattr(watchdog, "BEAT", 0)
+    monkeypatch.setattr(watchdog, "BEAT_SECONDS", 0)
     monkeypatch.setattr(watchdog, "end", lambda _text, code: ended.append(code))
     monkeypatch.setattr(watchdog.Progress, "at", 0)
     monkeypatch.setattr(threading, "Thread", Unstarted)

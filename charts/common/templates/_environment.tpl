@@ -55,7 +55,8 @@ include "common.fetchesForOffline" $                            yes where task f
 {{- range $name, $given := include "common.entries" (index . 1) | fromJson -}}
 {{- $entry := include "common.entries" $given | fromJson -}}
 {{- if eq (hasKey $entry "value") (hasKey $entry "secret") -}}
-{{- fail (printf "%s.%s has both value and secret, or neither: give exactly one of value and secret" $path $name) -}}
+{{- fail (printf (print "%s.%s has both value and secret, or neither: give exactly one of value and secret "
+  "[job/variable-of-the-charts]") $path $name) -}}
 {{- end -}}
 {{- if hasKey $entry "value" -}}
 {{- $_ := set $variables $name (dict "name" $name "value" $entry.value) -}}
@@ -78,11 +79,13 @@ include "common.fetchesForOffline" $                            yes where task f
 {{- range $path := keys $paths | sortAlpha -}}
 {{- range $name, $entry := include "common.variables" (list $path (get $paths $path)) | fromJson -}}
 {{- if has $name $kuberay -}}
-{{- fail (printf "%s.%s: KubeRay sets or refuses %s itself, and reports this only in an event. Remove it"
+{{- fail (printf (print "%s.%s: KubeRay sets or refuses %s itself, and reports this only in an event. Remove it "
+  "[job/variable-of-the-charts]")
   $path $name $name) -}}
 {{- end -}}
 {{- if has $name $own -}}
-{{- fail (printf "%s.%s: the charts set %s themselves. Remove it, and change the value that it is computed from"
+{{- fail (printf (print "%s.%s: the charts set %s themselves. Remove it, and change the value that it is computed from "
+  "[job/variable-of-the-charts]")
   $path $name $name) -}}
 {{- end -}}
 {{- $_ := set $merged $name $entry -}}

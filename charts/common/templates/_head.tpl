@@ -128,7 +128,8 @@ spec:
 {{- define "common.gpuNodes" -}}
 {{- $nodes := add (int64 .Values.ray.workers.replicas) (ternary 1 0 .Values.ray.head.gpus.enabled) -}}
 {{- if lt $nodes 1 -}}
-{{- fail "the cluster has no GPU: set ray.workers.replicas to 1 or more, or ray.head.gpus.enabled to true" -}}
+{{- fail (print "the cluster has no GPU: set ray.workers.replicas to 1 or more, or ray.head.gpus.enabled to true "
+  "[job/no-gpu-node]") -}}
 {{- end -}}
 {{- $nodes -}}
 {{- end }}

@@ -21,7 +21,7 @@ include "common.checkLocalDisk" (list $ "scratch" "500Gi")  nothing; fails where
 {{- range $source := $known }}{{ if hasKey $entry $source }}{{ $sources = append $sources $source }}{{ end }}{{ end -}}
 {{- if ne (len $sources) 1 -}}
 {{- fail (printf (print "storage.%s has %d sources (%s): give exactly one of %s. If another one is from an earlier "
-  "file, set it to null") $name (len $sources) (join ", " $sources) (join ", " $known)) -}}
+  "file, set it to null [values/several-sources]") $name (len $sources) (join ", " $sources) (join ", " $known)) -}}
 {{- end -}}
 {{- if or (has $name $reserved) (hasPrefix "host-" $name) -}}
 {{- fail (printf (print "storage.%s: the pods already have a volume with that name (%s and host-… are reserved). "
@@ -73,7 +73,7 @@ include "common.checkLocalDisk" (list $ "scratch" "500Gi")  nothing; fails where
 {{- end -}}
 {{- $has := keys $volumes | sortAlpha | join ", " | default "none" -}}
 {{- fail (printf (print "%s is %q%s, and storage has no volume of that name (it has: %s). Add storage.%s to your "
-  "site file or name another volume") $key $name $too $has $name) -}}
+  "site file or name another volume [job/volume-absent]") $key $name $too $has $name) -}}
 {{- end -}}
 {{- (get $volumes $name).mountPath -}}
 {{- end }}

@@ -63,7 +63,8 @@ include "common.refuseTokens" (list $ "job" .Values.job)    nothing; fails where
 {{- define "common.check" -}}
 {{- if not (hasKey . "common.check") -}}
 {{- if not .Values.accelerator -}}
-{{- fail "no accelerator profile: add -f values/accelerators/NAME.yaml of your machines before your other -f files" -}}
+{{- fail (print "no accelerator profile: add -f values/accelerators/NAME.yaml of your machines before "
+  "your other -f files [values/no-accelerator]") -}}
 {{- end -}}
 {{- include "common.checkPlatform" . -}}
 {{- include "common.checkOverlayNames" . -}}
@@ -73,7 +74,8 @@ include "common.refuseTokens" (list $ "job" .Values.job)    nothing; fails where
 {{- end -}}
 {{- if regexMatch (include "common.tokenPattern" .) (toJson .Values) -}}
 {{- range $key, $value := .Values }}{{ include "common.refuseTokens" (list $ $key $value) }}{{ end -}}
-{{- fail "the values contain what looks like a token. Put it in a Secret and name the Secret (huggingface.secret)" -}}
+{{- fail (print "the values contain what looks like a token. Put it in a Secret and name the Secret "
+  "(huggingface.secret) [values/token]") -}}
 {{- end -}}
 {{- $_ := set . "common.check" true -}}
 {{- end -}}
@@ -90,7 +92,7 @@ include "common.refuseTokens" (list $ "job" .Values.job)    nothing; fails where
 {{- $known := append $names .Values.accelerator.name -}}
 {{- range $name, $_ := (.Values.job | default dict).configFor | default dict -}}
 {{- if and $names (not (contains "." $name)) (not (has $name $known)) -}}
-{{- fail (printf "job.configFor.%s: no accelerator profile has this name. The machines are: %s"
+{{- fail (printf "job.configFor.%s: no accelerator profile has this name. The machines are: %s [job/unknown-profile]"
   $name ($known | uniq | sortAlpha | join ", ")) -}}
 {{- end -}}
 {{- end -}}
@@ -105,7 +107,7 @@ include "common.refuseTokens" (list $ "job" .Values.job)    nothing; fails where
 {{- range $key, $inner := $value -}}
 {{- if regexMatch (include "common.tokenPattern" $root) $key -}}
 {{- fail (printf (print "a key below %s looks like a token. Put it in a Secret and name the Secret "
-  "(huggingface.secret)") $path) -}}
+  "(huggingface.secret) [values/token]") $path) -}}
 {{- end -}}
 {{- include "common.refuseTokens" (list $root (printf "%s.%s" $path $key) $inner) -}}
 {{- end -}}
@@ -116,7 +118,7 @@ include "common.refuseTokens" (list $ "job" .Values.job)    nothing; fails where
 {{- else if kindIs "string" $value -}}
 {{- if regexMatch (include "common.tokenPattern" $root) (printf "%s: %s" $path $value) -}}
 {{- fail (printf (print "%s contains what looks like a token. Helm stores values in the release, and helm get values "
-  "prints them: put it in a Secret and name the Secret (huggingface.secret)") $path) -}}
+  "prints them: put it in a Secret and name the Secret (huggingface.secret) [values/token]") $path) -}}
 {{- end -}}
 {{- end -}}
 {{- end }}

@@ -102,7 +102,7 @@ spec:
 {{- $architecture := .Values.accelerator.architecture | default "amd64" -}}
 {{- if and (eq $architecture "arm64") (not .Values.images.training.arm64) -}}
 {{- fail (printf (print "images.training.arm64 is not true, but the nodes of %s are arm64: choose an image for arm64 "
-  "(%s is not known to be one), and set images.training.arm64 to true")
+  "(%s is not known to be one), and set images.training.arm64 to true [job/image-for-arm64]")
   .Values.accelerator.name (include "common.image" .)) -}}
 {{- end -}}
 {{- end }}

@@ -30,7 +30,7 @@ include "grpo.refuseBooleanKeys" (list "job.config" $config)            nothing;
 {{- $config := .Values.job.config -}}
 {{- if hasKey $config "_override_" -}}
 {{- fail (print "job.config._override_: only sections can be replaced, not the whole configuration. Write the "
-  "marker inside each section that you want to replace") -}}
+  "marker inside each section that you want to replace [job/override-misplaced]") -}}
 {{- end -}}
 {{- range $section, $value := $config -}}
 {{- include "grpo.refuseDeepMarkers" (list (printf "job.config.%s" $section) $value) -}}
@@ -39,7 +39,7 @@ include "grpo.refuseBooleanKeys" (list "job.config" $config)            nothing;
 {{- $overlay := get $.Values.job.configFor $name | default dict -}}
 {{- if hasKey $overlay "_override_" -}}
 {{- fail (printf (print "job.configFor.%s._override_: only sections can be replaced, not the whole of job.config. "
-  "Write the marker inside each section that you want to replace") $name) -}}
+  "Write the marker inside each section that you want to replace [job/override-misplaced]") $name) -}}
 {{- end -}}
 {{- $config = include "grpo.overlay" (list (printf "job.configFor.%s" $name) $config $overlay 1) | fromJson -}}
 {{- end -}}
@@ -90,7 +90,8 @@ include "grpo.refuseBooleanKeys" (list "job.config" $config)            nothing;
 {{- if and (kindIs "map" $value) (kindIs "map" $theirs) -}}
 {{- include "grpo.refuseDifferent" (list $path $theirs $value) -}}
 {{- else if ne (toJson $value) (toJson $theirs) -}}
-{{- fail (printf "%s is %s, and the chart derives %s from the other values: remove the key, or write that"
+{{- fail (printf (print "%s is %s, and the chart derives %s from the other values: remove the key, or write that "
+  "[job/derived-key-differs]")
   $path (toJson $theirs) (toJson $value)) -}}
 {{- end -}}
 {{- end -}}
@@ -106,7 +107,7 @@ include "grpo.refuseBooleanKeys" (list "job.config" $config)            nothing;
 {{- range $key, $inner := $value -}}
 {{- if has $key (list "true" "false") -}}
 {{- fail (printf (print "%s.%s: Helm reads an unquoted %s as this key. Write it in quotes, for instance \"n\": 8 (a "
-  "key that is really called %s cannot be given)")
+  "key that is really called %s cannot be given) [values/boolean-key]")
   $path $key (ternary "y, yes or on" "n, no or off" (eq $key "true")) $key) -}}
 {{- end -}}
 {{- include "grpo.refuseBooleanKeys" (list (printf "%s.%s" $path $key) $inner) -}}

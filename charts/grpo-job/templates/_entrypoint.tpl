@@ -114,6 +114,6 @@ GRPO_FILE
 {{- define "grpo.checkRuntimeEnv" -}}
 {{- if (.Values.job.runtimeEnv | default dict).env_vars -}}
 {{- fail (print "job.runtimeEnv.env_vars: the framework makes a runtime environment of its own, and Ray refuses to "
-  "merge the two. Write the variables under job.env") -}}
+  "merge the two. Write the variables under job.env [job/runtime-env-twice]") -}}
 {{- end -}}
 {{- end }}

@@ -14,7 +14,7 @@ include "grpo.mlflowUri" $                      the address of the MLflow server
 {{- $owner := ternary "nemo-rl" "verl" (hasPrefix "v" $job.version) -}}
 {{- if ne $owner $job.framework -}}
 {{- fail (printf (print "job.version %s is a version of %s, but job.framework is %s: set both, and images.training, "
-  "to values that belong together") $job.version $owner $job.framework) -}}
+  "to values that belong together [values/version-of-another-framework]") $job.version $owner $job.framework) -}}
 {{- end -}}
 {{- include (printf "grpo.%s.%s" $job.framework (index . 1)) (index . 0) -}}
 {{- end }}

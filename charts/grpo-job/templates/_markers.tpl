@@ -12,7 +12,7 @@ include "grpo.refuseListedMarkers" (list "job.config.data.train" $value)    noth
 {{- if ne (len .) 2 }}{{ fail "grpo.checkMarker takes (list PATH SECTION)" }}{{ end -}}
 {{- $path := index . 0 -}}{{- $section := index . 1 -}}
 {{- if and (hasKey $section "_override_") (not (kindIs "bool" (get $section "_override_"))) -}}
-{{- fail (printf "%s._override_ is %s, expected true (replace the section) or false"
+{{- fail (printf "%s._override_ is %s, expected true (replace the section) or false [job/override-misplaced]"
   $path (get $section "_override_" | toJson)) -}}
 {{- end -}}
 {{- end }}
@@ -27,7 +27,8 @@ include "grpo.refuseListedMarkers" (list "job.config.data.train" $value)    noth
 {{- if kindIs "map" $value -}}
 {{- if hasKey $value "_override_" -}}
 {{- fail (printf (print "%s.%s._override_: NeMo RL replaces only whole top-level sections. Move it to %s, and "
-  "write there all that the section needs") $path $key (slice (splitList "." $path) 0 3 | join ".")) -}}
+  "write there all that the section needs [job/override-misplaced]")
+  $path $key (slice (splitList "." $path) 0 3 | join ".")) -}}
 {{- end -}}
 {{- end -}}
 {{- if or (kindIs "map" $value) (kindIs "slice" $value) -}}
@@ -51,7 +52,7 @@ include "grpo.refuseListedMarkers" (list "job.config.data.train" $value)    noth
 {{- else if kindIs "map" $value -}}
 {{- if hasKey $value "_override_" -}}
 {{- fail (printf (print "%s._override_: a list is replaced as a whole, and the marker has no effect inside it. "
-  "Remove it") $path) -}}
+  "Remove it [job/override-misplaced]") $path) -}}
 {{- end -}}
 {{- range $key, $inner := $value -}}
 {{- include "grpo.refuseListedMarkers" (list (printf "%s.%s" $path $key) $inner) -}}

@@ -82,11 +82,11 @@ include "grpo.nemo-rl.logger" (list $ "/logs")      section logger, as JSON
 {{- $isTheirs := and (hasSuffix "/nemo-rl" $image.repository) (regexMatch "^v[0-9]+\\.[0-9]+\\.[0-9]+$" $image.tag) -}}
 {{- if and $isTheirs (ne $image.tag $version) -}}
 {{- fail (printf (print "images.training.tag is %s, but job.version is %s: set both. The recipe has the pair for its "
-  "version, values/frameworks/ those for the others") $image.tag $version) -}}
+  "version, values/frameworks/ those for the others [job/image-of-another-version]") $image.tag $version) -}}
 {{- end -}}
 {{- if and (semverCompare "<0.7.0" $version) (lt (include "common.headCpus" . | int64) 1) -}}
 {{- fail (printf (print "ray.head.numCpus is 0, but job.version %s waits forever for a CPU on the Ray head: set it to "
-  "1") $version) -}}
+  "1 [job/head-without-cpu]") $version) -}}
 {{- end -}}
 {{- end }}
 

@@ -43,12 +43,12 @@ include "grpo.check" $                          nothing; fails where the job can
 {{- $own := concat (keys $environment) (include "common.ownVariables" . | fromJsonArray) -}}
 {{- range $name, $entry := include "common.variables" (list "job.env" .Values.job.env) | fromJson -}}
 {{- if has $name $own -}}
-{{- fail (printf "job.env.%s: the charts set %s themselves. Remove it, and change the value that it is computed from"
-  $name $name) -}}
+{{- fail (printf (print "job.env.%s: the charts set %s themselves. Remove it, and change the value that "
+  "it is computed from [job/variable-of-the-charts]") $name $name) -}}
 {{- end -}}
 {{- if not (hasKey $entry "value") -}}
-{{- fail (printf "job.env.%s: the driver cannot get a Secret on a running cluster. Write it under ray.env"
-  $name) -}}
+{{- fail (printf (print "job.env.%s: the driver cannot get a Secret on a running cluster. Write it under ray.env "
+  "[job/variable-of-the-charts]") $name) -}}
 {{- end -}}
 {{- $_ := set $environment $name $entry.value -}}
 {{- end -}}
@@ -79,8 +79,8 @@ include "grpo.check" $                          nothing; fails where the job can
 {{- if include "grpo.trains" . -}}
 {{- $nodes = include "grpo.nodes" . | int64 -}}
 {{- else if not $gpus -}}
-{{- fail (printf "accelerator.gpusPerNode of %s is 0, but task %s needs GPUs: choose another profile"
-  .Values.accelerator.name $job.task) -}}
+{{- fail (printf (print "accelerator.gpusPerNode of %s is 0, but task %s needs GPUs: choose another profile "
+  "[job/profile-without-gpus]") .Values.accelerator.name $job.task) -}}
 {{- end -}}
 {{- $timeout := int64 $job.workersTimeoutSeconds -}}
 {{- $_ := set $plan "workers" (dict "nodes" $nodes "gpus" (int64 $gpus) "timeoutSeconds" $timeout) -}}

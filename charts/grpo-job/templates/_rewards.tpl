@@ -20,7 +20,8 @@ include "grpo.checkText" (list "job.prompts.cot" $text)         nothing; fails w
 {{- range $name, $value := include "common.entries" .Values.job.rewards | fromJson -}}
 {{- $given := include "common.entries" $value | fromJson -}}
 {{- if eq (hasKey $given "builtin") (hasKey $given "file") -}}
-{{- fail (printf "job.rewards.%s has both builtin and file, or neither: give exactly one of builtin and file" $name) -}}
+{{- fail (printf (print "job.rewards.%s has both builtin and file, or neither: give exactly one of builtin and file "
+  "[job/reward-source]") $name) -}}
 {{- end -}}
 {{- $entry := dict "weight" ($given.weight | default 1) "kwargs" ($given.kwargs | default dict) -}}
 {{- if hasKey $given "builtin" -}}
@@ -32,7 +33,7 @@ include "grpo.checkText" (list "job.prompts.cot" $text)         nothing; fails w
 {{- end -}}
 {{- if and $rewards (eq .Values.job.version "v0.4.0") -}}
 {{- fail (print "job.rewards needs NeMo RL v0.5.0 or newer, because v0.4.0 has no registry for rewards: remove it, or "
-  "choose a newer version") -}}
+  "choose a newer version [job/reward-source]") -}}
 {{- end -}}
 {{- toJson $rewards -}}
 {{- end }}
@@ -106,7 +107,8 @@ include "grpo.checkText" (list "job.prompts.cot" $text)         nothing; fails w
 {{- range $found := regexFindAll "\\$\\{oc\\.env:GRPO_PROMPTS\\}/[^\"]*" (include "grpo.mergedConfig" .) -1 -}}
 {{- $name := $found | trimPrefix "${oc.env:GRPO_PROMPTS}/" | trimSuffix ".txt" -}}
 {{- if not (hasKey $prompts $name) -}}
-{{- fail (printf "job.prompts has %s, but job.config names the prompt %s.txt: add job.prompts.%s, or correct the name"
+{{- fail (printf (print "job.prompts has %s, but job.config names the prompt %s.txt: add job.prompts.%s, "
+  "or correct the name [job/prompt-absent]")
   (keys $prompts | sortAlpha | join ", " | default "none") $name $name) -}}
 {{- end -}}
 {{- end -}}

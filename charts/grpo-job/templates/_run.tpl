@@ -41,7 +41,8 @@ A step took {{ .seconds }} s on these machines ({{ .source }})
 {{/* grpo.nodes $: all of the cluster by default; fewer only on an existing cluster, never more. */}}
 {{- define "grpo.nodes" -}}
 {{- if not .Values.accelerator.gpusPerNode -}}
-{{- fail (printf "accelerator.gpusPerNode of %s is 0, but training needs GPUs: choose another profile"
+{{- fail (printf (print "accelerator.gpusPerNode of %s is 0, but training needs GPUs: choose another profile "
+  "[job/profile-without-gpus]")
   .Values.accelerator.name) -}}
 {{- end -}}
 {{- $have := include "common.gpuNodes" . | int64 -}}
@@ -49,12 +50,13 @@ A step took {{ .seconds }} s on these machines ({{ .source }})
 {{- if gt $want $have -}}
 {{- fail (printf (print "job.nodes is %d, and the cluster has %d GPU nodes (ray.workers.replicas, plus the head "
   "if ray.head.gpus.enabled): the job would wait for nodes that never come. Lower job.nodes or raise "
-  "ray.workers.replicas")
+  "ray.workers.replicas [job/more-nodes-than-cluster]")
   $want $have) -}}
 {{- end -}}
 {{- if and (lt $want $have) (eq .Values.job.cluster.mode "ephemeral") -}}
 {{- fail (printf (print "job.nodes is %d of %d GPU nodes, and job.cluster.mode is ephemeral: you would pay for "
-  "nodes that the job does not use. Lower ray.workers.replicas by %d") $want $have (sub $have $want)) -}}
+  "nodes that the job does not use. Lower ray.workers.replicas by %d [job/nodes-paid-and-not-used]")
+  $want $have (sub $have $want)) -}}
 {{- end -}}
 {{- $want -}}
 {{- end }}
@@ -64,7 +66,8 @@ A step took {{ .seconds }} s on these machines ({{ .source }})
 {{- $name := .Values.job.volume -}}
 {{- $volume := get (include "common.volumes" . | fromJson) $name | default dict -}}
 {{- if hasKey $volume "ephemeral" -}}
-{{- fail (printf "job.volume is %q, which is local disk: its checkpoints go with the pod. Name a volume that stays"
+{{- fail (printf (print "job.volume is %q, which is local disk: its checkpoints go with the pod. Name a "
+  "volume that stays [job/volume-absent]")
   $name) -}}
 {{- end -}}
 {{- with $volume.gcsfuse -}}

@@ -15,17 +15,18 @@ include "grpo.verl.checkPaths" $config                          nothing; fails f
 {{- range $name, $value := include "grpo.environment" . | fromJson -}}
 {{- if contains "${" $value -}}
 {{- fail (printf (print "job.env.%s contains ${, which verl reads as an interpolation when it passes the value to the "
-  "workers: write it under ray.env") $name) -}}
+  "workers: write it under ray.env [job/variable-of-the-charts]") $name) -}}
 {{- end -}}
 {{- end -}}
 {{- if and (semverCompare ">=0.9.0" $version) (hasKey .Values.job.runtimeEnv "py_executable") -}}
-{{- fail (printf "job.runtimeEnv.py_executable: verl %s sets it too, and Ray refuses to merge the two. Remove it"
+{{- fail (printf (print "job.runtimeEnv.py_executable: verl %s sets it too, and Ray refuses to merge the "
+  "two. Remove it [job/runtime-env-twice]")
   $version) -}}
 {{- end -}}
 {{- $cpus := mul (int64 .Values.accelerator.gpusPerNode) (ternary 1 3 (semverCompare "<0.7.0" $version)) -}}
 {{- if lt (int64 .Values.accelerator.worker.cpu) $cpus -}}
 {{- fail (printf (print "verl %s reserves %d CPUs on each node and waits forever for them, but "
-  "accelerator.worker.cpu is %v: raise it, if the nodes have more")
+  "accelerator.worker.cpu is %v: raise it, if the nodes have more [verl/cpus-for-gpus]")
   $version $cpus .Values.accelerator.worker.cpu) -}}
 {{- end -}}
 {{- include "grpo.verl.checkRewardKeys" (list $version $config) -}}
@@ -52,7 +53,8 @@ include "grpo.verl.checkPaths" $config                          nothing; fails f
 {{- range $file := ternary $value (list $value) (kindIs "slice" $value) -}}
 {{- if and $file (not (regexMatch `^(/|\$\{|[a-z0-9+]+://)` (toString $file))) -}}
 {{- fail (printf (print "job.config.%s: %v is relative, so each process of verl would look in its own pod: write "
-  "an absolute path on a volume, such as ${oc.env:GRPO_DATASETS}/gsm8k/train.parquet") $path $file) -}}
+  "an absolute path on a volume, such as ${oc.env:GRPO_DATASETS}/gsm8k/train.parquet [verl/relative-path]")
+  $path $file) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
@@ -65,13 +67,13 @@ include "grpo.verl.checkPaths" $config                          nothing; fails f
 {{- $version := index . 0 -}}{{- $config := index . 1 -}}
 {{- if and (semverCompare "<0.7.0" $version) (hasKey $config "reward") -}}
 {{- fail (printf (print "job.config.reward: verl %s ignores it and would use its own reward. Write "
-  "custom_reward_function and reward_model, as that version spells them") $version) -}}
+  "custom_reward_function and reward_model, as that version spells them [verl/unknown-key]") $version) -}}
 {{- end -}}
 {{- if semverCompare ">=0.9.0" $version -}}
 {{- range $key := list "custom_reward_function" "reward_model" "sandbox_fusion" -}}
 {{- if hasKey $config $key -}}
 {{- fail (printf (print "job.config.%s: verl %s ignores it and would use its own reward. Write it under reward, as "
-  "that version spells it") $key $version) -}}
+  "that version spells it [verl/legacy-reward]") $key $version) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

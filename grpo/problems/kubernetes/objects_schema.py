@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from grpo.problems.kubernetes.found import found
+from grpo.problems.ray import refused
 from postrender.finding import ERROR, INFO, Finding, Place
 from postrender.manifests.schemas import kind_of
 from postrender.problem import OBJECTS, Fails, Problem
+from postrender.values.mutations import dotted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from postrender.gate.manifests import Item, Manifests
+    from postrender.manifests.violations import Violation
 
 # Files for kustomize, which are not sent to a cluster.
 _NO_OBJECTS: Final = ("kustomize.config.k8s.io/", "config.kubernetes.io/")
@@ -20,16 +24,27 @@ _NO_OBJECTS: Final = ("kustomize.config.k8s.io/", "config.kubernetes.io/")
 def _fields(manifests: Manifests) -> Iterator[Finding]:
     for item, violation in manifests.violations():
         if violation.unknown:
-            what = f"{_dotted(violation.path)} is not a field of {_kind(item)}"
-            yield item.finding(violation.path, what, of_key=True)
+            what = f"{dotted(violation.path)} is not a field of {_kind(item)}"
+            near = f"; did you mean {violation.near}?" if violation.near else ""
+            yield item.finding(violation.path, f"{what}{near}", of_key=True)
 
 
 def _values(manifests: Manifests) -> Iterator[Finding]:
     yield from _lists(manifests)
     for item, violation in manifests.violations():
         if not violation.unknown:
-            where = f"{_dotted(violation.path)}: " if violation.path else ""
-            yield item.finding(violation.path, f"{where}{violation.message}")
+            yield _refused(item, violation)
+
+
+def _refused(item: Item, violation: Violation) -> Finding:
+    path, where = violation.path, dotted(violation.path)
+    if violation.missing:
+        what = f"{dotted((*path, violation.missing))} is missing"
+    elif now := found(item, violation):
+        what = f"{where} {now}, {violation.message}"
+    else:
+        what = f"{where}: {violation.message}" if path else violation.message
+    return item.finding(path, what)._replace(why=refused.why(item, violation))
 
 
 def _lists(manifests: Manifests) -> Iterator[Finding]:
@@ -39,10 +54,6 @@ def _lists(manifests: Manifests) -> Iterator[Finding]:
             yield Finding("this item of a List is not an object", place=Place(item.document, item.path))
         elif item.object.get("kind") == "List" and item.object.get("apiVersion") == "v1":
             yield Finding("this List has no list of items", place=Place(item.document, (*item.path, "items")))
-
-
-def _dotted(path: tuple[str | int, ...]) -> str:
-    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).lstrip(".")
 
 
 def _kind(item: Item) -> str:

@@ -27,13 +27,13 @@ _TAKEN: Final = re.compile(r"\b(spot|preemptible|interruptable)\b", re.IGNORECAS
 _REQUIRED: Final = "ray.kueue.topology.required"
 _STOP: Final = "ray.head.jobStopSeconds"
 # What the charts add to it (charts/common/templates/_pod.tpl), and the sum by default: no run counts on that.
-_MORE: Final = 30
-_USUAL: Final = 150
+_MORE_SECONDS: Final = 30
+_USUAL_SECONDS: Final = 150
 # What GKE gives a pod: https://docs.cloud.google.com/kubernetes-engine/docs/concepts/spot-vms (half of 30 s; a Standard
 # node pool of 1.35 can raise the 30 s to 120 s) and how-to/extended-duration-pods (scale-down, upgrade).
-_SPOT: Final = 15
-_SCALE_DOWN: Final = 600
-_UPGRADE: Final = 3600
+_SPOT_SECONDS: Final = 15
+_SCALE_DOWN_SECONDS: Final = 600
+_UPGRADE_SECONDS: Final = 3600
 # Labels of a single node.
 _HOSTS: Final = ("kubernetes.io/hostname", "cloud.google.com/gce-topology-host")
 _BLOCK: Final = "cloud.google.com/gce-topology-block"
@@ -172,7 +172,7 @@ def _asked(run: RunConfig, part: str) -> tuple[int, str]:
     """Return how many seconds the pods of a part may take to end, and the key that says so."""
     key = f"ray.{part}.podSpec.terminationGracePeriodSeconds"
     grace, stop = run.value(key), run.value(_STOP)
-    computed = (stop if isinstance(stop, int) else 0) + _MORE
+    computed = (stop if isinstance(stop, int) else 0) + _MORE_SECONDS
     return (grace, key) if isinstance(grace, int) and grace > computed else (computed, _STOP)
 
 
@@ -180,10 +180,10 @@ def _granted(run: RunConfig, part: str) -> tuple[int, str]:
     """Return how many seconds GKE gives the pods of a part, and when."""
     on_gpu_node = part == "workers" or run.value("ray.head.gpus.enabled") is True
     if run.value(_KIND) == "spot" and on_gpu_node:
-        return _SPOT, "by default when Google takes a Spot machine away"
+        return _SPOT_SECONDS, "by default when Google takes a Spot machine away"
     if run.value("ray.disruptionBudget.enabled") is False:
-        return _SCALE_DOWN, "when it removes a node (ray.disruptionBudget.enabled is false)"
-    return _UPGRADE, "when it upgrades a node"
+        return _SCALE_DOWN_SECONDS, "when it removes a node (ray.disruptionBudget.enabled is false)"
+    return _UPGRADE_SECONDS, "when it upgrades a node"
 
 
 @TOPIC.problem(
@@ -204,7 +204,7 @@ def time_to_save_not_given(run: RunConfig) -> Iterator[Finding]:
     for part in ("head", "workers"):
         seconds, key = _asked(run, part)
         limit, when = _granted(run, part)
-        if seconds > max(limit, _USUAL):
+        if seconds > max(limit, _USUAL_SECONDS):
             found[key] = f"the pods may take {seconds} s to save and end, and GKE gives them {limit} s {when}"
     yield from (Finding(what, keys=[f"={key}"]) for key, what in found.items())
 

@@ -29,15 +29,6 @@ def _idle_without_v2(group: Group) -> Found:
         yield (*group.path, "idleTimeoutSeconds"), what
 
 
-def _negative_idle(cluster: Cluster) -> Found:
-    places = [((*cluster.path, "autoscalerOptions"), cluster.autoscaler)]
-    places += [(group.path, group.spec) for group in cluster.workers]
-    for path, spec in places:
-        idle = number(spec.get("idleTimeoutSeconds"))
-        if idle is not None and idle < 0:
-            yield (*path, "idleTimeoutSeconds"), f"idleTimeoutSeconds is {idle}"
-
-
 def _v2_alone(cluster: Cluster) -> Found:
     first = next(cluster.head.env(_V2), None)
     if first and not cluster.scales and first[2] in _ON:
@@ -76,17 +67,6 @@ RULES = (
         fix="write autoscalerOptions.version: v2, or remove idleTimeoutSeconds of the group",
         source=VALIDATION,
         check=each_worker_group(_idle_without_v2),
-    ),
-    Problem(
-        "ray/negative-idle-timeout",
-        target=OBJECTS,
-        severity=ERROR,
-        fails=Fails.AT_SETUP,
-        title="an idle timeout of the autoscaler is negative",
-        why=EVENT_ONLY,
-        fix="write seconds, 0 or more",
-        source=VALIDATION,
-        check=each_cluster(_negative_idle),
     ),
     Problem(
         "ray/autoscaler-v2-without-autoscaler",

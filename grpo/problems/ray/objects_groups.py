@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from grpo.problems.ray.rayspec import EVENT_ONLY, VALIDATION, Group, each_group, number
 from postrender.finding import ERROR, WARNING
-from postrender.manifests.pods import mapping, sequence
+from postrender.manifests.pods import mapping
 from postrender.problem import OBJECTS, Fails, Problem
 
 if TYPE_CHECKING:
@@ -20,12 +20,6 @@ _LONGEST_PREFIX: Final = 253
 _RECREATE: Final = "Recreate"
 # Helm's charts write their version into it.
 _CHART: Final = "helm.sh/chart"
-
-
-def _empty(group: Group) -> Found:
-    # Another rule reports a missing template.
-    if isinstance(group.spec.get("template"), dict) and not sequence(group.pod.get("containers")):
-        yield (*group.path, "template", "spec"), f"{group.title} has no container"
 
 
 def _resources(group: Group) -> Found:
@@ -73,17 +67,6 @@ def _is_key(key: str) -> bool:
 
 
 RULES = (
-    Problem(
-        "ray/no-container",
-        target=OBJECTS,
-        severity=ERROR,
-        fails=Fails.AT_SETUP,
-        title="the pods of a group have no container",
-        why=EVENT_ONLY,
-        fix="write a container; Ray is started in the first one",
-        source=VALIDATION,
-        check=each_group(_empty),
-    ),
     Problem(
         "ray/resources-twice",
         target=OBJECTS,

@@ -14,21 +14,7 @@ from postrender.yaml import reader
 if TYPE_CHECKING:
     from grpo.problems.ray.rayspec import Found
 
-# The least that each of these may be.
-_LEAST: Final = {
-    "ttlSecondsAfterFinished": 0,
-    "activeDeadlineSeconds": 1,
-    "preRunningDeadlineSeconds": 1,
-    "backoffLimit": 0,
-}
 _CLUSTER: Final = "ray.io/cluster"
-
-
-def _numbers(job: Job) -> Found:
-    for key, least in _LEAST.items():
-        value = number(job.spec.get(key))
-        if value is not None and value < least:
-            yield ("spec", key), f"{key} is {value}, and {least} is the least"
 
 
 def _suspended(job: Job) -> Found:
@@ -106,17 +92,6 @@ def _kept(job: Job) -> Found:
 
 
 RULES = (
-    Problem(
-        "ray/job-number",
-        target=OBJECTS,
-        severity=ERROR,
-        fails=Fails.AT_SETUP,
-        title="a number of a RayJob is too small",
-        why=EVENT_ONLY,
-        fix="write a larger one, or remove the field",
-        source=VALIDATION,
-        check=each_job(_numbers),
-    ),
     Problem(
         "ray/suspend-without-shutdown",
         target=OBJECTS,

@@ -27,13 +27,6 @@ def _crossed(group: Group) -> Found:
         yield (*group.path, "minReplicas"), what
 
 
-def _negative(group: Group) -> Found:
-    for key in ("minReplicas", "maxReplicas"):
-        count = number(group.spec.get(key))
-        if count is not None and count < 0:
-            yield (*group.path, key), f"{group.title} has {key} {count}"
-
-
 def _outside(group: Group) -> Found:
     least, most = _bounds(group)
     count = number(group.spec.get("replicas"))
@@ -70,17 +63,6 @@ RULES = (
         fix="for training write the number of nodes into replicas, minReplicas and maxReplicas",
         source=VALIDATION,
         check=each_worker_group(_crossed),
-    ),
-    Problem(
-        "ray/negative-replicas",
-        target=OBJECTS,
-        severity=ERROR,
-        fails=Fails.AT_SETUP,
-        title="a worker group has negative minReplicas or maxReplicas",
-        why=EVENT_ONLY,
-        fix="write 0 or more for both",
-        source=VALIDATION,
-        check=each_worker_group(_negative),
     ),
     Problem(
         "ray/replicas-outside-bounds",

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 _JOB: Final = "kuberay/ray-operator/controllers/ray/common/job.go at v1.6.2"
 _CONTROLLER: Final = "kuberay/ray-operator/controllers/ray/rayjob_controller.go at v1.6.2"
-_MODES: Final = ("K8sJobMode", "HTTPMode", "InteractiveMode", "SidecarMode")
 # The first Ray that has metadata on its command line; nightly and release candidate versions are not compared.
 _METADATA: Final = (2, 6)
 _RELEASE: Final = re.compile(r"v?(\d{1,18})(?:\.(\d{1,18}))?(?:\.\d+)?(?:\+[-0-9A-Za-z.]+)?\Z")
@@ -27,19 +26,6 @@ def _nothing(job: Job) -> Found:
     own = job.mode == "K8sJobMode" and sequence(job.submitter.get("command"))
     if not str(job.spec.get("entrypoint") or "").strip() and job.mode != "InteractiveMode" and not own:
         yield ("spec", "entrypoint"), "there is no entrypoint"
-
-
-def _mode(job: Job) -> Found:
-    if job.mode not in _MODES:
-        yield ("spec", "submissionMode"), f"submissionMode is not one of {', '.join(_MODES)}"
-
-
-def _submitter(job: Job) -> Found:
-    template = job.spec.get("submitterPodTemplate")
-    if isinstance(template, dict) and job.mode == "K8sJobMode":
-        spec = mapping(template.get("spec"))
-        if not sequence(spec.get("containers")):
-            yield ("spec", "submitterPodTemplate", "spec"), "submitterPodTemplate has no container"
 
 
 def _unused(job: Job) -> Found:
@@ -102,28 +88,6 @@ RULES = (
         fix="write the command of the job into entrypoint",
         source=_JOB,
         check=each_job(_nothing),
-    ),
-    Problem(
-        "ray/unknown-submission-mode",
-        target=OBJECTS,
-        severity=ERROR,
-        fails=Fails.AT_SETUP,
-        title="the submission mode of a RayJob does not exist",
-        why="nothing refuses it: the cluster with its GPUs starts, the job is never submitted, and nothing ends it",
-        fix="write HTTPMode, or correct the spelling of the mode",
-        source=_CONTROLLER,
-        check=each_job(_mode),
-    ),
-    Problem(
-        "ray/submitter-without-container",
-        target=OBJECTS,
-        severity=ERROR,
-        fails=Fails.AT_SETUP,
-        title="the template of the submitter has no container",
-        why="the operator panics at each attempt, after the cluster with its GPUs has started",
-        fix="write a container, or remove submitterPodTemplate",
-        source=_CONTROLLER,
-        check=each_job(_submitter),
     ),
     Problem(
         "ray/submitter-unused",

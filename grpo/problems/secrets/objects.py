@@ -5,16 +5,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from grpo.problems.pods.podspec import Container, PodView, each_container, judged
-from postrender import secrets
-from postrender.finding import ERROR, Finding, Place
-from postrender.gate.manifests import Manifests
+from grpo.problems.pods.podspec import Container, PodView, each_container
+from postrender.finding import ERROR
 from postrender.manifests.pods import mapping
 from postrender.problem import OBJECTS, Fails, Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from grpo.problems.pods.podspec import Found
 
 _TRACE: Final = re.compile(r"(?m)(?:^|[\s;&|])set[ \t]+-\w*x|(?:^|[\s;&|])set[ \t]+-o[ \t]+xtrace")
@@ -50,15 +46,6 @@ def _printing(pod: PodView, container: Container) -> Found:
             yield path, f"container {container.name}: {reason}"
 
 
-def _literal(manifests: Manifests) -> Iterator[Finding]:
-    for pod in manifests.once(judged):
-        for container in pod.containers():
-            for path, name, entry in container.env():
-                if secrets.is_literal(name, str(entry.get("value") or "")):
-                    what = f"{pod.item.title}: {name} of container {container.name} has its value in the manifest"
-                    yield Finding(what, place=Place(pod.item.document, (*pod.item.path, *path)), secret=True)
-
-
 RULES = (
     Problem(
         "secrets/printed-by-shell",
@@ -70,16 +57,5 @@ RULES = (
         fix="remove set -x and commands that list the environment",
         source="https://kubernetes.io/docs/concepts/security/secrets-good-practices/",
         check=each_container(_printing),
-    ),
-    Problem(
-        "secrets/literal-variable",
-        target=OBJECTS,
-        severity=ERROR,
-        fails=Fails.EXPOSES,
-        title="a variable for a secret has its value in the manifest",
-        why="Helm stores manifests in the release, helm get manifest prints them, and reviews and logs keep them",
-        fix="put it into a Kubernetes Secret, and write valueFrom with a secretKeyRef",
-        source="https://kubernetes.io/docs/concepts/security/secrets-good-practices/",
-        check=_literal,
     ),
 )

@@ -29,6 +29,8 @@ pytestmark = pytest.mark.shared
 SAVE = 4.0
 # The checkpoints that the first trainer of a run leaves; one that is started again adds one.
 STEPS = 2
+# Ray starts within a minute on an idle machine, but a busy one has taken more than five.
+PATIENCE_SECONDS = 900
 
 
 @pytest.fixture
@@ -78,7 +80,7 @@ def whole(stack: Stack) -> list[Manifest]:
         found = stack.pods()
         return found if len(found) == 3 and all(map(pods.is_ready, found)) else []
 
-    return until(ready, "three Ray pods that are ready", 300)
+    return until(ready, "three Ray pods that are ready", PATIENCE_SECONDS)
 
 
 def uids(found: list[Manifest]) -> set[str]:
@@ -95,7 +97,7 @@ def until_second_start(run: Stack, ready: Installed) -> None:
         seen.add((status["jobDeploymentStatus"], status["jobStatus"]))
         return len(ready.trainer.starts()) == 2
 
-    until(started, "a second start of the trainer", 300, seen=run.job_status)
+    until(started, "a second start of the trainer", PATIENCE_SECONDS, seen=run.job_status)
     report("the trainer starts again", since)
     # Ray says PENDING for a moment after KubeRay has submitted the job again.
     assert seen <= {("Running", "RUNNING"), ("Running", "PENDING")}

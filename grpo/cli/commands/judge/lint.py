@@ -142,7 +142,7 @@ def _scope(
     stack: Stack, verdict: Verdict | None, data: DataVerdict | None, *, no_charts: str, all_rules: bool
 ) -> Scope:
     """Return what was judged and what was not; without a verdict, `no_charts` says why the charts were not judged."""
-    of_data = [*data.unjudged, *data.partly] if data else []
+    of_data = [*data.unjudged, *data.partly] if data else [*unjudged.rows(stack.values)]
     rows = data.rows if data else None
     of_values = unjudged.of(stack.values)
     if verdict:
