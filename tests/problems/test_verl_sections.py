@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from grpo.lint.linter import judge_values
+from grpo.lint.locate import ValueLocator
 from postrender.finding import Finding
 from postrender.values import merge
 from tests.conftest import stack_files
@@ -35,3 +36,11 @@ def test_a_reference_that_is_loaded_is_read_as_strictly_as_the_actor(
 def test_an_n_without_quotes_is_one_finding(tmp_path: Path) -> None:
     text = "job: {config: {actor_rollout_ref: {rollout: {n: 8}}}}\n"
     assert [each.rule for each in found(text, tmp_path) if each.severity == "error"] == ["values/boolean-key"]
+
+
+def test_a_value_that_no_file_sets_is_placed_at_the_section_above_it(tmp_path: Path) -> None:
+    file = tmp_path / "own.yaml"
+    file.write_text("job: {version: 0.9.1, config: {}}\nray: {workers: {replicas: 2}}\n")
+    locator = ValueLocator.of(merge.load([str(file)]))
+    assert locator.place(["ray.head.memory"])[0].line == 2
+    assert locator.place(["job.config.trainer.save_freq"])[0].line == 1
