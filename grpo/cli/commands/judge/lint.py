@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 
-from grpo.check import rendered
-from grpo.check.rendered import Target, Verdict
 from grpo.cli import options
 from grpo.cli.command import Command, examples, wrong
 from grpo.cli.judging import judging, kinds
@@ -17,16 +16,17 @@ from grpo.helm import engines
 from grpo.helm.stack import Stack
 from grpo.lint import fix as fixing
 from grpo.lint import unjudged
-from grpo.lint.data import counting
-from grpo.lint.data.judge import Verdict as DataVerdict
-from grpo.lint.data.judge import judge as judge_data
 from grpo.lint.linter import can_render, described_run, judge_values
 from grpo.report.scope import Scope
-from grpo.values import catalogue, models
+from grpo.values import catalogue, models, row_counts
 from grpo.values.set_arguments import Argument
 from postrender import masking
 from postrender.errors import EXIT_CANNOT_RUN, EXIT_CLEAN, EngineError, GrpoError, InputError, UnreadableError
 from postrender.finding import Finding
+
+if TYPE_CHECKING:
+    from grpo.check.rendered import Verdict
+    from grpo.lint.data.judge import Verdict as DataVerdict
 
 
 @click.command(
@@ -103,11 +103,16 @@ def lint(
             of_values = judge_values(stack.values)
         found = of_values
         if data:
+            from grpo.lint.data.judge import judge as judge_data  # noqa: PLC0415 (only with --data)
+
             of_data = judge_data(stack.values, data)
             found = sorted([*found, *of_data.findings], key=Finding.key)
         if not no_render and can_render(found):
+            from grpo.check import rendered  # noqa: PLC0415 (only with charts)
+
+            target = rendered.Target(namespace or "default", kube_version)
             with engines.choose(helm) as engine:
-                verdict = rendered.judge(stack, engine, schemas, Target(namespace or "default", kube_version), found)
+                verdict = rendered.judge(stack, engine, schemas, target, found)
             found = sorted([*found, *verdict.findings], key=Finding.key)
     except EngineError as error:
         # Without Helm the values are judged, and the charts are not.
@@ -132,9 +137,11 @@ def lint(
 
 def _count(stack: Stack, data: Sequence[tuple[str, str]]) -> None:
     """Count the rows of the training, which give the number of checkpoints; what cannot be read is told later."""
-    run = described_run(stack.values)
-    with contextlib.suppress(InputError, UnreadableError):
-        if run:
+    row_counts.use({})
+    if data and (run := described_run(stack.values)):
+        from grpo.lint.data import counting  # noqa: PLC0415 (only with --data)
+
+        with contextlib.suppress(InputError, UnreadableError):
             counting.use(run, data)
 
 
