@@ -16,10 +16,9 @@ from grpo.helm import engines
 from grpo.helm.stack import Stack
 from grpo.lint import fix as fixing
 from grpo.lint import unjudged
-from grpo.lint.data import counting
 from grpo.lint.linter import can_render, described_run, judge_values
 from grpo.report.scope import Scope
-from grpo.values import catalogue, models
+from grpo.values import catalogue, models, row_counts
 from grpo.values.set_arguments import Argument
 from postrender import masking
 from postrender.errors import EXIT_CANNOT_RUN, EXIT_CLEAN, EngineError, GrpoError, InputError, UnreadableError
@@ -138,9 +137,11 @@ def lint(
 
 def _count(stack: Stack, data: Sequence[tuple[str, str]]) -> None:
     """Count the rows of the training, which give the number of checkpoints; what cannot be read is told later."""
-    run = described_run(stack.values)
-    with contextlib.suppress(InputError, UnreadableError):
-        if run:
+    row_counts.use({})
+    if data and (run := described_run(stack.values)):
+        from grpo.lint.data import counting  # noqa: PLC0415 (only with --data)
+
+        with contextlib.suppress(InputError, UnreadableError):
             counting.use(run, data)
 
 
