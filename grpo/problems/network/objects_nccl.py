@@ -209,8 +209,8 @@ RULES = (
         severity=ERROR,
         fails=Fails.AT_LOADING,
         title="NCCL or Gloo may use another socket interface than the pod network's",
-        why="NCCL and Gloo find no such interface, or one for RDMA without a route to other nodes: the job ends or "
-        "hangs when it starts",
+        why="NCCL and Gloo find no such interface, or one for RDMA without a route to other nodes, so the job "
+        "fails or hangs",
         fix="set NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME to eth0",
         source=_PAGE,
         check=each_pod(_misnamed),
