@@ -15,6 +15,7 @@ from postrender.errors import OutputRefusedError
 
 Run = Callable[..., tuple[int, str, str]]
 CONFIG = "# Source: storage/templates/x.yaml\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: NAME, namespace: rl}\n"
+HEAD = "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n"
 OURS = export._index(["a.yaml", "b.yaml"], "")
 
 
@@ -49,12 +50,12 @@ def test_a_rendered_folder_is_clean(run: Run) -> None:
 @pytest.mark.parametrize(
     ("index", "line", "said"),
     [
-        (OURS.replace("  - b.yaml\n", ""), "4:1: b.yaml is in the folder", "[kustomize/edited-by-hand]"),
-        (f"{OURS}patches: []\n", "7:1: grpo render wrote this kustomization.yaml without patches", "patches: []"),
-        (f"{OURS}images: []\n", "7:1: grpo render wrote this kustomization.yaml without images", "values"),
-        (f"{OURS}  - ../main\n", "7:5: grpo render wrote this kustomization.yaml, and does not list ../main", "Git"),
-        (f"{OURS}  - c.yaml\n", "7:5: kustomization.yaml lists c.yaml, which is not", "[kustomize/file-missing]"),
-        ("resources: [a.yaml, b.yaml, c.yaml]\n", "1:29: kustomization.yaml lists c.yaml", "remove the line"),
+        (OURS.replace("  - b.yaml\n", ""), "5:1: b.yaml is in the folder", "[kustomize/edited-by-hand]"),
+        (f"{OURS}patches: []\n", "8:1: grpo render wrote this kustomization.yaml without patches", "patches: []"),
+        (f"{OURS}images: []\n", "8:1: grpo render wrote this kustomization.yaml without images", "values"),
+        (f"{OURS}  - ../main\n", "8:5: grpo render wrote this kustomization.yaml, and does not list ../main", "Git"),
+        (f"{OURS}  - c.yaml\n", "8:5: kustomization.yaml lists c.yaml, which is not", "[kustomize/file-missing]"),
+        (f"{HEAD}resources: [a.yaml, b.yaml, c.yaml]\n", "3:29: kustomization.yaml lists c.yaml", "remove the line"),
     ],
 )
 def test_an_edited_kustomization_is_found(run: Run, index: str, line: str, said: str) -> None:
@@ -67,13 +68,16 @@ def test_an_edited_kustomization_is_found(run: Run, index: str, line: str, said:
 
 
 def test_a_file_beside_a_kustomization_of_somebody_is_a_warning(run: Run) -> None:
-    write("resources: [a.yaml]\n")
+    write(f"{HEAD}resources: [a.yaml]\n")
     code, out, _ = run("check", "deploy")
     assert (code, "warning: b.yaml is in the folder" in out) == (0, True)
-    for index in ("resources: [a.yaml]\npatches: [{path: ./b.yaml}]\n", "resources: [a.yaml]\ngenerators: [b.yaml]\n"):
+    for index in (
+        f"{HEAD}resources: [a.yaml]\npatches: [{{path: ./b.yaml}}]\n",
+        f"{HEAD}resources: [a.yaml]\ngenerators: [b.yaml]\n",
+    ):
         write(index)
         assert run("check", "deploy")[:2] == (0, ""), index
-    write("resources: [a.yaml]\nconfigMapGenerator: [{name: x, files: [key=b.yaml]}]\n")
+    write(f"{HEAD}resources: [a.yaml]\nconfigMapGenerator: [{{name: x, files: [key=b.yaml]}}]\n")
     assert "kustomize/" not in run("check", "deploy")[1]
 
 
@@ -90,9 +94,11 @@ def test_two_folders_differ_in_what_they_list(run: Run) -> None:
 
 def test_render_says_which_of_the_two_is_wrong(run: Run) -> None:
     write(OURS.replace("  - b.yaml\n", ""))
-    with pytest.raises(OutputRefusedError, match="b.yaml: grpo render wrote it, and kustomization.yaml beside it does"):
+    with pytest.raises(
+        OutputRefusedError, match=r"b.yaml: grpo render wrote it, and kustomization.yaml beside it does"
+    ):
         export._former("deploy/storage", "")
     write(OURS)
     Path("deploy/storage/mine.yaml").write_text("kind: ConfigMap\n")
-    with pytest.raises(OutputRefusedError, match="mine.yaml: not written by grpo render"):
+    with pytest.raises(OutputRefusedError, match=r"mine.yaml: not written by grpo render"):
         export._former("deploy/storage", "")
