@@ -57,6 +57,10 @@ def _literal(manifests: Manifests) -> Iterator[Finding]:
                 if secrets.is_literal(name, str(entry.get("value") or "")):
                     what = f"{pod.item.title}: {name} of container {container.name} has its value in the manifest"
                     yield Finding(what, place=Place(pod.item.document, (*pod.item.path, *path)), secret=True)
+            for path, script in container.scripts():
+                if secrets.in_address(script):
+                    what = f"{pod.item.title}: an address in a command of container {container.name} has a secret"
+                    yield Finding(what, place=Place(pod.item.document, (*pod.item.path, *path)), secret=True)
 
 
 RULES = (
