@@ -47,7 +47,8 @@ check: lint verify docs test test-full lowest ## Everything that CI asks of a co
 lowest: ## Run the toolkit's tests with the lowest versions that pyproject.toml allows
 	@test -x $(VENV)-lowest/bin/python || $(PYTHON) -m venv $(VENV)-lowest
 	$(VENV)-lowest/bin/pip install --quiet --disable-pip-version-check --constraint tests/lowest.txt --editable '.[render,dev]'
-	$(VENV)-lowest/bin/python -m pytest -q -n 2 --dist worksteal -m "not full and not recall" tests/postrender tests/grpo tests/cli
+	$(VENV)-lowest/bin/python -m pytest -q -n 2 --dist worksteal -m "not full and not recall" tests/postrender tests/grpo \
+	  tests/cli/test_{check,commands,completion,help,plan,terminal}.py
 
 lint: $(STAMP) ## Format, lint, types, layers, workflows, charts
 	$(BIN)/ruff format --check .

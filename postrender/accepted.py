@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 # The gate refuses these whatever the values say: Helm keeps a secret in its releases, and of what is there twice
 # the API server drops one without a word.
-_ALWAYS: Final = ("secrets/", "stream/", "pods/duplicate-merge-key")
+_ALWAYS: Final = ("secrets/literal-token", "stream/", "pods/duplicate-merge-key")
 
 
 def given(tree: Mapping[str, Any]) -> Mapping[str, Any]:

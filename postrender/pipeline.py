@@ -38,6 +38,8 @@ _DOMAIN = "ComputeDomain"
 _WHOLE = ("Secret", "ResourceClaimTemplate", *pods.HOLDERS)
 # The field of a ConfigMap that contains base64.
 _ENCODED = "binaryData"
+# How the variables begin that rules read of a ConfigMap.
+_VARIABLES = "NCCL_"
 # A step of a place in a conflict, and the keys that name the items of lists there.
 _STEP = re.compile(r"\[([^][]*)\]|([^.\[\]]+)")
 _NAMES = ("name", "mountPath")
@@ -146,7 +148,8 @@ class Pipeline:
             return document.parse()
         head = document.head()
         item = pods.mapping(head)
-        has_data = item.get("kind") in _WHOLE or (item.get("kind") == "ConfigMap" and _ENCODED in text)
+        is_map = item.get("kind") == "ConfigMap" and any(word in text for word in (_ENCODED, _VARIABLES))
+        has_data = item.get("kind") in _WHOLE or is_map
         return document.parse() if has_data or not pods.mapping(item.get("metadata")).get("name") else head
 
     def _note(self, document: Document, value: Json, done: list[Wired]) -> None:

@@ -18,6 +18,13 @@ _SURE: Final = (
     *("api_token", "auth_token", "access_token", "bearer_token", "refresh_token", "session_token", "identity_token"),
     *("api_secret", "app_secret", "client_secret", "shared_secret", "signing_secret", "webhook_secret"),
 )
+# Variables that programs read a secret from, and nothing else.
+_VARIABLES: Final = frozenset(
+    (
+        *("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HUGGINGFACE_TOKEN", "HUGGINGFACE_HUB_TOKEN", "HF_HUB_TOKEN"),
+        *("GITHUB_TOKEN", "GH_TOKEN", "GITLAB_TOKEN", "NPM_TOKEN", "PYPI_TOKEN", "SLACK_TOKEN", "VAULT_TOKEN"),
+    )
+)
 # These name as well a token of a model, an object of kind Secret or a way to log in.
 _DOUBTFUL: Final = ("secret", "token", "credential", "credentials")
 # Only what looks random is a secret.
@@ -146,6 +153,11 @@ def is_bare_key(text: str) -> bool:
     return _BARE_KEY.fullmatch(text) is not None
 
 
+def title_of(shape: str) -> str:
+    """Return the name of a shape in words, such as `google oauth`: those of W&B have one name."""
+    return "wandb" if shape.startswith("wandb") else re.sub(r"(?<=[a-z])(?=[A-Z])", " ", shape).lower()
+
+
 def place_of(shape: str) -> str:
     """Return the values that name the Secret of a token of this shape."""
     return _place(shape)[0]
@@ -214,6 +226,8 @@ def is_literal(name: str, value: str) -> bool:
     """Return whether a variable in a file has a secret as its value, and not the name of an object or a placeholder."""
     if in_address(value):
         return True
+    if name in _VARIABLES:
+        return not is_no_value(value)
     sure = is_sure(name) or (_RANDOM.match(value) is not None and any(map(str.isdigit, value)))
     return sure and holds_secret(name, value)
 

@@ -15,6 +15,7 @@ lines() { # the lines of a text that are not empty, into the array called $1
 }
 
 lines values "${GRPO_ACTION_VALUES:-}"
+lines set_files "${GRPO_ACTION_SET_FILE:-}"
 lines manifests "${GRPO_ACTION_MANIFESTS:-}"
 if [[ ${#values[@]} -eq 0 && ${#manifests[@]} -eq 0 ]]; then
   echo "::error::give values or manifests: there is nothing to judge" >&2
@@ -55,9 +56,11 @@ if [[ -n "${GITHUB_PATH:-}" ]]; then printf '%s\n' "$environment/path" >>"$GITHU
 options=(--format github --fail-on "${GRPO_ACTION_FAIL_ON:-error}")
 files=()
 for file in "${values[@]}"; do files+=(-f "$file"); done
+given=()
+for each in "${set_files[@]}"; do given+=(--set-file "$each"); done
 
 status=0
-if [[ ${#values[@]} -gt 0 ]]; then "$grpo" lint "${files[@]}" "${options[@]}" || status=$?; fi
+if [[ ${#values[@]} -gt 0 ]]; then "$grpo" lint "${files[@]}" "${given[@]}" "${options[@]}" || status=$?; fi
 if [[ ${#manifests[@]} -gt 0 && $status -le 1 ]]; then
   "$grpo" check "${manifests[@]}" "${files[@]}" "${options[@]}" || status=$(($? > status ? $? : status))
 fi

@@ -47,13 +47,20 @@ class Leaf:
 class DeadValues:
     """The result: the number of `tried` leaves, those that change `nothing`, and those that were not judged.
 
-    `charts` are the names of the rendered charts: the one that was asked about, and its siblings.
+    `charts` are the names of the rendered charts: the one that was asked about, and its siblings. `defaults` is the
+    chart's own file of values.
     """
 
     tried: int
     nothing: tuple[Leaf, ...]
     undecided: tuple[Leaf, ...]
     charts: tuple[str, ...]
+    defaults: str = ""
+
+    @property
+    def faults(self) -> tuple[Leaf, ...]:
+        """Return those that are a mistake: a default of the chart may wait for a switch that is off."""
+        return tuple(leaf for leaf in self.nothing if not (leaf.switch and leaf.at.file == self.defaults))
 
 
 @dataclass(frozen=True)
@@ -170,7 +177,8 @@ def find(
         progress(number, len(leaves))
     nothing = tuple(leaf for leaf in listed if leaf.why == _DEAD)
     undecided = tuple(leaf for leaf in listed if leaf.why != _DEAD)
-    return DeadValues(len(leaves), nothing, undecided, tuple(map(os.path.basename, before)))
+    defaults = f"{chart}/values.yaml"
+    return DeadValues(len(leaves), nothing, undecided, tuple(map(os.path.basename, before)), defaults)
 
 
 def _output(engine: Engine, chart: str, files: Sequence[str]) -> _Output | None:
@@ -185,7 +193,7 @@ def _output(engine: Engine, chart: str, files: Sequence[str]) -> _Output | None:
 def _defaults(chart: str) -> Node:
     """Read values.yaml of a chart's folder or package."""
     if os.path.isdir(chart):
-        return reader.load_values(os.path.join(chart, "values.yaml"))
+        return reader.load_values(f"{chart}/values.yaml")
     try:
         with tarfile.open(chart) as archive:
             member = next(name for name in archive.getnames() if re.fullmatch(r"[^/]+/values\.yaml", name))

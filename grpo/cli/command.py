@@ -43,13 +43,17 @@ class Command(_Named):
 
     def _fix(self, ctx: click.Context, word: str) -> str:
         """Return where a surplus word belongs, else how many words there may be; empty if there may be none."""
+        names = [each.name for each in self.params if isinstance(each, click.Argument)]
+        return self.option_of(word) or (f"{ctx.command_path} takes one {names[0]}" if names else "")
+
+    def option_of(self, word: str) -> str:
+        """Return with which option a file is given; empty if it looks like no file that the command takes."""
         options = {name for each in self.params for name in each.opts}
         if "--from" in options and word.endswith(_OF_BUNDLES):
             return f"read a bundle with --from {word}"
         if "-f" in options and word.endswith(_OF_VALUES):
             return f"give a values file with -f {word}"
-        names = [each.name for each in self.params if isinstance(each, click.Argument)]
-        return f"{ctx.command_path} takes one {names[0]}" if names else ""
+        return ""
 
 
 class CommandGroup(_Named, click.Group):
@@ -83,6 +87,13 @@ def wrong(message: str, *, near: str = "", known: Sequence[str] = (), fix: str =
     if close := spelling.near(near, known):
         fix = f"did you mean {close[0]}?"
     return UsageError(f"{path}: {message}", fix=fix or f"see {path} --help")
+
+
+def surplus(word: str) -> UsageError:
+    """Return the error for a word that the command that runs cannot take."""
+    command = click.get_current_context().command
+    fix = command.option_of(word) if isinstance(command, Command) else ""
+    return wrong(f"{word!r} was not expected", fix=fix)
 
 
 def from_click(error: click.UsageError) -> UsageError:

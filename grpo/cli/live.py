@@ -14,14 +14,15 @@ from typing import Final
 import click
 
 from grpo import deadline
-from grpo.cli import options
+from grpo.cli import named_run, options
 from grpo.cli.command import wrong
 from grpo.cli.judging import explaining
 from grpo.cluster.evidence import Evidence
 from grpo.cluster.expected import Expected
 from grpo.helm import engines
-from grpo.live import bundle, client, collection, rendering
+from grpo.live import bundle, client, collection, rendering, running
 from grpo.live.client import Cluster
+from grpo.values import set_arguments
 from grpo.values.set_arguments import Argument
 from postrender import output_file
 
@@ -30,18 +31,23 @@ USAGE = "-f FILE ... [OPTIONS]"
 
 # Said when a kubeconfig's credential program takes long: it may wait for a person, so it is not stopped.
 _LOGIN: Final = (
-    "grpo: still waiting for the credential program that the kubeconfig starts (users[].user.exec); "
-    "it may ask for a login. kubectl get pods must work first\n"
+    "grpo: still waiting for the credential program that the kubeconfig starts (users[].user.exec), which may ask for "
+    "a login, or for the API server. kubectl get pods must work first\n"
 )
 
 
 @dataclass
 class Source:
-    """Where evidence comes from: a cluster that is asked each time, or a bundle; `is_named` if the user says which."""
+    """Where evidence comes from: a cluster that is asked each time, or a bundle.
 
-    ask: Callable[[], Evidence]
+    `ask` gets the name of a RayJob where no values name the run. `is_named` if the options name a stack or a bundle,
+    `has_namespace` if they name a namespace.
+    """
+
+    ask: Callable[[str], Evidence]
     is_live: bool
     is_named: bool = True
+    has_namespace: bool = False
 
 
 @contextlib.contextmanager
@@ -56,13 +62,19 @@ def _slow_login_said() -> Iterator[None]:
         timer.cancel()
 
 
-def evidence_options(*, rights: bool = False, logs: bool = False) -> options.Decorator:
+def evidence_options(*, rights: bool = False, logs: bool = False, attempts: bool = False) -> options.Decorator:
     """Add the options of a stack, a cluster and a bundle to a command, which gets them as its parameter `source`.
 
     With `rights` the cluster is also asked what the user may install, with `logs` for the last lines of programs, which
-    a bundle has always. Nothing is read before the source is asked.
+    a bundle has always. With `attempts` it may be another attempt of the run. Nothing is read before the source is
+    asked.
     """
-    return lambda function: _with_options(function, rights=rights, logs=logs)
+
+    def add(function: Callable[..., int]) -> Callable[..., int]:
+        command = _with_options(function, rights=rights, logs=logs)
+        return named_run.attempt(command) if attempts else command
+
+    return add
 
 
 def _with_options(function: Callable[..., int], *, rights: bool, logs: bool) -> Callable[..., int]:
@@ -95,20 +107,31 @@ def _with_options(function: Callable[..., int], *, rights: bool, logs: bool) -> 
         kubeconfig: str | None,
         saved: str | None,
         bundled: str | None,
+        attempt: int | None = None,
         **others: object,
     ) -> int:
         if bundled:
-            if files or saved or context or namespace:
+            if files or saved or context or namespace or attempt:
                 raise wrong(
                     "--from reads a bundle, which has values, namespace and context in it", fix="leave them out"
                 )
-            return function(source=Source(lambda: bundle.read(bundled), is_live=False), **others)
+            return function(source=Source(lambda _: bundle.read(bundled), is_live=False), **others)
+
+        connections = contextlib.ExitStack()
+        another = [(set_arguments.SET, f"job.attempt={attempt}")] if attempt else []
+
+        def connected() -> Cluster:
+            with _slow_login_said():
+                connection = client.connect(kubeconfig=kubeconfig, context=context, namespace=namespace)
+                return connections.enter_context(connection)
 
         @functools.cache
-        def wanted() -> tuple[Cluster, str, Callable[[], Expected]]:
-            stack = options.stack(files, accelerator, arguments)
-            with _slow_login_said():
-                cluster = client.connect(kubeconfig=kubeconfig, context=context, namespace=namespace)
+        def wanted(run: str) -> tuple[Cluster, str, Callable[[], Expected]]:
+            if run:
+                found = running.expected(cluster := connected(), run)
+                return cluster, found.name, lambda: found
+            stack = options.stack(files, accelerator, [*arguments, *another])
+            cluster = connected()
 
             @functools.cache
             def render() -> Expected:
@@ -120,15 +143,18 @@ def _with_options(function: Callable[..., int], *, rights: bool, logs: bool) -> 
         if saved:
             output_file.refuse(saved, mark=bundle.MARK, inputs=options.inputs())
 
-        def ask() -> Evidence:
+        def ask(run: str) -> Evidence:
+            if run and (files or accelerator or attempt):
+                raise wrong("a run is named twice", fix="give its values files with -f, or its name with --namespace")
             until = functools.partial(deadline.after, time.monotonic())
-            found = collection.collect(*wanted(), rights=rights, with_logs=logs or bool(saved), deadline=until)
+            found = collection.collect(*wanted(run), rights=rights, with_logs=logs or bool(saved), deadline=until)
             if saved:
                 listed = bundle.write(saved, found)
                 sys.stderr.write(f"saved in {saved}: {', '.join(listed)}\n")
             return found
 
-        named = bool(files or arguments or accelerator or saved)
-        return function(source=Source(ask, is_live=True, is_named=named), **others)
+        named = bool(files or arguments or accelerator or (saved and not namespace))
+        with connections:
+            return function(source=Source(ask, is_live=True, is_named=named, has_namespace=bool(namespace)), **others)
 
     return command

@@ -1,4 +1,4 @@
-"""Ask about a run: one of a cluster by its name and values files, or a directory on this machine."""
+"""Ask about the volume of a run: one of a cluster by its values files or its RayJob, or a directory here."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import click
 
-from grpo.cli import options
+from grpo.cli import named_run, options
 from grpo.cli.command import wrong
 from grpo.helm import kubectl
 from grpo.values import set_arguments
@@ -26,7 +26,7 @@ _OF_A_RUN = re.compile(
 )
 # The programs use the exit codes of `grpo`; Python also exits with 1 after an exception.
 _BROKEN = "Traceback (most recent call last)"
-USAGE = "RUN -f FILE ... [OPTIONS]"
+USAGE = f"DIR | {named_run.USAGE} [OPTIONS]"
 
 
 @dataclass(frozen=True)
@@ -47,19 +47,24 @@ class Run:
         Raises UsageError where no run can be meant.
         """
         path = click.get_current_context().command_path
-        if len(self.words) != 1:
-            raise wrong("one run is needed", fix=f"{path} RUN -f FILE …, or {path} DIRECTORY")
-        (word,) = self.words
-        if not self.files and not self.accelerator:
+        by_values = bool(self.files or self.accelerator)
+        if len(self.words) != 1 and not (by_values and not self.words):
+            raise wrong("one run is needed", fix=f"{path} -f FILE …, {path} RUN --namespace NAME, or {path} DIRECTORY")
+        word = self.words[0] if self.words else ""
+        if self.namespace and not by_values:
+            plan, of_rayjob = named_run.find(word, self.namespace, self.cluster)
+            return str(plan["runDirectory"]), of_rayjob
+        if not by_values:
             if not os.path.isdir(word):
                 fix = "give the values files of the run with -f, or a directory that is on this machine"
                 raise wrong(f"{word!r} is not a directory here", fix=fix)
             if not _is_of_a_run(word):
                 raise _no_run(path, word)
             return word, None
+        merged = set_arguments.apply(merge.load(options.with_profile(self.files, self.accelerator)), self.arguments)
+        word = word or str(merged.get("job.name") or "")
         if not options.is_name(word):
             raise wrong(f"the run is {word!r}, expected lower-case letters, digits and -, at most 63")
-        merged = set_arguments.apply(merge.load(options.with_profile(self.files, self.accelerator)), self.arguments)
         head = kubectl.head(merged, word, namespace=self.namespace, cluster=self.cluster)
         return kubectl.run_directory(merged, word), head
 
@@ -72,12 +77,7 @@ def run_options(function: Callable[..., int]) -> Callable[..., int]:
     @options.set_values
     @options.accelerator
     @options.namespace("Namespace of the cluster. Default: that of kubectl's context.")
-    @click.option(
-        "--cluster",
-        metavar="NAME",
-        callback=options.kubernetes_name,
-        help="Another RayCluster that mounts the volume of the run.",
-    )
+    @named_run.cluster
     @click.option("--show-commands", is_flag=True, help="Print the command that asks the head pod; do not run it.")
     @functools.wraps(function)
     def command(

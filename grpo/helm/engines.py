@@ -3,7 +3,7 @@
 Helm itself reads the values files, so the result is what an install would render.
 """
 
-# ruff: noqa: TID251 - this module and kubectl.py may start programs
+# ruff: noqa: TID251 - this module may start programs
 
 from __future__ import annotations
 

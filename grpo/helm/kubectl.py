@@ -1,11 +1,11 @@
 """Run a program of jobs/ where its volume is mounted: on this machine, or with kubectl in the head pod of a RayCluster.
 
-No other module runs kubectl. Only the cluster's pods mount the volume, and kubectl has the user's credentials. Every
+Only proxy.py runs kubectl too. Only the cluster's pods mount the volume, and kubectl has the user's credentials. Every
 command can be printed and pasted into a shell. A program is a single file that needs only the standard library: it is
 sent on stdin, because a running pod cannot mount it, or packed in the command where stdin has something for it.
 """
 
-# ruff: noqa: TID251 - this module and engines.py may start programs
+# ruff: noqa: TID251 - this module may start programs
 
 from __future__ import annotations
 
@@ -16,10 +16,12 @@ import shlex
 import subprocess
 import sys
 import tempfile
+import threading
 import zlib
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 from grpo.deadline import Deadline
 from postrender import paths
@@ -36,9 +38,10 @@ GET_KUBECONFIG = (
 )
 # What kubectl asks without a kubeconfig, and with one that has no current context.
 _NO_KUBECONFIG = "localhost:8080 was refused"
-_LOOK = "kubectl config current-context names the cluster; kubectl auth can-i --list shows what you may do"
+LOOK = "kubectl config current-context names the cluster; kubectl auth can-i --list shows what you may do"
 # Runs a packed program with the words after it.
 _UNPACK = "import base64, sys, zlib; exec(zlib.decompress(base64.b64decode(sys.argv.pop(1))))"
+FAILED = "kubectl failed: "
 # kubectl's message if the program in the pod failed, not kubectl itself.
 _PROGRAM_FAILED = "command terminated with exit code"
 
@@ -155,7 +158,7 @@ def run(
     found = _name(pod, deadline)
     done = _start(pod.execute(found, words), stdin or Path(path).read_bytes(), deadline)
     if done.code and _PROGRAM_FAILED not in done.errors:
-        raise _refused(done)
+        raise refused(done)
     errors = [line for line in done.errors.splitlines(keepends=True) if _PROGRAM_FAILED not in line]
     return Outcome(done.code, done.output, "".join(errors))
 
@@ -165,7 +168,7 @@ def _name(pod: Head, deadline: Deadline | None) -> str:
     found = _start(pod.find(), None, deadline or Deadline())
     names = found.output.split()
     if found.code:
-        raise _refused(found)
+        raise refused(found)
     if not names:
         raise ClusterError(
             f"no head pod is running with the labels {pod.labels}",
@@ -196,7 +199,7 @@ def read(path: str, deadline: Deadline) -> bytes:
     """
     done = _start(["kubectl", "get", "--raw", path], None, deadline)
     if done.code:
-        raise _refused(done, _LOOK)
+        raise refused(done, LOOK)
     return done.output.encode("utf-8")
 
 
@@ -212,7 +215,7 @@ def piped(words: Sequence[str], ends: Collection[int], stdin: int = subprocess.D
                 words, stdin=stdin, stdout=subprocess.PIPE, stderr=errors, start_new_session=True
             )
         except OSError as error:
-            raise _cannot_run(words[0], error) from error
+            raise cannot_run(words[0], error) from error
         with process:
             assert process.stdout  # noqa: S101 (a pipe, as above)
             try:
@@ -224,7 +227,7 @@ def piped(words: Sequence[str], ends: Collection[int], stdin: int = subprocess.D
                 process.kill()
         if code and code not in ends:
             errors.seek(0)
-            raise _refused(Outcome(code, "", errors.read()), _LOOK)
+            raise refused(Outcome(code, "", errors.read()), LOOK)
 
 
 def definitions() -> bytes:
@@ -235,22 +238,97 @@ def definitions() -> bytes:
     words = ["kubectl", "get", "customresourcedefinitions", "--output", "json"]
     done = _start(words, None)
     if done.code:
-        raise _refused(done, f"run it by hand: {shlex.join(words)}")
+        raise refused(done, f"run it by hand: {shlex.join(words)}")
     return done.output.encode("utf-8")
 
 
-def _refused(done: Outcome, fix: str = "print the command with --show-commands and run it by hand") -> ClusterError:
+def no_rayjob(name: str, namespace: str) -> InputError:
+    """Return the error for a RayJob that is not there."""
+    fix = f"kubectl get rayjobs -n {namespace} lists them; -f names a run by its values files"
+    return InputError(f"there is no RayJob {name} in the namespace {namespace}", fix=fix)
+
+
+def refused(done: Outcome, fix: str = "print the command with --show-commands and run it by hand") -> ClusterError:
+    """Return the error for a kubectl that has failed: the last line of its own."""
     lines = [line for line in done.errors.strip().splitlines() if _PROGRAM_FAILED not in line]
     last = (lines or ["it left no message"])[-1]
     if _NO_KUBECONFIG in last:
         fix = f"choose a context (kubectl config get-contexts lists them); without any, {GET_KUBECONFIG}"
         return ClusterError("kubectl has no kubeconfig, or one without a current context", fix=fix)
-    return ClusterError(f"kubectl failed: {last}", fix=fix)
+    return ClusterError(f"{FAILED}{last}", fix=fix)
 
 
-def _cannot_run(program: str, error: OSError) -> ClusterError:
-    fix = "install kubectl, or run this command where kubectl is" if program == "kubectl" else ""
+def cannot_run(program: str, error: OSError) -> ClusterError:
+    """Return the error for a program that does not start."""
+    fix = (
+        "install kubectl (https://kubernetes.io/docs/tasks/tools), or run this command where kubectl is"
+        if program == "kubectl"
+        else ""
+    )
     return ClusterError(f"cannot run {program}: {error.strerror}", fix=fix)
+
+
+def configuration(file: str | None) -> bytes:
+    """Return a kubeconfig as kubectl reads it, the default one without a file, as JSON without its secrets.
+
+    Raises ClusterError as `definitions` does.
+    """
+    done = _start(["kubectl", "config", "view", "--output", "json", *(["--kubeconfig", file] if file else [])], None)
+    if done.code:
+        raise refused(done, LOOK)
+    return done.output.encode("utf-8")
+
+
+class Programs:
+    """Programs in pods that run at the same time; at the end of the block, the kubectl of each ends."""
+
+    def __init__(self, flags: Sequence[str]) -> None:
+        """Run nothing yet; `flags` choose the cluster."""
+        self._flags, self._lock, self._is_over = flags, threading.Lock(), False
+        self._running: set[subprocess.Popen[bytes]] = set()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._is_over = True
+            for each in self._running:
+                each.kill()
+
+    def output(self, namespace: str, pod: str, container: str, words: Sequence[str], seconds: float) -> str:
+        """Return what a program in a pod prints, with whichever exit code it ends; raise ClusterError."""
+        where = [*self._flags, "--namespace", namespace, pod, "--container", container]
+        with self._begin(["kubectl", "exec", *where, "--", *words]) as process:
+            try:
+                output, errors = process.communicate(timeout=seconds)
+            except subprocess.TimeoutExpired as error:
+                raise ClusterError(f"it did not answer within {seconds:.0f} s") from error
+            finally:
+                process.kill()
+                with self._lock:
+                    self._running.discard(process)
+        said = errors.decode("utf-8", "replace")
+        if process.returncode and _PROGRAM_FAILED not in said:
+            raise refused(Outcome(process.returncode, "", said))
+        return output.decode("utf-8", "replace")
+
+    def _begin(self, words: list[str]) -> subprocess.Popen[bytes]:
+        with self._lock:
+            if self._is_over:
+                raise ClusterError("it is too late to ask")
+            try:
+                process = subprocess.Popen(
+                    words,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    start_new_session=True,
+                )
+            except OSError as error:
+                raise cannot_run(words[0], error) from error
+            self._running.add(process)
+            return process
 
 
 def _start(words: list[str], stdin: bytes | None, deadline: Deadline | None = None) -> Outcome:
@@ -265,9 +343,9 @@ def _start(words: list[str], stdin: bytes | None, deadline: Deadline | None = No
             timeout=deadline.left,
         )
     except OSError as error:
-        raise _cannot_run(words[0], error) from error
+        raise cannot_run(words[0], error) from error
     except subprocess.TimeoutExpired as error:
-        fix = _LOOK if words[0] == "kubectl" else ""
+        fix = LOOK if words[0] == "kubectl" else ""
         raise ClusterError(f"{words[0]} did not answer within {deadline.seconds:.0f} s", fix=fix) from error
     deadline.renew()
     return Outcome(done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace"))

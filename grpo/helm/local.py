@@ -1,6 +1,6 @@
 """Run a program of this package on this machine, with a time limit; it may run code of the user's."""
 
-# ruff: noqa: TID251 - this module, engines.py and kubectl.py may start programs
+# ruff: noqa: TID251 - this module may start programs
 
 from __future__ import annotations
 

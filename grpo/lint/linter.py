@@ -121,7 +121,7 @@ def _secret_values(root: Node) -> Iterator[tuple[Location, str]]:
 
 def _token(at: Location, shape: str) -> Finding:
     return Finding(
-        f"this looks like a secret of the kind {shape}",
+        f"this looks like a secret of the kind {secrets.title_of(shape)}",
         at,
         rule="values/token",
         why="Values end up in Git, in the release's Secret and in logs; whoever reads one of them has the secret.",

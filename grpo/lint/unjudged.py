@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from grpo.lint.linter import described_run
 from grpo.plan import planner
 from grpo.problems.rewards import values_own_code as own_code
+from grpo.problems.storage import values_paths
 from grpo.values import images, models
 from grpo.values.config import RunConfig
 from grpo.values.derived import mapping
@@ -39,6 +40,13 @@ def of(values: Values) -> Iterator[str]:
             yield f"the code of reward {name} (it is nested too deeply: split its longest expression)"
     yield from of_nodes(values)
     yield from _memory(values)
+
+
+def rows(values: Values) -> Iterator[str]:
+    """Yield that the rows of the user's own files have not been read."""
+    run = described_run(values)
+    if run and run.trains and (files := values_paths.own_data(run)):
+        yield f"the rows of {', '.join(files)} (grpo lint --data train=FILE reads a copy)"
 
 
 def of_nodes(values: Values) -> Iterator[str]:

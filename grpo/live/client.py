@@ -1,4 +1,4 @@
-"""Read objects from the API server, with the user's kubeconfig and rights; the extra `live` installs the client.
+"""Read objects from the API server, with the user's kubeconfig and rights; kubectl talks to it.
 
 No other module of this package talks to a cluster.
 """
@@ -6,30 +6,28 @@ No other module of this package talks to a cluster.
 from __future__ import annotations
 
 import contextlib
-import logging
-import os
+import http.client
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
+from urllib.parse import quote, urlencode
 
-# The client reads kubeconfigs by itself, and lets this through.
-from yaml import YAMLError
-
-from grpo.helm import kubectl
+from grpo.helm import kubeconfig as kubeconfigs
+from grpo.helm import kubectl, proxy
+from grpo.helm.kubeconfig import Context
+from grpo.helm.proxy import Answer, Proxy
 from postrender import json_text
-from postrender.errors import ClusterError, InstallationError
+from postrender.errors import ClusterError
 from postrender.types import Json
 
-if TYPE_CHECKING:
-    from kubernetes.client import ApiClient, Configuration
-
-# Seconds to connect, and seconds between two pieces of an answer.
-_TIMEOUT: Final = (3.0, 6.0)
+# Seconds between two pieces of an answer.
+_TIMEOUT_SECONDS: Final = 6.0
 # Objects in one answer; the API server pages what is longer.
 _PAGE: Final = 500
-_CONNECTIONS: Final = 64
 _METADATA: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 _NOT_FOUND: Final = 404
 _OK: Final = (200, 201)
+# What kubectl answers when the credential program of the kubeconfig has failed.
+_NO_CREDENTIALS: Final = "getting credentials: "
 
 
 class RefusedError(Exception):
@@ -45,27 +43,11 @@ class RefusedError(Exception):
         return self.status == _NOT_FOUND
 
 
-class _CredentialErrors(logging.Handler):
-    """Keep what the client logs about a credential program; without any handler Python would print it on stderr."""
-
-    last = ""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Keep an error of the root logger: the client goes on without credentials after it."""
-        if record.name == "root":
-            said = " ".join(record.getMessage().split())
-            # On a terminal the program writes there, and the client fails because it has none of its words.
-            self.last = "its own message is above" if said.startswith("'NoneType' object") else said
-
-
-_CREDENTIAL_ERRORS: Final = _CredentialErrors(logging.ERROR)
-
-
 class Cluster:
     """The API server of one context. `namespace` is the one to look into."""
 
-    def __init__(self, client: ApiClient, context: str, namespace: str) -> None:
-        self._client = client
+    def __init__(self, server: Proxy, programs: kubectl.Programs, context: str, namespace: str) -> None:
+        self._server, self._programs = server, programs
         self.context = context
         self.namespace = namespace
 
@@ -89,45 +71,21 @@ class Cluster:
         query: dict[str, str | int],
         body: dict[str, Any] | None = None,
     ) -> str:
-        from kubernetes.client.exceptions import ApiException  # noqa: PLC0415 (an extra)
-        from urllib3.exceptions import HTTPError  # noqa: PLC0415 (the client's)
-
-        call = self._client.param_serialize(
-            method,
-            path,
-            query_params=list(query.items()),
-            header_params=headers,
-            body=body,
-            auth_settings=["BearerToken"],
-        )
+        where = f"{quote(path)}?{urlencode(query)}" if query else quote(path)
         try:
-            answer = self._client.call_api(*call, _request_timeout=_TIMEOUT)
-            data = answer.read()
-        # A token with letters that no header can have is a UnicodeError.
-        except (ApiException, HTTPError, OSError, UnicodeError) as error:
+            answer = self._server.ask(method, where, headers, _TIMEOUT_SECONDS, body)
+        except (OSError, http.client.HTTPException) as error:
             raise RefusedError(0, _reason(error)) from error
-        text = (data or b"").decode("utf-8", errors="replace")
         if answer.status not in _OK:
-            raise RefusedError(answer.status, _message(text, answer.status))
-        return text
+            raise RefusedError(answer.status, _message(answer))
+        return answer.text
 
     def execute(self, pod: str, container: str, words: list[str]) -> str:
         """Return what a program in a pod prints; it must end by itself. Raises RefusedError."""
-        from kubernetes.client import ApiClient, CoreV1Api  # noqa: PLC0415 (an extra)
-        from kubernetes.client.exceptions import ApiException  # noqa: PLC0415
-        from kubernetes.stream import stream  # noqa: PLC0415
-        from websocket import WebSocketException  # noqa: PLC0415 (the client's)
-
-        # A client of its own: while it waits, `stream` replaces how the client asks, for all threads.
-        call = CoreV1Api(ApiClient(self._client.configuration)).connect_get_namespaced_pod_exec
-        # Not on stderr: what a shell complains about is no content.
-        options = {"container": container, "command": words, "stdout": True, "stderr": False, "_preload_content": False}
         try:
-            running = stream(call, pod, self.namespace, **options, _request_timeout=_TIMEOUT[1])
-            running.run_forever(timeout=_TIMEOUT[1])
-            return str(running.read_stdout(timeout=0) or "")
-        except (ApiException, WebSocketException, OSError) as error:
-            raise RefusedError(getattr(error, "status", 0) or 0, f"exec in {pod}: {_reason(error)}") from error
+            return self._programs.output(self.namespace, pod, container, words, _TIMEOUT_SECONDS)
+        except ClusterError as error:
+            raise RefusedError(0, f"exec in {pod}: {error.message}") from error
 
     def log(self, namespace: str, pod: str, container: str, size: int, lines: int, *, previous: bool = False) -> str:
         """Return the end of what a container has printed, or the one before it; raise RefusedError."""
@@ -154,13 +112,7 @@ class Cluster:
 
 
 def _reason(error: Exception) -> str:
-    """Return the innermost reason of an error, which the client wraps several times."""
-    from kubernetes.client.exceptions import ApiException  # noqa: PLC0415 (an extra)
-
-    while (inner := getattr(error, "reason", None) or error.__cause__) and isinstance(inner, Exception):
-        error = inner
-    # Without an answer its text is "(0)". The reason of a refused exec goes on with the headers and the answer.
-    said = str(error.reason).split(" -+-+- ")[0] if isinstance(error, ApiException) else str(error).split("\n")[0]
+    said = (isinstance(error, OSError) and error.strerror) or str(error)
     return " ".join(said.split()) or type(error).__name__
 
 
@@ -171,88 +123,58 @@ def _json(text: str) -> Json:
         raise RefusedError(0, "the answer is not JSON: is this the API server?") from error
 
 
-def _message(text: str, status: int) -> str:
+def _message(answer: Answer) -> str:
+    """Return why an answer is none: kubectl says in plain text that it has got none itself."""
     try:
-        found = json_text.loads(text).get("message")
+        found = json_text.loads(answer.text).get("message")
     except (ValueError, AttributeError):
-        found = None
-    return str(found or f"the API server answers with status {status}")
+        found = " ".join(answer.text.split()) if answer.kind == "text/plain" else None
+    return str(found or f"the API server answers with status {answer.status}")
 
 
-def connect(*, kubeconfig: str | None = None, context: str | None = None, namespace: str | None = None) -> Cluster:
-    """Return the cluster of a context, the current one by default; nothing is asked yet.
+@contextlib.contextmanager
+def connect(
+    *, kubeconfig: str | None = None, context: str | None = None, namespace: str | None = None
+) -> Iterator[Cluster]:
+    """Give the cluster of a context, the current one by default, and end what runs for it at the end of the block.
 
-    The namespace is that of the context unless one is given. Raises InstallationError without the extra `live`, and
-    ClusterError if the kubeconfig cannot be used.
+    The namespace is that of the context unless one is given. Raises ClusterError if kubectl cannot run, or the
+    kubeconfig cannot be used.
     """
-    try:
-        from kubernetes.client import ApiClient, Configuration  # noqa: PLC0415 (an extra: 75 MB)
-    except ImportError as error:
-        raise InstallationError(
-            "this command needs the Kubernetes client", fix="pip install 'grpo-charts[live]'"
-        ) from error
-    settings = Configuration()
-    settings.retries = False
-    # All questions go out at once; a pool that is smaller throws connections away, and says so on stderr.
-    settings.connection_pool_maxsize = _CONNECTIONS
-    where = kubeconfig or os.environ.get("KUBECONFIG") or "~/.kube/config"
-    chosen, found = _choose(where, context)
-    _load(settings, where, chosen)
-    if not settings.verify_ssl:
-        import urllib3  # noqa: PLC0415 (the client's)
-
-        # The kubeconfig says so; else the client would say it for each question.
-        urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
-    return Cluster(ApiClient(settings), chosen, namespace or found.get("namespace") or "default")
+    chosen = kubeconfigs.choose(kubeconfig, context)
+    with proxy.running(chosen.flags) as server, kubectl.Programs(chosen.flags) as programs:
+        if chosen.has_program:
+            _log_in(server, chosen)
+        yield Cluster(server, programs, chosen.name, namespace or chosen.namespace)
 
 
-def _choose(where: str, context: str | None) -> tuple[str, dict[str, Any]]:
-    """Return the name and the content of a context of the kubeconfig, the current one by default."""
-    from kubernetes.config.kube_config import KubeConfigMerger  # noqa: PLC0415 (an extra)
+def _log_in(server: Proxy, context: Context) -> None:
+    """Ask one question, for which the credential program runs; all others come after it.
 
-    with _usable(where):
-        found = KubeConfigMerger(where).config
-        if found is None:
-            raise ClusterError(f"there is no kubeconfig: {where} does not exist", fix=kubectl.GET_KUBECONFIG)
-        names = {each.value["name"]: each.value.get("context") or {} for each in found.value["contexts"]}
-        chosen = context or found.value.get("current-context") or ""
-    others = f"its contexts are {', '.join(names)}" if names else kubectl.GET_KUBECONFIG
-    if not chosen:
-        raise ClusterError(f"the kubeconfig {where} has no current context", fix=f"choose one by --context; {others}")
-    if chosen not in names:
-        raise ClusterError(f"the kubeconfig {where} has no context {chosen!r}", fix=others)
-    return chosen, names[chosen]
-
-
-def _load(settings: Configuration, where: str, context: str) -> None:
-    """Put a context of the kubeconfig into the settings of the client; start its credential program if it has one."""
-    from kubernetes.config import load_kube_config  # noqa: PLC0415 (an extra)
-
-    _CREDENTIAL_ERRORS.last = ""
-    logging.getLogger().addHandler(_CREDENTIAL_ERRORS)
-    with _usable(where):
-        # persist_config: a token that the client renews would be written into the user's file.
-        load_kube_config(where, context, client_configuration=settings, persist_config=False)
-    if _CREDENTIAL_ERRORS.last:
+    A login may wait for a person, so it is waited for. Raises ClusterError if it fails, or if the API server is silent
+    when nothing logs in any more.
+    """
+    said, silent = "", 0
+    while not said:
+        try:
+            said = _message(server.ask("GET", "/version", {}, _TIMEOUT_SECONDS / 2))
+        except TimeoutError as error:
+            silent = 0 if server.logs_in() else silent + 1
+            if silent > 1:
+                raise nothing_read(context.name, f"no answer within {_TIMEOUT_SECONDS:.0f} s") from error
+        except (OSError, http.client.HTTPException):
+            return
+    if said.startswith(_NO_CREDENTIALS):
+        said = ": ".join(filter(None, (said.removeprefix(_NO_CREDENTIALS), server.login_said())))
         raise ClusterError(
-            f"the credential program of the context {context!r} has failed: {_CREDENTIAL_ERRORS.last}",
+            f"the credential program of the context {context.name!r} has failed: {said}",
             fix="log in again (or install the program); kubectl get pods must work first",
         )
 
 
-@contextlib.contextmanager
-def _usable(where: str) -> Iterator[None]:
-    """Raise ClusterError for what the client raises about a kubeconfig."""
-    from kubernetes.config import ConfigException  # noqa: PLC0415 (an extra)
-
-    try:
-        yield
-        return
-    except (ConfigException, OSError, YAMLError) as error:
-        # The client names an entry by its whole content, a user by the token.
-        said, cause = " ".join(str(error).split()).partition("/{")[0], error
-    except (ValueError, TypeError, LookupError, AttributeError) as error:
-        said, cause = "it is not a kubeconfig", error
-    raise ClusterError(
-        f"the kubeconfig {where} cannot be used: {said}", fix="kubectl config get-contexts must work first"
-    ) from cause
+def nothing_read(context: str, said: str) -> ClusterError:
+    """Return the error for an API server that has answered nothing."""
+    return ClusterError(
+        f"nothing can be read from the API server of the context {context!r}: {said}",
+        fix="log in again, or choose another cluster with --context; kubectl get pods must work first",
+    )

@@ -12,11 +12,10 @@ from grpo.cluster import definitions
 from grpo.cluster.evidence import Evidence, Objects
 from grpo.cluster.expected import Expected
 from grpo.deadline import Deadline
-from grpo.live import logs, submission
+from grpo.live import client, logs, submission
 from grpo.live.client import Cluster, RefusedError
 from grpo.live.queries import Queries
 from postrender import json_text, masking
-from postrender.errors import ClusterError
 from postrender.manifests.apiserver import NO_NAMESPACE, plural
 from postrender.manifests.pods import mapping, sequence
 
@@ -184,10 +183,7 @@ def collect(
         said = next(
             iter(evidence.unread.values()), "it answered 404 to every request; is this a Kubernetes API server?"
         )
-        raise ClusterError(
-            f"nothing can be read from the API server of the context {cluster.context!r}: {said}",
-            fix="log in again, or choose another cluster with --context; kubectl get pods must work first",
-        )
+        raise client.nothing_read(cluster.context, said)
     return evidence
 
 

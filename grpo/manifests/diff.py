@@ -27,6 +27,9 @@ _NOT_SET = "(not set)"
 _HOOK = "helm.sh/hook"
 _NUMBER = re.compile(r"\d+")
 
+# Kinds of what a change does to runs, with what a side does.
+_HEADINGS = {"ends": "ends a run or starts it again", "ignored": "changes what a resume does not read"}
+
 Objects = Sequence[Mapping[str, Any]]
 # A field: the name of its object and its path.
 _Key = tuple[str, str]
@@ -268,11 +271,15 @@ def as_json(
         }
         for layer, side, each in refused
     ]
-    ends = [
-        {"layer": layer, "side": side, "object": each.object, "why": each.why, "fix": each.fix}
-        for layer, side, each in ending
-    ]
-    return json.dumps({"layers": tree, "locked": listed, "ends": ends}, indent=2, ensure_ascii=False) + "\n"
+    said = {
+        kind: [
+            {"layer": layer, "side": side, "object": each.object, "why": each.why, "fix": each.fix}
+            for layer, side, each in ending
+            if each.kind == kind
+        ]
+        for kind in _HEADINGS
+    }
+    return json.dumps({"layers": tree, "locked": listed, **said}, indent=2, ensure_ascii=False) + "\n"
 
 
 def as_text(
@@ -321,11 +328,13 @@ def _whole_object(own: Sequence[Difference], sides: Sequence[str]) -> str:
 
 
 def _endings(ending: Sequence[Ending], side: str, first: str) -> Iterator[str]:
-    if ending:
-        yield f"ends: where {first} is applied, {side} ends a run or starts it again"
-    for each in ending:
-        yield f"  {each.object}: {each.why}"
-        yield f"    fix: {each.fix}"
+    for kind, heading in _HEADINGS.items():
+        found = [each for each in ending if each.kind == kind]
+        if found:
+            yield f"{kind}: where {first} is applied, {side} {heading}"
+        for each in found:
+            yield f"  {each.object}: {each.why}"
+            yield f"    fix: {each.fix}"
 
 
 def _refusals(refused: Sequence[Refusal], side: str, first: str) -> Iterator[str]:

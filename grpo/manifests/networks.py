@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
 from postrender.counting import counted
 from postrender.manifests import apiserver, pods
@@ -16,16 +16,8 @@ from postrender.values.profiles import INTERFACES
 _KIND: Final = ("networking.gke.io", "Network")
 
 
-class Ending(NamedTuple):
-    """What a change that is applied does to a run: the object that does it, what happens, and what to do."""
-
-    object: str
-    why: str
-    fix: str
-
-
-def gone(before: Iterable[Object], after: Iterable[Object]) -> Iterator[Ending]:
-    """Yield the networks that are not there afterwards, in one entry, if pods that stay name them."""
+def gone(before: Iterable[Object], after: Iterable[Object]) -> Iterator[tuple[str, str, str]]:
+    """Yield the first network that is gone though pods that stay name it, with why it matters and the fix."""
     after = [*after]
     removed = {str(mapping(item.get("metadata")).get("name")) for item in _networks(before)}
     removed -= {str(mapping(item.get("metadata")).get("name")) for item in _networks(after)}
@@ -36,7 +28,7 @@ def gone(before: Iterable[Object], after: Iterable[Object]) -> Iterator[Ending]:
         are = "them" if more else "it"
         why = f"a tool that prunes deletes it{more}, and pods of {', '.join(users)} name {are}: new pods do not start"
         fix = "keep these files, or render the layer network of a stack that stays, in the same change"
-        yield Ending(f"{_KIND[1]}/{lost[0]}", why, fix)
+        yield f"{_KIND[1]}/{lost[0]}", why, fix
 
 
 def named(item: Object) -> set[str]:

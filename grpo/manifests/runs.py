@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from grpo.manifests import entrypoint, networks
-from grpo.manifests.networks import Ending
+from grpo.manifests import attempts, networks, restored
+from grpo.manifests.attempts import Training
 from postrender.manifests import apiserver
 from postrender.manifests.apiserver import Object, Refusal
 from postrender.manifests.pods import mapping
@@ -18,9 +18,8 @@ from postrender.types import Json, Path
 
 _PLAN: Final = ("spec", "entrypoint(plan)")
 _BEGIN_AGAIN: Final = "take the change back, or choose another job.name, which starts at step 0"
-# The files from which a configuration takes what it does not say, and what they say of the switches below.
-_BASES: Final = ("grpo_math_1B.yaml", "ppo_trainer")
 _ACTOR: Final = ("actor_rollout_ref", "actor")
+_SCHEDULE: Final = "megatron/core/optimizer_param_scheduler.py, _check_and_set"
 _CLUSTER: Final = "RayCluster"
 _QUEUE: Final = "kueue.x-k8s.io/queue-name"
 _HOOK: Final = "helm.sh/hook"
@@ -32,40 +31,16 @@ _GONE: Final = {
     "PersistentVolumeClaim": "a tool that prunes deletes it, and the files of a volume that was made for it",
 }
 _UNMOUNTED: Final = "a tool that prunes deletes it once no pod uses it: new pods wait, and the files of its volume stay"
-_SAVED_BY: Final = {"nemo-rl": ("checkpointing", "enabled"), "verl": ("trainer", "save_freq")}
 
 
-class _Training(NamedTuple):
-    """An attempt of a training: its RayJob, and the plan in it."""
+class Ending(NamedTuple):
+    """What a change that is applied does to a run: the object that does it, what happens, and what to do."""
 
     object: str
-    attempt: int
-    plan: Mapping[str, Any]
-
-    @property
-    def framework(self) -> str:
-        return str(self.plan["identity"].get("framework"))
-
-    @property
-    def place(self) -> tuple[str, str]:
-        """Return the directory of the run, and the claim that it is on."""
-        directory = str(self.plan.get("runDirectory", ""))
-        mounts = mapping(mapping(self.plan.get("facts")).get("mounts"))
-        above = [path for path in mounts if f"{directory}/".startswith(f"{path.rstrip('/')}/")]
-        return directory, str(mounts[max(above, key=len)]) if above else ""
-
-    def at(self, *path: str) -> Json:
-        """Return a value of the configuration; None if it says nothing."""
-        node: Json = self.plan.get("config")
-        for key in path:
-            node = mapping(node).get(key)
-        return node
-
-    def switch(self, *path: str) -> Json:
-        """Return a value that is off in the files from which a configuration takes the rest; None if unknown."""
-        given, base = self.at(*path), self.at("defaults")
-        named = [str(each).rpartition("/")[2] for each in (base if isinstance(base, list) else [base])]
-        return False if given is None and any(each in _BASES for each in named) else given
+    why: str
+    fix: str
+    # `ends`: a run stops or starts again; `ignored`: the next attempt does not read what changed.
+    kind: str = "ends"
 
 
 class _Kept(NamedTuple):
@@ -74,13 +49,13 @@ class _Kept(NamedTuple):
     framework: str
     field: Path
     name: str
-    read: Callable[[_Training], Json]
+    read: Callable[[Training], Json]
     source: str
     # Whether the attempt is refused before any step is saved.
     at_once: bool = False
 
 
-def _gpus(run: _Training) -> Json:
+def _gpus(run: Training) -> Json:
     """Return the number of GPUs of a run of verl that looks for a step and saves it with FSDP."""
     nodes, each = run.at("trainer", "nnodes"), run.at("trainer", "n_gpus_per_node")
     resumes = run.at("trainer", "resume_mode") in (None, "auto")
@@ -89,19 +64,14 @@ def _gpus(run: _Training) -> Json:
     return nodes * each if known else None
 
 
-def _backend(run: _Training) -> Json:
-    found = run.switch("policy", "megatron_cfg", "enabled")
-    return None if found is None else "Megatron" if found else "DTensor"
-
-
-def _lora(run: _Training) -> Json:
+def _lora(run: Training) -> Json:
     """Return the rank of NeMo RL's LoRA, of the backend that trains."""
-    section = ("megatron_cfg", "peft") if _backend(run) == "Megatron" else ("dtensor_cfg", "lora_cfg")
+    section = ("megatron_cfg", "peft") if attempts.backend(run) == "Megatron" else ("dtensor_cfg", "lora_cfg")
     found = run.switch("policy", *section, "enabled")
     return None if found is None else _rank(run.at("policy", *section, "dim") if found else 0)
 
 
-def _verl_lora(run: _Training) -> Json:
+def _verl_lora(run: Training) -> Json:
     return _rank(run.switch("actor_rollout_ref", "model", "lora_rank"))
 
 
@@ -130,7 +100,7 @@ KEPT: Final = (
         "nemo-rl",
         ("config", "policy", "megatron_cfg", "enabled"),
         "the training backend",
-        _backend,
+        attempts.backend,
         "nemo_rl/models/policy at v0.7.0: each backend has a format of its own",
     ),
     _Kept("nemo-rl", ("config", "policy"), "LoRA", _lora, "torch.distributed.checkpoint: missing or other tensors"),
@@ -144,59 +114,46 @@ def refusals(before: Iterable[Object], after: Iterable[Object]) -> list[Refusal]
     That is what the API server refuses, and an attempt that is older than the one that is there or cannot resume.
     """
     before, after = [*before], [*after]
-    wanted = _trainings(after)
-    pairs = ((old, wanted[key]) for key, old in _trainings(before).items() if key in wanted)
+    wanted = attempts.newest(after)
+    pairs = ((old, wanted[key]) for key, old in attempts.newest(before).items() if key in wanted)
     return [*apiserver.refusals(before, after), *(found for old, new in pairs for found in _not_resumed(old, new))]
 
 
-def _not_resumed(old: _Training, new: _Training) -> Iterator[Refusal]:
+def _not_resumed(old: Training, new: Training) -> Iterator[Refusal]:
     if new.attempt < old.attempt or new.place != old.place:
         return
     for row in KEPT:
-        if row.framework not in ("", new.framework) or not (row.at_once or _saves(old)):
+        if row.framework not in ("", new.framework) or not (row.at_once or attempts.saves(old)):
             continue
         was, now = row.read(old), row.read(new)
         if was is None or now is None or was == now:
             continue
-        attempt = f"attempt {new.attempt}" if new.attempt != old.attempt else "the next attempt"
-        why = f"{attempt} cannot resume: {row.name} was {was} and would be {now}"
+        why = f"{_attempt(old, new)} cannot resume: {row.name} was {was} and would be {now}"
         yield Refusal(old.object, ((*_PLAN, *row.field),), _BEGIN_AGAIN, row.source, why)
         if row.at_once:
             return
+    for each in restored.changes(old, new):
+        if each.effect == restored.REFUSED:
+            why = f"{_attempt(old, new)} cannot resume: {each.text} is another schedule than that of the saved step"
+            yield Refusal(old.object, tuple((*_PLAN, *field) for field in each.fields), each.fix, _SCHEDULE, why)
 
 
-def _saves(run: _Training) -> bool:
-    found = run.at(*_SAVED_BY.get(run.framework, ("",)))
-    return isinstance(found, int) and found > 0 if run.framework == "verl" else found is not False
-
-
-def _trainings(items: Iterable[Object]) -> dict[tuple[str, str], _Training]:
-    """Return the newest attempt of each training of ours, by namespace and name of the run."""
-    newest: dict[tuple[str, str], _Training] = {}
-    for item in items:
-        _, kind, namespace, name = apiserver.identity(item)
-        plan = entrypoint.plan(item) if kind == "RayJob" else {}
-        attempt = plan.get("attempt")
-        # A task that reads a run has its identity, and names its directory under `of`.
-        if not isinstance(plan.get("identity"), Mapping) or "of" in plan or not isinstance(attempt, int):
-            continue
-        key = namespace, str(plan.get("run"))
-        if key not in newest or newest[key].attempt < attempt:
-            newest[key] = _Training(f"{kind}/{name}", attempt, plan)
-    return newest
+def _attempt(old: Training, new: Training) -> str:
+    return f"attempt {new.attempt}" if new.attempt != old.attempt else "the next attempt"
 
 
 def endings(
     before: Iterable[Object], after: Iterable[Object], *, is_there: bool = True, elsewhere: Iterable[Object] = ()
 ) -> list[Ending]:
-    """Return what stops runs, or lets them start at step 0, if `after` is applied where `before` is.
+    """Return what stops runs, lets them start at step 0 or does not reach them, if `after` is applied over `before`.
 
     `is_there` says whether the objects `before` are those of a cluster: then a tool that prunes deletes what is neither
     in `after` nor elsewhere.
     """
     before, after = [*before], [*after]
-    old, new = _trainings(before), _trainings(after)
-    found = [each for key in old if key in new for each in _starts_again(old[key], new[key])]
+    old, new = attempts.newest(before), attempts.newest(after)
+    pairs = [(old[key], new[key]) for key in old if key in new]
+    found = [each for pair in pairs for each in (*_starts_again(*pair), *_ignored(*pair))]
     clusters = {apiserver.identity(item): item for item in after}
     for item in before:
         there = clusters.get(apiserver.identity(item))
@@ -205,8 +162,8 @@ def endings(
     return [*found, *_gone(before, [*after, *elsewhere], old)] if is_there else found
 
 
-def _gone(before: Iterable[Object], after: list[Object], old: Mapping[tuple[str, str], _Training]) -> Iterator[Ending]:
-    new = _trainings(after)
+def _gone(before: Iterable[Object], after: list[Object], old: Mapping[tuple[str, str], Training]) -> Iterator[Ending]:
+    new = attempts.newest(after)
     started = [run for namespace, run in new if (namespace, run) not in old]
     for (namespace, run), each in old.items():
         if (namespace, run) not in new:
@@ -215,7 +172,7 @@ def _gone(before: Iterable[Object], after: list[Object], old: Mapping[tuple[str,
             fix = f"keep job.name, stack.name and the namespace to go on; its steps stay in {each.place[0]}"
             yield Ending(each.object, why, fix)
     left = {apiserver.identity(item) for item in after}
-    yield from networks.gone(before, after)
+    yield from (Ending(*each) for each in networks.gone(before, after))
     for item in before:
         key = apiserver.identity(item)
         if (
@@ -267,8 +224,23 @@ def _counts(spec: Mapping[str, Any]) -> dict[str, int]:
     return {str(each.get("groupName")): count for each in groups if isinstance(count := each.get("replicas", 0), int)}
 
 
-def _starts_again(old: _Training, new: _Training) -> Iterator[Ending]:
+def _starts_again(old: Training, new: Training) -> Iterator[Ending]:
     if new.attempt >= old.attempt and new.place != old.place:
         was, now = (f"{directory} on claim {claim}" for directory, claim in (old.place, new.place))
         why = f"attempt {new.attempt} starts at step 0: it looks for steps in {now}, and those are in {was}"
         yield Ending(old.object, why, "copy that folder first, or take the change back")
+
+
+def _ignored(old: Training, new: Training) -> Iterator[Ending]:
+    """Yield what changed and does not reach the attempt, because its checkpoint decides it."""
+    if new.attempt < old.attempt or new.place != old.place:
+        return
+    for each in restored.changes(old, new):
+        attempt = _attempt(old, new)
+        if each.effect == restored.IGNORED:
+            why = f"has no effect on {attempt}: {each.text}; a resume takes it from the saved step"
+            yield Ending(old.object, why, each.fix, restored.IGNORED)
+        elif each.effect == restored.UNSURE:
+            limits = "changes the length of Megatron's schedule, unless the other of the two limits is lower"
+            why = f"{attempt} may not resume: {each.text} {limits}"
+            yield Ending(old.object, why, each.fix)

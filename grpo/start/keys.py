@@ -58,7 +58,8 @@ def _resolved(node: dict[str, Any]) -> dict[str, Any]:
 def refusal(path: Path, value: str) -> str:
     """Return why a value cannot stand at a path, or an empty text; a secret is not repeated."""
     if shape := secrets.shape_of(value) or ("wandb" if secrets.is_bare_key(value) else None):
-        return f"this looks like a secret of the kind {shape}: only names belong here; revoke it if others saw it"
+        kind = secrets.title_of(shape)
+        return f"this looks like a secret of the kind {kind}: only names belong here; revoke it if others saw it"
     if placeholders.is_placeholder(value):
         return f"{value} is the placeholder of the example site file: give the name that is yours"
     tree: Any = value

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 
 from grpo.start.words import Names, Tree, bucket, gpu_nodes, is_autopilot, is_google, listed, only, units
+from grpo.values import capacity as capacities
 from grpo.values import gke_versions
 from postrender import paths
 from postrender.counting import counted
@@ -19,7 +20,18 @@ _WITH_RDMA = ("a4-highgpu-8g", "a3-ultragpu-8g")
 _N2_STANDARD = (8, 16, 32, 48, 64, 80)
 # A dot in a name, for the paths of kubectl in a shell.
 _DOT = r"\\."
-_BUYING = {"on-demand": "", "spot": "--spot ", "reservation": "--reservation-affinity=specific --reservation={} "}
+# The flags of the node pool by platform.capacity.kind, as charts/network/templates/_installer.tpl has them.
+_FLEXIBLE = (
+    "--flex-start --num-nodes=0 --enable-autoscaling --total-max-nodes={nodes} --no-enable-autorepair "
+    "--location-policy=ANY --reservation-affinity=none"
+)
+_BUYING = {
+    "on-demand": "--num-nodes={nodes}",
+    "spot": "--spot --num-nodes={nodes}",
+    "reservation": "--reservation-affinity=specific --reservation={reservation} --num-nodes={nodes}",
+    "flex-start": _FLEXIBLE,
+    "queued": f"{_FLEXIBLE} --enable-queued-provisioning",
+}
 _INSTALLER = (
     "https://raw.githubusercontent.com/GoogleCloudPlatform/container-engine-accelerators/"
     "992db81257553607f1477945f1b3219632991829/gpudirect-rdma/nccl-rdma-installer{}.yaml"
@@ -35,9 +47,9 @@ def machine(tree: Tree) -> Names:
         "choose a profile of a machine with GPUs (values/accelerators)",
     )
     only(
-        capacity["kind"] in _BUYING,
-        f"platform.capacity.kind {capacity['kind']}, only for {', '.join(_BUYING)}",
-        "the notes of network have the flags of the node pool: grpo render network --notes",
+        capacity["kind"] != "queued" or tree["ray"]["kueue"]["queue"],
+        "platform.capacity.kind queued without ray.kueue.queue, whose Kueue requests the nodes",
+        "set ray.kueue.queue (docs/howto/kueue.md), or take flex-start",
     )
     nodes = gpu_nodes(tree)
     gpus = accelerator["gpusPerNode"]
@@ -56,8 +68,15 @@ def machine(tree: Tree) -> Names:
         "total": str(gpus * nodes),
         "driver": str(tree["images"]["training"]["minimumDriver"]),
         "pool": " \\\n  ".join(_pool(tree, nodes)),
+        "kinds_sold": listed([f"`{kind}`" for kind in capacities.instead(tree)]),
+        "capacity": capacity["kind"],
         "net": network_of_nccl(tree),
     }
+
+
+def waits(tree: Tree) -> bool:
+    """Say whether GKE makes the nodes only when pods ask for them and machines are free."""
+    return tree["platform"]["capacity"]["kind"] in ("flex-start", "queued")
 
 
 def _pool(tree: Tree, nodes: int) -> list[str]:
@@ -65,7 +84,7 @@ def _pool(tree: Tree, nodes: int) -> list[str]:
     accelerator, capacity = tree["accelerator"], tree["platform"]["capacity"]
     policy = f" --placement-policy={capacity['placementPolicy']}" if capacity["placementPolicy"] else ""
     flags = [
-        f"{_BUYING[capacity['kind']].format(capacity.get('reservation'))}--num-nodes={nodes}{policy}",
+        _BUYING[capacity["kind"]].format(nodes=nodes, reservation=capacity.get("reservation")) + policy,
         f"--accelerator=type={_label(accelerator)},count={accelerator['gpusPerNode']},gpu-driver-version=latest",
     ]
     mode = tree["network"]["mode"]

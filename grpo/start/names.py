@@ -12,6 +12,7 @@ from grpo.manifests.needs.needed import Need
 from grpo.manifests.needs.prerequisites import Prerequisites
 from grpo.start import machines, training
 from grpo.start.words import Names, Tree, bucket, is_autopilot, is_google, listed, only, volume, weights_bucket
+from grpo.values import capacity
 from grpo.values.set_arguments import Argument
 
 OPERATOR = (
@@ -47,6 +48,8 @@ def flags(tree: Tree, shown: Shown) -> dict[str, bool]:
         "google": google,
         "standard": tree["platform"]["kind"] == "gke-standard",
         "autopilot": is_autopilot(tree),
+        "not_sold": bool(capacity.instead(tree)),
+        "waits": machines.waits(tree),
         "attached": google and mode == "multiNetwork",
         "rdma": mode != "none",
         "net": bool(machines.network_of_nccl(tree)),

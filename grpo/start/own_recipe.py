@@ -6,8 +6,10 @@ import math
 import re
 
 from grpo.plan import planner
+from grpo.problems.models.values_thinking import ENOUGH, KWARGS
 from grpo.start import recipes
 from grpo.start.recipes import Choice
+from grpo.values import models
 from grpo.values.config import RunConfig
 from postrender import textfile
 from postrender.values import merge
@@ -90,12 +92,24 @@ def _checks(choice: Choice) -> dict[str, str]:
         "heads": "the tensor-parallel sizes must divide the attention heads of the model",
         "length": f"{_LENGTH[framework]}: prompt and answer must fit; the model has a limit of its own",
         "prompt": "the tokenizer needs a chat template; a base model often lacks one",
+        **_thinking(choice),
         "learning rate": f"{_RATE[framework]} is that of the other model",
         "revision": "job.fetch.models: main can move; write the commit that task fetch prints",
     }
     if ours:
         found["disk"] = _disk(choice, ours)
     return found
+
+
+def _thinking(choice: Choice) -> dict[str, str]:
+    """Return what to check of a model whose chat template lets it think."""
+    if not (models.load(choice.model) or {}).get("thinks"):
+        return {}
+    framework = choice.recipe.framework
+    return {
+        "thinking": f"the model thinks before it answers, which takes thousands of tokens: switch it off with "
+        f"{KWARGS[framework]}: {{enable_thinking: false}}, or raise {_LENGTH[framework]} to {ENOUGH} or more"
+    }
 
 
 def _disk(choice: Choice, ours: float) -> str:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from grpo.start import keys, recipes
-from grpo.start.site_file import Answers
-from grpo.values import machine_names
+from grpo.start.site_file import LATER, Answers
+from grpo.values import capacity, machine_names
 from postrender import paths, spelling
 from postrender.errors import UsageError
 from postrender.types import Path
@@ -110,6 +110,16 @@ def _mode(answers: Answers) -> str:
     return _given(answers, "network.mode") or _modes(answers)[0]
 
 
+def _capacities(answers: Answers) -> Sequence[str]:
+    """Return how the machine is sold where that is not on demand; a queue of Kueue takes more than a name."""
+    sold = capacity.kinds(_profile(answers["accelerator"])["accelerator"]) if answers.get("accelerator") else ()
+    return [*(kind for kind in sold if kind != "queued"), LATER] if sold else ()
+
+
+def _is_not_sold_on_demand(answers: Answers) -> bool:
+    return _is_google(answers) and bool(_capacities(answers))
+
+
 def _has_vpcs(answers: Answers) -> bool:
     return answers["network"] == "multiNetwork"
 
@@ -159,6 +169,20 @@ SITE = (
     Question("stack", "Name of the stack", ("stack", "name"), default=_from_recipe("stack")),
     Question("run", "Name of the run", ("job", "name"), default=_from_recipe("run"), asked=False),
     Question("project", "Google Cloud project (its id)", ("platform", "projectId"), needed=_is_google),
+    Question(
+        "capacity",
+        f"How you buy the machines, which Google does not sell on demand; {LATER} leaves it out",
+        (),
+        _capacities,
+        lambda _: LATER,
+        needed=_is_not_sold_on_demand,
+    ),
+    Question(
+        "reservation",
+        "Name of the reservation",
+        ("platform", "capacity", "reservation"),
+        needed=lambda answers: answers.get("capacity") == "reservation",
+    ),
     Question(
         "storage", "Storage of weights, checkpoints and logs", (), _storages, lambda answers: _storages(answers)[0]
     ),

@@ -14,6 +14,8 @@ from postrender.yaml import writer
 
 Answers = Mapping[str, str]
 
+# The answer that leaves platform.capacity out.
+LATER = "later"
 _VOLUME, _WEIGHTS = "data", "weights"
 # On Autopilot a pod without GPUs gets 10Gi of local disk for itself and its sidecars.
 _SESSION = {
@@ -97,6 +99,9 @@ def values(answers: Answers) -> dict[str, Any]:
     for name, key in (("project", "projectId"), ("project-number", "projectNumber")):
         if answers.get(name):
             tree["platform"][key] = answers[name]
+    if answers.get("capacity", LATER) != LATER:
+        named = {"reservation": answers["reservation"]} if answers["capacity"] == "reservation" else {}
+        tree["platform"]["capacity"] = {"kind": answers["capacity"], **named}
     tree["network"] = _network(answers)
     tree["storage"] = {_VOLUME: {"mountPath": "/data", **_source(answers)}}
     tree["huggingface"] = {"secret": {"name": answers["hf-secret"], "key": answers["hf-key"]}}

@@ -33,7 +33,7 @@ def check(manifests: Manifests) -> Iterator[Finding]:
         for token in secrets.find(text):
             if token.shape == _KEY and document in kept:
                 continue
-            what = f"this looks like a secret of the kind {token.shape}"
+            what = f"this looks like a secret of the kind {secrets.title_of(token.shape)}"
             place = Place(document, line=token.line, col=token.col)
             yield Finding(what, place=place, fix=_fix(token.shape), secret=True)
     hides = [secrets.may_be_hidden(text) for text in manifests.texts]
@@ -43,7 +43,7 @@ def check(manifests: Manifests) -> Iterator[Finding]:
             text = manifests.texts[item.document]
             found += [(path, shape) for path, value in _strings(item.object) if (shape := _hidden(value, text))]
         for path, shape in found:
-            what = f"{item.title}: this contains a secret of the kind {shape}"
+            what = f"{item.title}: this contains a secret of the kind {secrets.title_of(shape)}"
             place = Place(item.document, (*item.path, *path))
             yield Finding(what, place=place, fix=_fix(shape), secret=True)
 

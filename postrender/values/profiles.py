@@ -26,7 +26,8 @@ class Machine(NamedTuple):
     the network. `cpu` and `memory` are the quantities that a node has for pods, empty if the profile does not give
     them; `worker` is what a worker with all GPUs of a node asks for. `refuses` lists values that do not work on the
     machine (spot, dranet …), `modes` the network modes with RDMA that do. `labels` are those of its nodes, `resources`
-    what a device plugin offers besides GPUs, `hca` the network devices that NCCL is told to use.
+    what a device plugin offers besides GPUs, `hca` the network devices that NCCL is told to use, `socket` the
+    interface of its sockets.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Machine(NamedTuple):
     labels: tuple[tuple[str, str], ...]
     resources: frozenset[str]
     hca: str
+    socket: str
 
     @property
     def label(self) -> str:
@@ -78,6 +80,11 @@ def devices(machine_type: str) -> Mapping[str, int]:
         if machine_type and accelerator.get("machineType") == machine_type:
             return {name: int(count) for name, count in (accelerator.get("resources") or {}).items()}
     return {}
+
+
+def is_flag(count: float, gpus: int) -> bool:
+    """Return whether a machine's request of a device plugin says yes or no: one gives all devices of its node."""
+    return count == 1 and gpus > 1
 
 
 def names_gpu(label: str) -> bool:
@@ -136,4 +143,5 @@ def _machine(accelerator: Mapping[str, Any]) -> Machine:
         labels=tuple((accelerator.get("nodeSelector") or {}).items()),
         resources=frozenset(accelerator.get("resources") or ()),
         hca=str((nccl.get("env") or {}).get("NCCL_IB_HCA") or ""),
+        socket=str(nccl.get("socketInterface") or ""),
     )

@@ -17,6 +17,7 @@ from postrender.errors import InputError
 from postrender.manifests.pods import Pod, excluded, mapping, selected
 from postrender.values import profiles
 from postrender.values.quantity import near
+from postrender.values.quantity import quantity as amount_of
 from postrender.wiring import claims, node_check
 from postrender.yaml import writer
 
@@ -100,10 +101,18 @@ class Wiring:
         text = writer.flow(everything)
         if shape := secrets.shape_of(text):
             raise InputError(
-                f"the values contain what looks like a secret of the kind {shape}, which would appear in the manifests",
+                f"the values contain what looks like a secret of the kind {secrets.title_of(shape)}, which would "
+                "appear in the manifests",
                 fix="revoke it, put the new one into a Kubernetes Secret, and give the name of that Secret",
             )
         return f"{int.from_bytes(text.encode(), 'big') % _PRIME:08x}"
+
+    def is_enough(self, name: str, amount: object) -> bool:
+        """Return whether an amount of a resource of the machine gives a pod all its devices."""
+        wanted, given = amount_of(self.resources[name]), amount_of(amount)
+        if given is None or wanted is None:
+            return False
+        return given >= wanted if profiles.is_flag(wanted, self.gpus) else given == wanted
 
     @property
     def stamp(self) -> str:
@@ -143,7 +152,14 @@ class Wiring:
             if label in excluded(pod.spec, key):
                 return f"avoids {label} by its affinity"
         own = self.mode != "none" and not self.uses_host_network and pod.spec.get("hostNetwork") is True
-        return "has the network of its node (hostNetwork), to which no other can be attached" if own else ""
+        if not own:
+            return ""
+        if self.mode == "devices" and not self.annotations:
+            # The devices come all the same, but the interface of NCCL's sockets has another name on a node.
+            return (
+                "has the network of its node (write accelerator.hostNetwork: true and the node's nccl.socketInterface)"
+            )
+        return "has the network of its node (hostNetwork), to which no other can be attached"
 
     def interfaces(self) -> list[dict[str, str]]:
         """Return the interfaces of a GPU pod besides eth0 with their networks, sorted by number."""

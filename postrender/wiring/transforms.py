@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from postrender import json_text
 from postrender.errors import InputError
+from postrender.manifests import nccl
 from postrender.manifests.pods import Pod, mapping, sequence
 from postrender.types import Json
 from postrender.values.quantity import quantity
@@ -179,10 +180,13 @@ def add_volumes(target: Target) -> None:
 
 
 def _as_there(wanted: dict[str, Any], volumes: list[Any]) -> dict[str, Any]:
-    """Return a volume, or the one of its name if that is the same memory without a limit: no limit is no other one."""
+    """Return a volume, or the one of its name if that is the same memory with more room: no limit, or a larger one."""
     there = next((each for each in map(mapping, volumes) if each.get("name") == wanted["name"]), {})
-    directory = {key: value for key, value in mapping(wanted.get("emptyDir")).items() if key != "sizeLimit"}
-    return there if directory and there == {"name": wanted["name"], "emptyDir": directory} else wanted
+    own, directory = mapping(there.get("emptyDir")), mapping(wanted.get("emptyDir"))
+    is_memory = there.keys() == {"name", "emptyDir"} and {**own, "sizeLimit": ""} == {**directory, "sizeLimit": ""}
+    size, least = quantity(own.get("sizeLimit")), quantity(directory.get("sizeLimit"))
+    has_room = "sizeLimit" not in own or (size is not None and least is not None and size >= least)
+    return there if is_memory and has_room else wanted
 
 
 def _name(volume: dict[str, Any], volumes: list[Any], mounts: list[Any], target: Target) -> str:
@@ -207,14 +211,17 @@ def add_network(target: Target) -> None:
     wiring, container, spec = target.wiring, target.container, target.pod.spec
     if wiring.resources:
         resources = mapping(container.get("resources"))
+        # Of a device there are as many in the limits as in the requests.
+        asked = {**mapping(resources.get("requests")), **mapping(resources.get("limits"))}
+        more = {name: asked[name] for name in wiring.resources if wiring.is_enough(name, asked.get(name))}
         for kind in ("requests", "limits"):
             place = target.container_place(f"resources.{kind}")
             there = mapping(resources.get(kind))
             # 16 and "16" are one amount.
             other = {
-                name: amount
+                name: more.get(name, amount)
                 for name, amount in wiring.resources.items()
-                if quantity(there.get(name)) != quantity(amount)
+                if not wiring.is_enough(name, there.get(name))
             }
             put(resources, kind, target.decisions.merge_map(place, there, other))
         put(container, "resources", resources)
@@ -266,8 +273,18 @@ def add_variables(target: Target, *, init_containers: bool = False) -> None:
                 _add(target, each, place, wiring.secrets)
 
 
-def _add(target: Target, container: dict[str, object], place: str, wanted: list[dict[str, object]]) -> None:
-    put(container, "env", target.decisions.merge_list(place, sequence(container.get("env")), wanted))
+def _add(target: Target, container: dict[str, object], place: str, wanted: list[dict[str, Any]]) -> None:
+    there = sequence(container.get("env"))
+    given = {str(each.get("name")): each for each in map(mapping, there)}
+    other = [each for each in wanted if not _says_the_same(given.get(each["name"]), each)]
+    put(container, "env", target.decisions.merge_list(place, there, other))
+
+
+def _says_the_same(there: dict[str, Any] | None, wanted: dict[str, Any]) -> bool:
+    """Return whether an existing variable says in another way what is wanted."""
+    if there is None or there.keys() != {"name", "value"} or "value" not in wanted:
+        return False
+    return nccl.is_same(wanted["name"], str(there["value"]), str(wanted["value"]))
 
 
 def add_check(target: Target) -> None:

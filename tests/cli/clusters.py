@@ -16,33 +16,13 @@ from grpo import deadline
 from grpo.cli.watching import head_pod
 from grpo.helm import kubectl
 from grpo.runlog import job_output, pieces
+from tests import kubectl as kubectl_stand_in
 from tests.conftest import Object, Render, by_kind
 from tests.played import Clock
 
 NAME = "gemma3-gsm8k-1"
 # Seconds for what may not run out: only what hangs takes so long.
 LONG = 600.0
-# What kubectl would ask the API server for, and what it would start in the pod.
-KUBECTL = """\
-#!/bin/sh
-echo "$*" >> "$CLUSTER/calls"
-[ "$HANGS" != "$1" ] || exec sleep 3600
-if said=$(cat "$CLUSTER/refuses-$1" 2>/dev/null); then echo "$said" >&2; exit 1; fi
-case $1 in
-  config) cat "$CLUSTER/namespace" ;;
-  get) case $3 in
-         *rayjobs/*) [ -e "$CLUSTER/rayjob.json" ] && exec cat "$CLUSTER/rayjob.json"
-                     echo "Error from server (NotFound): rayjobs.ray.io not found" >&2; exit 1 ;;
-         *pods*) cat "$CLUSTER/pods.json" ;;
-         *) cat "$CLUSTER/pod-names" ;;
-       esac ;;
-  exec) while [ "$1" != -- ]; do shift; done; shift
-        for word; do shift; case $word in /*) word="$CLUSTER$word" ;; esac; set -- "$@" "$word"; done
-        if [ -e "$CLUSTER/on-the-way" ]; then sh "$CLUSTER/on-the-way" | "$@"; else "$@"; fi; code=$?
-        [ -z "$STAYS" ] || sleep 600
-        [ $code = 0 ] || { echo "command terminated with exit code $code" >&2; exit $code; } ;;
-esac
-"""
 
 
 class Cluster:
@@ -110,13 +90,7 @@ def stand_in(folder: Path, monkeypatch: pytest.MonkeyPatch, render: Render) -> C
     """Put the stand-in on PATH; no answer of it is late, and a program in the pod is waited for only shortly."""
     rendered = by_kind(render("grpo-job"), "RayJob")
     assert rendered["metadata"]["name"] == NAME
-    (folder / "bin").mkdir()
-    (folder / "bin/kubectl").write_text(KUBECTL)
-    (folder / "bin/kubectl").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{folder / 'bin'}:/usr/bin:/bin")
-    monkeypatch.setenv("CLUSTER", str(folder))
-    for name in ("HANGS", "STAYS"):
-        monkeypatch.delenv(name, raising=False)
+    kubectl_stand_in.put(folder, monkeypatch)
     for module, name in (
         *((deadline, name) for name in ("PATIENCE", "_IN_ALL", "_LEAST")),
         *((head_pod, "PATIENCE"), (kubectl, "_END_SECONDS")),

@@ -163,4 +163,4 @@ def test_a_wrong_command_line_is_told(grpo: Run, words: list[str], message: str)
 def test_help(grpo: Run) -> None:
     code, out, err = grpo("--help")
     assert (code, err) == (0, "")
-    assert out.startswith("Usage: grpo checkpoints RUN -f FILE")
+    assert out.startswith("Usage: grpo checkpoints DIR | -f FILE ... | RUN -n NAMESPACE [OPTIONS]")

@@ -117,6 +117,31 @@ def test_values_that_are_no_stack_have_no_page(files: tuple[str, ...], message: 
     assert "\n  fix: " in err
 
 
+@pytest.mark.parametrize(
+    ("kind", "flags"),
+    [
+        ("flex-start", "--flex-start --num-nodes=0"),
+        ("queued", "--reservation-affinity=none --enable-queued-provisioning"),
+    ],
+)
+def test_nodes_that_come_when_machines_are_free_have_steps(kind: str, flags: str, grpo: Run, unrendered: None) -> None:
+    extra = f"platform: {{capacity: {{kind: {kind}}}}}\nray: {{kueue: {{queue: gpus}}}}\n"
+    code, out, err = grpo("guide", *stack("h200", "smoke", extra))
+    assert (code, err) == (0, "")
+    assert flags in out
+    assert "kubectl get nodes --selector" not in out
+    assert "--timeout=24h" in out
+    assert "does not sell" not in out
+
+
+def test_a_machine_that_is_not_sold_on_demand_is_named_before_anything_is_created(grpo: Run, unrendered: None) -> None:
+    out = grpo("guide", *stack("h200", "smoke", ""))[1]
+    first, _, _ = out.partition("\n## 2. ")
+    said = "Google does not sell `a3-ultragpu-8g` on demand, only as `reservation`, `flex-start`, `queued` and `spot`"
+    assert said in first.replace("\n", " ")
+    assert "does not sell" not in grpo("guide", *stack("h100-mega", "smoke", "network: {mode: none}\n"))[1]
+
+
 def test_a_mode_that_does_not_exist_is_refused(grpo: Run) -> None:
     code, out, err = grpo("guide", *stack("b200", "smoke", "network: {mode: 7}\n"))
     assert (code, out) == (2, "")

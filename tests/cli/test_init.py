@@ -114,6 +114,21 @@ def test_the_files_are_written_judged_and_the_commands_told(grpo: Run, helm: Eng
 
 
 @pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("--capacity", "reservation", "--reservation", "blue"), {"kind": "reservation", "reservation": "blue"}),
+        (("--capacity", "spot"), {"kind": "spot"}),
+        ((), None),
+    ],
+)
+def test_a_site_file_says_how_machines_are_bought_that_are_not_sold_on_demand(
+    words: tuple[str, ...], expected: Any, grpo: Run
+) -> None:
+    grpo("--yes", "--accelerator", "h200", "--recipe", "smoke", *NAMES, *words)
+    assert written()["platform"].get("capacity") == expected
+
+
+@pytest.mark.parametrize(
     ("words", "section", "expected"),
     thin(
         [
@@ -208,6 +223,16 @@ def test_a_recipe_of_ones_own_differs_in_the_models_name_alone(recipe: recipes.R
     assert f"{recipe.model} → acme/Own-9B" in header.replace("\n# ", " ")
     assert max(map(len, header.splitlines())) <= 140
     assert all(line.startswith("#") or not line for line in header.splitlines())
+
+
+@pytest.mark.parametrize(("model", "thinks"), [("Qwen/Qwen3-8B", True), ("Qwen/Qwen3-8B-Base", False)])
+def test_a_recipe_says_that_the_model_thinks(model: str, thinks: bool) -> None:
+    for framework, key in (
+        ("nemo-rl", "policy.tokenizer.chat_template_kwargs"),
+        ("verl", "apply_chat_template_kwargs"),
+    ):
+        text = own_recipe.text(recipes.nearest(model, framework, "gsm8k"), "")
+        assert (f"{key}: {{enable_thinking: false}}" in " ".join(text.replace("#", " ").split())) == thinks
 
 
 def test_a_model_of_the_same_size_is_not_called_larger() -> None:
@@ -518,6 +543,7 @@ def test_a_person_is_asked_for_what_cannot_be_guessed(tmp_path: Path) -> None:
     person.answer("Google Cloud project (its id):", "")
     person.answer("an answer is needed", "my-project")
     person.answer("is the placeholder of the example", "acme-rl")
+    person.answer("How you buy the machines", "")
     person.answer("Storage of weights", "")
     person.answer("Number of the project", "482915073164")
     person.answer("Name of the bucket", "acme-rl-runs")

@@ -394,6 +394,26 @@ def test_only_the_first_rows_are_read(judge: Judge) -> None:
     assert "after the first" not in judge(nemo_rl(), train=rows)[1]
 
 
+def test_the_lines_behind_the_first_rows_count(judge: Judge) -> None:
+    rows: list[Row] = [{"input": f"{number} + 1?", "output": "2"} for number in range(samples.MOST_ROWS + 20)]
+    values = "job: {config: {grpo: {num_prompts_per_step: 10, max_num_steps: 500, max_num_epochs: 3}}}\n"
+    Path("own.yaml").write_text(values)
+    found, told, _ = judge(nemo_rl(), more=["-f", "own.yaml"], train=rows)
+    assert [rule for rule, *_ in found] == ["data/too-few-rows"]
+    assert "1020 rows give 306 steps of 10 prompts in 3 epochs" in told
+
+
+@pytest.mark.parametrize("answer", [["a"], 5, {"a": 1}, True])
+def test_an_answer_that_an_older_library_cannot_put_beside_the_question(judge: Judge, answer: Any) -> None:
+    """Tried with the versions of `datasets` that the images have."""
+    older = ["-f", str(ROOT / "values/frameworks/nemo-rl-v0.6.0.yaml")]
+    rows = [{"input": "1 + 1?", "output": answer}]
+    found, told, _ = judge(nemo_rl(), more=older, train=rows)
+    assert [rule for rule, *_ in found] == ["data/wrong-type"]
+    assert "ArrowInvalid" in told
+    assert "data/wrong-type" not in [rule for rule, *_ in judge(nemo_rl(), train=rows)[0]]
+
+
 def test_only_so_many_bytes_are_read(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(samples, "MOST_BYTES", 80)
     rows = [{"input": f"{number} + 1?", "output": "2"} for number in range(9)]

@@ -60,7 +60,7 @@ def test_what_is_not_there_is_said(grpo: Run, run_directory: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "grpo samples: one run is needed\n  fix: grpo samples RUN -f FILE …"),
+        ([], "grpo samples: one run is needed\n  fix: grpo samples -f FILE …"),
         (["a", "b"], "grpo samples: one run is needed"),
         (["gemma"], "grpo samples: 'gemma' is not a directory here\n  fix: give the values files of the run with -f"),
         (["a", "--step", "0"], "grpo samples: invalid value for '--step': 0 is not in the range x>=1"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import io
 import json
@@ -204,7 +205,7 @@ def test_a_watch_asks_again_until_it_is_interrupted(
         if len(pauses) == 2:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(client, "connect", lambda **_: SimpleNamespace(namespace="rl"))
+    monkeypatch.setattr(client, "connect", lambda **_: contextlib.nullcontext(SimpleNamespace(namespace="rl")))
     monkeypatch.setattr(collection, "collect", collect)
     monkeypatch.setattr(time, "sleep", sleep)
     assert cli.main(["status", "--accelerator", "b200", "--watch", "3"]) == 130

@@ -197,7 +197,7 @@ def test_json_has_an_object_a_line(grpo: Run, log: Path) -> None:
     [
         (
             [],
-            "one log is needed\n  fix: grpo watch FILE, grpo watch DIR, grpo watch RAYJOB --namespace NAME, or",
+            "one log is needed\n  fix: grpo watch FILE, grpo watch DIR, grpo watch RUN --namespace NAME, or",
         ),
         (["a", "b"], "grpo watch: one log is needed"),
         (

@@ -152,6 +152,15 @@ def test_the_action_judges_what_it_is_given(folder: Path) -> None:
     assert (done.returncode, "there is nothing to judge" in done.stderr) == (2, True)
 
 
+def test_the_action_gives_lint_the_files_of_values(folder: Path) -> None:
+    add_program(folder, "grpo", f'echo "$@" >>{folder}/said')
+    set_file = "job.rewards.code.file=my reward.py\njob.prompts.a=a.txt\n"
+    assert action(folder, values="site.yaml", manifests="deploy", set_file=set_file).returncode == 0
+    lint, check = (folder / "said").read_text().splitlines()
+    assert " --set-file job.rewards.code.file=my reward.py --set-file job.prompts.a=a.txt " in lint
+    assert "--set-file" not in check
+
+
 def test_the_action_installs_a_helm_where_there_is_none(folder: Path) -> None:
     def installed(**inputs: str) -> str:
         assert action(folder, manifests="deploy", **inputs).returncode == 0

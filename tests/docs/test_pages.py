@@ -172,9 +172,13 @@ def offline(command: str) -> list[str] | None:
     return words
 
 
+OF_A_RUN = ("logs", "report", "status", "watch", "why")
+
+
 def is_of_a_cluster(words: list[str]) -> bool:
     """Say whether a command needs a cluster and cannot only show how it asks: its options are read, and that is all."""
-    return words[0] == "upload" or (words[0] == "watch" and ("--namespace" in words or words[1].startswith("http")))
+    named = {"-n", "--namespace"} & {*words} and "--show-commands" not in words
+    return words[0] == "upload" or (words[0] in OF_A_RUN and bool(named or words[1].startswith("http")))
 
 
 @pytest.mark.parametrize(

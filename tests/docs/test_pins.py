@@ -37,7 +37,7 @@ def test_every_dependency_has_an_upper_bound() -> None:
 
 BUILD = (ROOT / "tools/release/build.in").read_text(encoding="utf-8")
 BUILD_SYSTEM = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["build-system"]["requires"]
-INSTALLED = [item for extra in ("render", "live", "report") for item in PROJECT["optional-dependencies"][extra]]
+INSTALLED = [item for extra in ("render", "report") for item in PROJECT["optional-dependencies"][extra]]
 
 
 @pytest.mark.parametrize(

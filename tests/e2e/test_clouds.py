@@ -142,7 +142,7 @@ def test_the_scheduler_judges_what_devices_have_in_common(machines: Machines, ne
 def test_more_devices_than_the_machine_offers(
     name: str, amount: str, machines: Machines, new_stack: NewStack, kube: Kube, profiles: dict[str, Profile]
 ) -> None:
-    """CoreWeave's nodes offer rdma/ib to 64 pods: only the rule network/boolean-as-count sees a smaller count."""
+    """CoreWeave's nodes offer rdma/ib to 64 pods: one of them gives all devices (network/more-devices-than-machine)."""
     machines(name)
     (resource,) = profiles[name].values["resources"]
     stack = new_stack(name, **CLAIM).with_values(accelerator={"resources": {resource: amount}})

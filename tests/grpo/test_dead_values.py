@@ -144,6 +144,16 @@ def test_a_switch_is_one_line(switched: Path, helm: Embedded, tmp_path: Path) ->
     assert (entries["group.name"], entries["group.unused"]) == ("group.disabled", None)
 
 
+def test_a_default_that_waits_for_a_switch_is_no_fault(switched: Path, helm: Embedded, tmp_path: Path) -> None:
+    """A group of a chart that is off by default is listed, and what a file sets there is a fault."""
+    found = dead_values.find(helm, str(switched), [])
+    assert {leaf.path for leaf in found.nothing} - {leaf.path for leaf in found.faults} >= {"group.name", "group.size"}
+    assert "nothing" in {leaf.path for leaf in found.faults}
+    file = tmp_path / "mine.yaml"
+    file.write_text("group:\n  size: 2\n")
+    assert "group.size" in {leaf.path for leaf in dead_values.find(helm, str(switched), [str(file)]).faults}
+
+
 def test_many_behind_one_switch_are_counted(helm: Embedded, switched: Path) -> None:
     (switched / "values.yaml").write_text(SWITCHES.replace("deep: {text: ''}", "deep: {text: '', more: 1}"))
     template = SWITCHED.replace(".Values.group.deep.text |", "(toJson .Values.group.deep) |")

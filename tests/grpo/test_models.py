@@ -20,8 +20,8 @@ NUMBERS = {
     *("intermediate_size", "vocab_size", "max_position_embeddings", "sliding_window"),
     *("num_experts", "num_local_experts", "num_experts_per_tok", "moe_intermediate_size"),
 }
-# What no part of the language model is.
-OTHERS = {"architectures", "like", "model_type", "source", "text_config", "tie_word_embeddings"}
+# What no part of the language model is; `thinks` is of its chat template.
+OTHERS = {"architectures", "like", "model_type", "source", "text_config", "thinks", "tie_word_embeddings"}
 
 
 def resolved(name: str) -> dict[str, Any]:

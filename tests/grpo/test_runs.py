@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from grpo.manifests import runs
+from grpo.manifests import restored, runs
 from postrender.values.merge import overlay
 from tests.conftest import ROOT
 
@@ -201,6 +201,111 @@ def test_networks_that_pods_of_another_stack_name_are_said() -> None:
     assert "deletes it and 1 other network, and pods of Pod/a, Pod/b name them" in both.why
     assert runs.endings(gone, gone[:1], elsewhere=[pod("a", 1)]) == []
     assert runs.endings(gone, [], elsewhere=[pod("a", 1)], is_there=False) == []
+
+
+LR = ("policy", "optimizer", "kwargs", "lr")
+SCHEDULER = ("policy", "megatron_cfg", "scheduler")
+MEGATRON_LR = ("policy", "megatron_cfg", "optimizer", "lr")
+ACTOR = ("actor_rollout_ref", "actor")
+
+
+def both(*changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return several changes as one."""
+    whole: dict[str, Any] = {}
+    for change in changes:
+        whole = dict(overlay(whole, change))
+    return whole
+
+
+NEMO_MEGATRON = both(NEMO_RL, config("policy", "megatron_cfg", "enabled", value=True))
+VERL_MEGATRON = both(VERL, config(*ACTOR, "strategy", value="megatron"))
+IGNORED: list[tuple[Mapping[str, Any], Mapping[str, Any], str]] = [
+    (NEMO_RL, config(*LR, value=1e-6), "policy.optimizer.kwargs.lr (not set → 1e-06)"),
+    (NEMO_RL, config("policy", "optimizer", "kwargs", "betas", value=[0.9, 0.99]), "kwargs.betas"),
+    (NEMO_RL, config("policy", "scheduler", value=[{"milestones": [5]}]), "policy.scheduler"),
+    (NEMO_MEGATRON, config("policy", "megatron_cfg", "optimizer", "adam_beta2", value=0.95), "optimizer.adam_beta2"),
+    (
+        NEMO_MEGATRON,
+        both(config(*MEGATRON_LR, value=1e-6), config(*SCHEDULER, "use_checkpoint_opt_param_scheduler", value=True)),
+        "policy.megatron_cfg.optimizer.lr",
+    ),
+    (
+        NEMO_MEGATRON,
+        both(config(*MEGATRON_LR, value=1e-6), config(*SCHEDULER, "override_opt_param_scheduler", value=True)),
+        "policy.megatron_cfg.optimizer.lr",
+    ),
+    (VERL, config(*ACTOR, "optim", "lr", value=1e-6), "actor_rollout_ref.actor.optim.lr"),
+    (VERL, config(*ACTOR, "optim", "weight_decay", value=0.1), "actor_rollout_ref.actor.optim.weight_decay"),
+    (VERL_MEGATRON, config(*ACTOR, "optim", "lr", value=1e-6), "actor_rollout_ref.actor.optim.lr"),
+]
+
+
+@pytest.mark.parametrize(("plan", "change", "said"), IGNORED)
+def test_what_the_optimizer_of_a_checkpoint_restores_has_no_effect(
+    plan: Mapping[str, Any], change: Mapping[str, Any], said: str
+) -> None:
+    before, after = [rayjob(plan)], [rayjob(plan, 2, change=change)]
+    assert runs.refusals(before, after) == []
+    (found,) = runs.endings(before, after)
+    assert found.kind == "ignored"
+    assert found.why.startswith("has no effect on attempt 2: ")
+    assert said in found.why
+    assert "job.name" in found.fix
+    assert ("checkpoint.load_contents" in found.fix) == (plan in (VERL, VERL_MEGATRON))
+    # Another run starts with an optimizer of its own.
+    assert all(each.kind == "ends" for each in runs.endings(before, [rayjob(plan, name="b", change=change)]))
+
+
+MODEL_ONLY = config(*ACTOR, "checkpoint", "load_contents", value=["model"])
+EFFECTIVE: list[tuple[Mapping[str, Any], Mapping[str, Any]]] = [
+    (NEMO_RL, config("grpo", "max_num_steps", value=500)),
+    (NEMO_RL, config("policy", "max_grad_norm", value=0.5)),
+    (both(NEMO_RL, config("checkpointing", "save_optimizer", value=False)), config(*LR, value=1e-6)),
+    (both(NEMO_RL, config("checkpointing", "enabled", value=False)), config(*LR, value=1e-6)),
+    (both(NEMO_RL, config("defaults", value="/mine.yaml")), config(*LR, value=1e-6)),
+    (NEMO_MEGATRON, config(*SCHEDULER, "lr_warmup_init", value=1e-7)),
+    (VERL, both(config(*ACTOR, "optim", "lr", value=1e-6), MODEL_ONLY)),
+    (VERL, config(*ACTOR, "optim", "lr_warmup_steps", value=5)),
+    (VERL, both(config(*ACTOR, "optim", "lr", value=1e-6), config("trainer", "resume_mode", value="disable"))),
+    (VERL_MEGATRON, config(*ACTOR, "optim", "weight_decay", value=0.1)),
+]
+
+
+@pytest.mark.parametrize(("plan", "change"), EFFECTIVE)
+def test_what_a_resume_reads_is_no_finding(plan: Mapping[str, Any], change: Mapping[str, Any]) -> None:
+    before, after = [rayjob(plan)], [rayjob(plan, 2, change=change)]
+    assert runs.refusals(before, after) == []
+    assert runs.endings(before, after) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (config(*MEGATRON_LR, value=1e-6), "policy.megatron_cfg.optimizer.lr"),
+        (config(*SCHEDULER, "lr_warmup_iters", value=1), "policy.megatron_cfg.scheduler.lr_warmup_iters"),
+        (config("policy", "train_global_batch_size", value=256), "policy.train_global_batch_size"),
+    ],
+)
+def test_megatron_refuses_another_schedule_than_that_of_its_checkpoint(change: Mapping[str, Any], said: str) -> None:
+    (found,) = runs.refusals([rayjob(NEMO_MEGATRON)], [rayjob(NEMO_MEGATRON, 2, change=change)])
+    assert found.why.startswith(f"attempt 2 cannot resume: {said}")
+    assert "use_checkpoint_opt_param_scheduler" in found.fix
+    keeps = both(change, config(*SCHEDULER, "use_checkpoint_opt_param_scheduler", value=True))
+    assert runs.refusals([rayjob(NEMO_MEGATRON)], [rayjob(NEMO_MEGATRON, 2, change=keeps)]) == []
+
+
+def test_more_steps_may_stop_a_resume_with_megatron() -> None:
+    """The steps of the schedule are the lesser of the steps and those of the epochs, which the values do not say."""
+    after = [rayjob(NEMO_MEGATRON, 2, change=config("grpo", "max_num_steps", value=500))]
+    (found,) = runs.endings([rayjob(NEMO_MEGATRON)], after)
+    assert found.why.startswith("attempt 2 may not resume: grpo.max_num_steps")
+
+
+def test_the_page_about_the_learning_rate_names_what_is_restored() -> None:
+    page = (ROOT / "docs/howto/learning-rate.md").read_text("utf-8")
+    for row in restored.ROWS:
+        for key in row.shown:
+            assert key.rpartition(".")[2] in page
 
 
 def test_the_page_about_resuming_has_each_row() -> None:

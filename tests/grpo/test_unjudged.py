@@ -108,3 +108,26 @@ def test_values_without_a_model_have_none_to_describe(tmp_path: Path) -> None:
     assert [*unjudged.of(values)] == ["the model (the values do not name it)", NO_PLAN]
     with pytest.raises(InputError, match="name no model"):
         unjudged.model_name(values)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "text", "named"),
+    [
+        ("gemma3-27b-gsm8k", "", []),
+        (
+            "gemma3-27b-gsm8k",
+            "job: {config: {data: {train: {dataset_name: ResponseDataset, data_path: /data/own/train.jsonl}}}}",
+            ["/data/own/train.jsonl"],
+        ),
+        ("qwen2.5-32b-gsm8k-verl", "", []),
+        (
+            "qwen2.5-32b-gsm8k-verl",
+            "job: {config: {data: {train_files: /data/own/a.parquet, val_files: /data/own/b.parquet}}}",
+            ["/data/own/a.parquet", "/data/own/b.parquet"],
+        ),
+    ],
+)
+def test_rows_that_nobody_has_read_are_named(recipe: str, text: str, named: list[str], tmp_path: Path) -> None:
+    found = [*unjudged.rows(merge.load(files(tmp_path, text, recipe)))]
+    shown = f"the rows of {', '.join(named)} (grpo lint --data train=FILE reads a copy)"
+    assert found == ([shown] if named else [])

@@ -1,40 +1,66 @@
-"""The API server as a kubeconfig names it: what cannot be used is said in words."""
+"""The API server as kubectl reaches it by a kubeconfig: what cannot be used is said in words, and nothing stays."""
 
 from __future__ import annotations
 
+import contextlib
 import http.server
 import json
-import logging
 import os
+import pty
 import re
+import signal
+import subprocess
+import sys
+import tempfile
 import threading
-import warnings
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import urllib3
 
+from grpo.cli import main as cli
+from grpo.helm import proxy
+from grpo.helm.proxy import Proxy
 from grpo.live import client
-from grpo.live.client import RefusedError
+from grpo.live.client import Cluster, RefusedError
 from postrender.errors import ClusterError
+from tests import kubectl as stand_in
+from tests.conftest import ROOT, require_tool
 
-pytest.importorskip("kubernetes")
 PLUGIN = {"apiVersion": "client.authentication.k8s.io/v1", "interactiveMode": "Never"}
+LONG = 120.0
 
 
-def kubeconfig(folder: Path, user: dict[str, Any], *, server: str = "https://127.0.0.1:1", current: str = "x") -> str:
-    """Write the kubeconfig of a context x in the namespace rl; JSON is YAML."""
-    path = folder / "config"
-    content = {
-        "current-context": current,
-        "clusters": [{"name": "x", "cluster": {"server": server}}],
-        "contexts": [{"name": "x", "context": {"cluster": "x", "user": "u", "namespace": "rl"}}],
-        "users": [{"name": "u", "user": user}],
-    }
-    path.write_text(json.dumps(content))
+@pytest.fixture
+def kubectl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Put the real kubectl on PATH; return the path of a kubeconfig to write."""
+    monkeypatch.setenv("PATH", str(require_tool("kubectl").parent), prepend=":")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("KUBECONFIG", "")
+    return tmp_path / "config"
+
+
+@pytest.fixture
+def played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Put the stand-in on PATH, with an API server; return its folder."""
+    stand_in.put(tmp_path, monkeypatch)
+    monkeypatch.setattr(client, "_TIMEOUT_SECONDS", LONG)
+    with stand_in.serving(tmp_path, lambda _: (200, '{"major": "1"}')):
+        yield tmp_path
+
+
+def kubeconfig(path: Path, user: dict[str, Any], *, server: str = "https://127.0.0.1:1", current: str = "c") -> str:
+    path.write_text(stand_in.kubeconfig(server, user, current=current))
     return str(path)
+
+
+def fails(**options: str | None) -> ClusterError:
+    """Return the error of a connection that cannot be made."""
+    with pytest.raises(ClusterError) as caught, client.connect(**options):
+        pass
+    return caught.value
 
 
 def plugin(script: str) -> dict[str, Any]:
@@ -62,57 +88,47 @@ def plugin(script: str) -> dict[str, Any]:
         b"a\0",
     ],
 )
-def test_what_is_no_kubeconfig(text: str | bytes, tmp_path: Path) -> None:
-    path = tmp_path / "config"
-    path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    with pytest.raises(ClusterError) as caught:
-        client.connect(kubeconfig=str(path))
-    said = caught.value.message.removeprefix(f"the kubeconfig {path} ")
-    assert re.fullmatch(r"cannot be used: [^\n{]+|has no current context", said)
+def test_what_is_no_kubeconfig(text: str | bytes, kubectl: Path) -> None:
+    kubectl.write_bytes(text if isinstance(text, bytes) else text.encode())
+    said = fails(kubeconfig=str(kubectl)).message.removeprefix(f"the kubeconfig {kubectl} ")
+    assert re.fullmatch(r"cannot be used: [^\n]+|has no current context|has no context 'x'", said)
 
 
 @pytest.mark.parametrize("named", [True, False])
-def test_no_kubeconfig(named: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("KUBECONFIG", "")
-    path = str(tmp_path / "none")
-    with pytest.raises(ClusterError) as caught:
-        client.connect(kubeconfig=path if named else None)
-    shown = path if named else "~/.kube/config"
-    assert caught.value.message == f"there is no kubeconfig: {shown} does not exist"
-    assert "gcloud container clusters get-credentials" in caught.value.fix
+def test_no_kubeconfig(named: bool, kubectl: Path) -> None:
+    error = fails(kubeconfig=str(kubectl) if named else None)
+    assert error.message == f"there is no kubeconfig: {kubectl if named else '~/.kube/config'} does not exist"
+    assert "gcloud container clusters get-credentials" in error.fix
 
 
-def test_the_context_that_is_named_or_current(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("KUBECONFIG", kubeconfig(tmp_path, {"token": "t"}, current=""))
-    with pytest.raises(ClusterError, match="has no current context"):
-        client.connect()
-    with pytest.raises(ClusterError, match="has no context 'y'") as caught:
-        client.connect(context="y")
-    assert caught.value.fix == "its contexts are x"
-    named = client.connect(context="x")
-    assert (named.context, named.namespace) == ("x", "rl")
-    kubeconfig(tmp_path, {"token": "t"})
-    assert client.connect(namespace="other").namespace == "other"
+def test_the_context_that_is_named_or_current(kubectl: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBECONFIG", kubeconfig(kubectl, {"token": "t"}, current=""))
+    assert "has no current context" in fails().message
+    error = fails(context="y")
+    assert "has no context 'y'" in error.message
+    assert error.fix == "its contexts are c"
+    with client.connect(context="c") as named:
+        assert (named.context, named.namespace) == ("c", "rl")
+    kubeconfig(kubectl, {"token": "t"})
+    with client.connect(namespace="other") as named:
+        assert named.namespace == "other"
 
 
-def test_a_message_shows_nothing_of_a_broken_kubeconfig(tmp_path: Path) -> None:
-    path = tmp_path / "config"
-    path.write_text("users:\n- token: very-secret: 1\n")
-    with pytest.raises(ClusterError, match="line 2") as caught:
-        client.connect(kubeconfig=str(path))
-    assert "very-secret" not in str(caught.value)
-    path = Path(kubeconfig(tmp_path, {"token": "very-secret"}))
-    path.write_text(path.read_text().replace('"user": {', '"usr": {'))
-    with pytest.raises(ClusterError, match="Expected key user in ") as caught:
-        client.connect(kubeconfig=str(path))
-    assert "very-secret" not in str(caught.value)
+def test_a_message_shows_nothing_of_a_broken_kubeconfig(kubectl: Path) -> None:
+    kubectl.write_text("users:\n- token: very-secret: 1\n")
+    error = fails(kubeconfig=str(kubectl))
+    assert "line 2" in error.message
+    assert "very-secret" not in str(error)
+    kubectl.write_text(stand_in.kubeconfig("https://127.0.0.1:1", {"token": "very-secret"}).replace('"u"', '"v"', 1))
+    error = fails(kubeconfig=str(kubectl))
+    assert error.message.endswith("cannot be used: its context 'c' names the user 'v', which is not there")
+    assert "very-secret" not in str(error)
 
 
 GCLOUD = (
     "ERROR: (gcloud.config.config-helper) You do not have an active account.\\nPlease run:\\n\\n  $ gcloud auth login"
 )
-BAD_TOKEN = json.dumps({"apiVersion": PLUGIN["apiVersion"], "kind": "ExecCredential", "status": {}})
+BAD_TOKEN = json.dumps({**PLUGIN, "kind": "ExecCredential", "status": {}})
 
 
 @pytest.mark.parametrize(
@@ -120,40 +136,32 @@ BAD_TOKEN = json.dumps({"apiVersion": PLUGIN["apiVersion"], "kind": "ExecCredent
     [
         (
             plugin(f"printf '{GCLOUD}' >&2; exit 1"),
-            "exec: process returned 1. ERROR: (gcloud.config.config-helper) You do not have an active account. "
-            "Please run: $ gcloud auth login",
+            "exec: executable sh failed with exit code 1: ERROR: (gcloud.config.config-helper) You do not have an "
+            "active account. Please run: $ gcloud auth login",
         ),
-        ({"exec": {**PLUGIN, "command": "no-plugin"}}, "[Errno 2] No such file or directory: 'no-plugin'"),
-        (plugin("echo words"), "exec: failed to decode process output: "),
-        (plugin(f"echo '{BAD_TOKEN}'"), "exec: missing token or clientCertificateData field in plugin output"),
+        ({"exec": {**PLUGIN, "command": "no-plugin"}}, "exec: executable no-plugin not found It looks like "),
+        (plugin("echo words"), "decoding stdout: couldn't get version/kind; json parse error: "),
+        (plugin(f"echo '{BAD_TOKEN}'"), "exec plugin didn't return a token or cert/key pair"),
     ],
 )
 def test_the_reason_of_a_credential_program(
-    user: dict[str, Any],
-    said: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
+    user: dict[str, Any], said: str, kubectl: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    # pytest's own handlers would hide what Python prints without any.
-    monkeypatch.setattr(logging.getLogger(), "handlers", [])
-    for _ in range(2):
-        with pytest.raises(ClusterError) as caught:
-            client.connect(kubeconfig=kubeconfig(tmp_path, user))
-        assert caught.value.message.startswith(f"the credential program of the context 'x' has failed: {said}")
-        assert "log in again" in caught.value.fix
+    error = fails(kubeconfig=kubeconfig(kubectl, user))
+    assert error.message.startswith(f"the credential program of the context 'c' has failed: {said}")
+    assert "log in again" in error.fix
     assert capfd.readouterr() == ("", "")
-    client.connect(kubeconfig=kubeconfig(tmp_path, {"token": "t"}))
 
 
-def test_a_credential_program_that_has_spoken_to_the_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """There it gets the terminal, so the client has no words of it, and fails on that."""
-    with open(os.devnull) as stdin:
-        monkeypatch.setattr("sys.stdin", stdin)
-        monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-        with pytest.raises(ClusterError) as caught:
-            client.connect(kubeconfig=kubeconfig(tmp_path, plugin("exit 1")))
-    assert caught.value.message == "the credential program of the context 'x' has failed: its own message is above"
+def test_a_credential_program_runs_once_for_all_questions(kubectl: Path) -> None:
+    """And what it says beside the token is nobody's concern; here no server takes the token."""
+    token = json.dumps({"apiVersion": PLUGIN["apiVersion"], "kind": "ExecCredential", "status": {"token": "t"}})
+    script = f"echo warned >&2; echo once >> {kubectl.parent}/runs; echo '{token}'"
+    with client.connect(kubeconfig=kubeconfig(kubectl, plugin(script))) as cluster:
+        for _ in range(3):
+            with pytest.raises(RefusedError, match="connection refused"):
+                cluster.get("/version")
+    assert (kubectl.parent / "runs").read_text() == "once\n"
 
 
 @pytest.fixture
@@ -167,7 +175,10 @@ def port() -> Iterator[int]:
         def do_GET(self) -> None:
             self.send_response(403)
             self.end_headers()
-            self.wfile.write(b'{"kind": "Status", "message": "not you"}')
+            self.wfile.write(b'{"kind": "Status", "message": "not you", "code": 403}')
+
+        def do_POST(self) -> None:
+            self.do_GET()
 
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
@@ -180,33 +191,227 @@ def port() -> Iterator[int]:
     ("scheme", "get", "execute"),
     [
         # As with a wrong certificate.
-        ("https", r"SSLError \[SSL: \w+\] \w+.*", r"exec in p: \[SSL: \w+\] \w+.*"),
-        ("http", "not you", "exec in p: Handshake status 403 Forbidden"),
+        ("https", r"tls: .+", r"exec in p: kubectl failed: .+"),
+        ("http", "not you", r"exec in p: kubectl failed: .*not you.*"),
     ],
 )
-def test_the_reason_of_a_refusal(scheme: str, get: str, execute: str, port: int, tmp_path: Path) -> None:
-    cluster = client.connect(kubeconfig=kubeconfig(tmp_path, {"token": "t"}, server=f"{scheme}://127.0.0.1:{port}"))
-    with pytest.raises(RefusedError) as caught:
-        cluster.get("/api")
-    assert re.fullmatch(get, str(caught.value))
-    with pytest.raises(RefusedError) as caught:
-        cluster.execute("p", "c", ["true"])
-    assert re.fullmatch(execute, str(caught.value))
+def test_the_reason_of_a_refusal(scheme: str, get: str, execute: str, port: int, kubectl: Path) -> None:
+    path = kubeconfig(kubectl, {"token": "t"}, server=f"{scheme}://127.0.0.1:{port}")
+    with client.connect(kubeconfig=path) as cluster:
+        with pytest.raises(RefusedError) as caught:
+            cluster.get("/api")
+        assert re.fullmatch(get, str(caught.value))
+        with pytest.raises(RefusedError) as caught:
+            cluster.review({"verb": "get"})
+        assert re.fullmatch(get, str(caught.value))
+        with pytest.raises(RefusedError) as caught:
+            cluster.execute("p", "c", ["true"])
+        assert re.fullmatch(execute, str(caught.value))
 
 
-def test_a_token_that_no_header_can_have_is_refused_not_a_traceback(tmp_path: Path) -> None:
-    cluster = client.connect(kubeconfig=kubeconfig(tmp_path, {"token": "abc…"}, server="http://127.0.0.1:1"))
-    with pytest.raises(RefusedError, match="can't encode character"):
+def test_a_token_that_no_header_can_have_is_refused_not_a_traceback(kubectl: Path) -> None:
+    path = kubeconfig(kubectl, {"token": "abc\n"}, server="https://127.0.0.1:1")
+    with client.connect(kubeconfig=path) as cluster, pytest.raises(RefusedError, match="invalid header field value"):
         cluster.get("/version")
 
 
-def test_a_kubeconfig_that_wants_no_verification_is_no_warning_for_each_question(tmp_path: Path) -> None:
-    path = Path(kubeconfig(tmp_path, {"token": "t"}))
-    content = json.loads(path.read_text())
-    content["clusters"][0]["cluster"]["insecure-skip-tls-verify"] = True
-    path.write_text(json.dumps(content))
-    with warnings.catch_warnings(record=True) as seen:
-        warnings.simplefilter("always")
-        client.connect(kubeconfig=str(path))
-        warnings.warn("unverified", urllib3.exceptions.InsecureRequestWarning, stacklevel=1)
-    assert not seen
+def test_without_kubectl_the_error_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    words = ["-f", "values/recipes/gemma3-27b-gsm8k.yaml", "-f", "values/examples/site.yaml", "--accelerator", "b200"]
+    assert cli.main(["doctor", *words]) == 3
+    said = capsys.readouterr().err
+    assert "cannot run kubectl: No such file or directory" in said
+    assert "fix: install kubectl" in said
+
+
+def is_alive(pid: int) -> bool:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, 0)
+        return True
+    return False
+
+
+def proxies(folder: Path) -> list[int]:
+    return [*map(int, (folder / "proxies").read_text().split())]
+
+
+def test_the_socket_is_nobody_elses_and_nothing_stays(
+    played: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "short").mkdir()
+    folders = Path(tempfile.mkdtemp())
+    monkeypatch.setattr(tempfile, "tempdir", str(folders))
+    with client.connect() as cluster:
+        assert cluster.get("/version") == {"major": "1"}
+        (pid,) = proxies(played)
+        (folder,) = folders.iterdir()
+        assert is_alive(pid)
+        assert folder.stat().st_mode & 0o777 == 0o700
+        assert [each.name for each in folder.iterdir()] == ["kubectl"]
+    assert not is_alive(pid)
+    assert not list(folders.iterdir())
+    with pytest.raises(RefusedError, match="No such file or directory"):
+        cluster.get("/version")
+    with pytest.raises(RefusedError, match="exec in p: it is too late"):
+        cluster.execute("p", "c", ["true"])
+    folders.rmdir()
+
+
+def test_a_folder_with_a_long_name_holds_no_socket(
+    played: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / ("x" * 100)).mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / ("x" * 100)))
+    with client.connect() as cluster:
+        assert cluster.get("/version") == {"major": "1"}
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ClusterError("no"), MemoryError])
+def test_an_error_ends_the_proxy_and_the_programs_in_pods(
+    played: Path, error: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HANGS", "exec")
+    refused, threads = list[str](), list[threading.Thread]()
+
+    def hang(cluster: Cluster) -> None:
+        try:
+            cluster.execute("p", "c", ["true"])
+        except RefusedError as refusal:
+            refused.append(str(refusal))
+
+    def fail() -> None:
+        with client.connect() as cluster:
+            threads.append(threading.Thread(target=hang, args=(cluster,)))
+            threads[0].start()
+            until(lambda: "exec" in (played / "calls").read_text())
+            raise error
+
+    with pytest.raises((KeyboardInterrupt, ClusterError, MemoryError)):
+        fail()
+    threads[0].join(LONG)
+    assert len(refused) == 1
+    assert not any(map(is_alive, proxies(played)))
+
+
+def until(condition: Callable[[], object]) -> None:
+    end = time.monotonic() + LONG
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_the_proxy(played: Path, number: signal.Signals) -> None:
+    """The API server does not answer, and nobody else than the command can end it."""
+    over = threading.Event()
+    words = [sys.executable, "-m", "grpo.cli", "status", "--accelerator", "b200", "--watch", "1"]
+    files = ["-f", "values/recipes/gemma3-27b-gsm8k.yaml", "-f", "values/examples/site.yaml"]
+
+    def answer(_: str) -> tuple[int, str]:
+        over.wait(LONG)
+        return 404, "{}"
+
+    with (
+        stand_in.serving(played, answer),
+        subprocess.Popen([*words, *files], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running,
+    ):
+        try:
+            until((played / "proxies").exists)
+            (pid,) = proxies(played)
+            running.send_signal(number)
+            _, said = running.communicate(timeout=LONG)
+        finally:
+            running.kill()
+            over.set()
+    assert (running.returncode, said) == (130 if number == signal.SIGINT else 128 + number, b"")
+    assert not is_alive(pid)
+
+
+def test_two_commands_at_once_do_not_meet(played: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    with client.connect() as first:
+        stand_in.put(other, monkeypatch)
+        with stand_in.serving(other, lambda _: (200, '{"major": "2"}')), client.connect() as second:
+            assert (first.get("/version"), second.get("/version")) == ({"major": "1"}, {"major": "2"})
+        assert first.get("/version") == {"major": "1"}
+        assert not any(map(is_alive, proxies(other)))
+
+
+@pytest.mark.parametrize("asks", [True, False])
+def test_a_login_is_waited_for_and_a_silent_server_is_not(
+    played: Path, asks: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    over, asked = threading.Event(), list[float]()
+
+    def answer(_: str) -> tuple[int, str]:
+        asked.append(time.monotonic())
+        if not asks or len(asked) < 5:
+            over.wait(LONG)
+        return 200, "{}"
+
+    monkeypatch.setattr(client, "_TIMEOUT_SECONDS", 0.1)
+    monkeypatch.setattr(Proxy, "logs_in", lambda _: asks)
+    with stand_in.serving(played, answer, {"exec": PLUGIN}):
+        try:
+            if asks:
+                with client.connect():
+                    assert len(asked) == 5
+            else:
+                said = "nothing can be read from the API server of the context 'c': no answer within 0 s"
+                assert fails().message == said
+                assert len(asked) == 2
+        finally:
+            over.set()
+
+
+def test_a_login_is_a_process_that_kubectl_has_started(kubectl: Path) -> None:
+    """The proxy of a kubectl that is asked for nothing has started none."""
+    kubeconfig(kubectl, plugin(f"touch {kubectl.parent}/started; exec sleep 3600"))
+    with proxy.running(["--context", "c", "--kubeconfig", str(kubectl)]) as server:
+        assert not server.logs_in()
+        with pytest.raises(TimeoutError):
+            server.ask("GET", "/version", {}, 2.0)
+        until((kubectl.parent / "started").exists)
+        assert server.logs_in()
+        login = int(subprocess.check_output(["pgrep", "-P", str(server.process)]))
+    until(lambda: not is_alive(login))
+
+
+def test_a_kubectl_that_does_not_listen(played: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HANGS", "proxy")
+    monkeypatch.setattr(proxy, "_START_SECONDS", 0.1)
+    assert fails().message == "kubectl proxy does not listen within 0 s"
+
+
+def test_a_kubectl_that_ends_says_why(played: Path) -> None:
+    (played / "refuses-proxy").write_text('error: unknown command "proxy"')
+    assert fails().message == 'kubectl failed: error: unknown command "proxy"'
+
+
+LOGIN = (
+    "WARNING: the token is old\nE1130 17:36:12.117094     780 proxy_server.go:147] Error\nEnter the code in a browser: "
+)
+
+
+def test_a_warning_of_kubectl_is_no_line_in_a_pipe(played: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (played / "login").write_text(LOGIN)
+    with client.connect() as cluster:
+        assert cluster.get("/version") == {"major": "1"}
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_login_can_ask_a_person_on_the_terminal(played: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kubectl's own notes are left out; a prompt has no end of a line."""
+    (played / "login").write_text(LOGIN)
+    ours, theirs = pty.openpty()
+    with open(theirs, "w") as terminal:
+        monkeypatch.setattr(sys, "stderr", terminal)
+        with client.connect():
+            seen = b""
+            while b"browser: " not in seen:
+                seen += os.read(ours, 4096)
+    os.close(ours)
+    assert seen.replace(b"\r", b"") == b"WARNING: the token is old\nEnter the code in a browser: "

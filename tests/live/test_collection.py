@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import http.server
 import json
 import subprocess
 import threading
@@ -14,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from grpo import deadline
 from grpo.cli import live
@@ -27,9 +25,11 @@ from grpo.live.client import Cluster
 from grpo.live.queries import Queries
 from grpo.live.status.summary import sum_up
 from postrender.errors import ClusterError
+from tests import kubectl as stand_in
+from tests.conftest import require_tool
+from tests.kubectl import Answer
 
 TOKEN = "hf_" + "aB3" * 8
-Answer = Callable[[str], tuple[int, str]]
 Play = Callable[[Answer], Cluster]
 
 
@@ -41,53 +41,32 @@ LONG = 600.0
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let no answer be late because the machine is busy."""
     monkeypatch.setattr(deadline, "PATIENCE", LONG)
-    monkeypatch.setattr(client, "_TIMEOUT", (LONG, LONG))
+    monkeypatch.setattr(client, "_TIMEOUT_SECONDS", LONG)
 
 
 @pytest.fixture
-def play(tmp_path: Path) -> Iterator[Play]:
+def play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Play]:
     """Start an API server that answers each path as a function says."""
-    servers = []
+    stand_in.put(tmp_path, monkeypatch)
+    with contextlib.ExitStack() as running:
 
-    def start(answer: Answer) -> Cluster:
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def log_message(self, *_: object) -> None:
-                pass
+        def start(answer: Answer) -> Cluster:
+            running.enter_context(stand_in.serving(tmp_path, answer))
+            return running.enter_context(client.connect())
 
-            def do_GET(self) -> None:
-                status, text = answer(self.path)
-                self.send_response(status)
-                self.send_header("Content-Length", str(len(text)))
-                self.end_headers()
-                # Who has waited long enough is gone.
-                with contextlib.suppress(OSError):
-                    self.wfile.write(text.encode())
-
-        class Server(http.server.ThreadingHTTPServer):
-            # All questions come at once; a connection that finds no room is tried again after a second.
-            request_queue_size = 64
-
-        server = Server(("127.0.0.1", 0), Handler)
-        servers.append(server)
-        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
-        return client.connect(kubeconfig=str(kubeconfig(tmp_path, server.server_port)))
-
-    yield start
-    for server in servers:
-        server.shutdown()
-        server.server_close()
+        yield start
 
 
-def kubeconfig(folder: Path, port: int) -> Path:
-    path = folder / "kubeconfig"
-    config = {
-        "current-context": "c",
-        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u", "namespace": "rl"}}],
-        "clusters": [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{port}"}}],
-        "users": [{"name": "u", "user": {"token": "of-the-user"}}],
-    }
-    path.write_text(yaml.safe_dump(config), encoding="utf-8")
-    return path
+@pytest.fixture
+def real(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+    """Put kubectl on PATH; the result writes a kubeconfig and returns its path."""
+    monkeypatch.setenv("PATH", str(require_tool("kubectl").parent), prepend=":")
+
+    def write(user: dict[str, Any] | None = None) -> str:
+        (tmp_path / "config").write_text(stand_in.kubeconfig("https://127.0.0.1:1", user))
+        return str(tmp_path / "config")
+
+    return write
 
 
 EXPECTED = Expected("s", "rl", {"raycluster": "s-ray"}, {"raycluster": []})
@@ -115,10 +94,9 @@ def test_a_server_of_which_nothing_can_be_read_is_an_error(play: Play, status: i
     assert TOKEN not in str(error.value)
 
 
-def test_a_server_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = kubeconfig(tmp_path, 1)
-    assert cli.main(["doctor", "--accelerator", "b200", "-f", recipe(), "-f", site(), "--kubeconfig", str(path)]) == 3
-    assert "Connection refused" in capsys.readouterr().err
+def test_a_server_that_is_not_there(real: Callable[..., str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["doctor", "--accelerator", "b200", "-f", recipe(), "-f", site(), "--kubeconfig", real()]) == 3
+    assert "connection refused" in capsys.readouterr().err
 
 
 class Timer:
@@ -137,22 +115,19 @@ class Timer:
 
 
 def test_a_login_that_takes_long_is_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    real: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It may wait for a person in a browser, so it is not stopped."""
-    path = kubeconfig(tmp_path, 1)
-    config = yaml.safe_load(path.read_text(encoding="utf-8"))
     # Where nobody says it, it ends all the same.
     script = 'n=0; until [ -e "$0" ] || [ $n = 6000 ]; do sleep 0.02; n=$((n + 1)); done; exit 1'
     program = {"command": "sh", "args": ["-c", script, str(tmp_path / "over")], "interactiveMode": "Never"}
-    config["users"][0]["user"] = {"exec": {"apiVersion": "client.authentication.k8s.io/v1", **program}}
-    path.write_text(yaml.safe_dump(config), encoding="utf-8")
+    path = real({"exec": {"apiVersion": "client.authentication.k8s.io/v1", **program}})
     monkeypatch.setattr(live.threading, "Timer", functools.partial(Timer, over=tmp_path / "over"))
-    words = ["doctor", "--accelerator", "b200", "-f", recipe(), "-f", site(), "--kubeconfig", str(path)]
+    words = ["doctor", "--accelerator", "b200", "-f", recipe(), "-f", site(), "--kubeconfig", path]
     assert cli.main(words) == 3
     said = capsys.readouterr().err
     assert said.startswith("grpo: still waiting for the credential program that the kubeconfig starts")
-    assert "the credential program of the context 'c' has failed: exec: process returned 1" in said
+    assert "the credential program of the context 'c' has failed: exec: executable sh failed with exit code 1" in said
 
 
 def recipe() -> str:
@@ -326,33 +301,6 @@ def until(monkeypatch: pytest.MonkeyPatch) -> Callable[[set[str]], Callable[[], 
     return make
 
 
-def test_a_program_in_a_pod_does_not_change_how_other_questions_go_out(play: Play) -> None:
-    asked = threading.Event()
-    answered = threading.Event()
-
-    def answer(path: str) -> tuple[int, str]:
-        if "/exec" in path:
-            asked.set()
-            answered.wait(LONG)
-            return 403, "{}"
-        return 200, '{"major": "1"}'
-
-    cluster = play(answer)
-
-    def execute() -> None:
-        with contextlib.suppress(client.RefusedError):
-            cluster.execute("head", "ray-head", ["true"])
-
-    thread = threading.Thread(target=execute)
-    thread.start()
-    try:
-        assert asked.wait(LONG)
-        assert cluster.get("/version") == {"major": "1"}
-    finally:
-        answered.set()
-        thread.join()
-
-
 RUN = Expected("s", "rl", {"grpo-job": "run"}, {"grpo-job": [{"kind": "RayJob", "metadata": {"name": "r"}}]}, "/runs/r")
 
 
@@ -366,8 +314,15 @@ RUN = Expected("s", "rl", {"grpo-job": "run"}, {"grpo-job": [{"kind": "RayJob", 
     ids=["programs", "pods", "nodes"],
 )
 def test_all_questions_share_one_deadline(
-    play: Play, silent: Any, until: Any, silence: list[str], never: set[str], unread: set[str]
+    play: Play,
+    silent: Any,
+    until: Any,
+    silence: list[str],
+    never: set[str],
+    unread: set[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setenv("HANGS", "exec" if "/exec" in silence else "")
     found = collection.collect(play(silent(*silence)), "s", lambda: RUN, with_logs=True, deadline=until(never))
     late = {name for name, why in found.unread.items() if "no answer within 4 s" in why or "not asked for" in why}
     assert late == unread
@@ -412,9 +367,9 @@ def test_a_long_rendering_leaves_the_cluster_less_time(tmp_path: Path, monkeypat
     monkeypatch.setattr(deadline, "PATIENCE", 6.0)
     monkeypatch.setattr("grpo.live.rendering.render", render)
     monkeypatch.setattr(collection, "collect", collect)
-    path = kubeconfig(tmp_path, 1)
-    words = ["-f", recipe(), "-f", site(), "--accelerator", "b200", "--kubeconfig", str(path)]
-    assert cli.main(["why", *words]) == 3
+    stand_in.put(tmp_path, monkeypatch)
+    with stand_in.serving(tmp_path, lambda _: (404, "{}")):
+        assert cli.main(["why", "-f", recipe(), "-f", site(), "--accelerator", "b200"]) == 3
     assert limits == [3.0]
 
 

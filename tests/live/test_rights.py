@@ -52,7 +52,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Resource, bool]]:
 
     monkeypatch.setattr(Cluster, "items", items)
     monkeypatch.setattr(Cluster, "get", get)
-    collection.collect(Cluster(None, "c", "rl"), "s", lambda: Expected("s", "rl", {}, {}), with_logs=True)  # type: ignore[arg-type]
+    cluster = Cluster(None, None, "c", "rl")  # type: ignore[arg-type]
+    collection.collect(cluster, "s", lambda: Expected("s", "rl", {}, {}), with_logs=True)
     assert set(definitions.PATHS) <= set(paths)
     # Discovery is open to everybody who is logged in.
     return [resource(path) for path in paths if path not in ("/apis", "/version")]

@@ -17,6 +17,7 @@ import pytest
 import yaml
 
 from postrender import main as post_render
+from postrender import secrets
 from postrender.wiring.apply import NOT_WIRED, STAMP
 from tests.conftest import ROOT, require_tool
 from tests.postrender.streams import RAYCLUSTER, documents, pod
@@ -152,7 +153,7 @@ def test_a_secret_in_base64_is_refused_in_a_list_that_has_a_name() -> None:
 def test_every_shape_is_refused(shape: str) -> None:
     done = run(f"kind: A\nenv: '{EXAMPLES[shape]}'\n".encode(), *VALUES)
     assert done.returncode == 1
-    assert f"line 2: this looks like a secret of the kind {shape}" in done.stderr.decode()
+    assert f"line 2: this looks like a secret of the kind {secrets.title_of(shape)}" in done.stderr.decode()
     assert EXAMPLES[shape].encode() not in done.stderr
 
 
@@ -893,3 +894,37 @@ def test_a_part_of_a_node_is_told_of_devices_that_any_pod_may_ask_for() -> None:
     assert b"ask for nvidia.com/gpu: 8 in one container" in done.stderr
     assert b"a part of one may ask for rdma/ib: 1" in done.stderr
     assert b"a part of one" not in run(pod(gpus=4).encode(), *VALUES).stderr
+
+
+@pytest.mark.parametrize("source", ["envFrom: [{configMapRef: {name: nccl}}]", ""])
+def test_the_variables_of_a_config_map_in_the_stream_count(source: str) -> None:
+    shared = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: nccl}\ndata: {NCCL_IB_DISABLE: '1'}\n"
+    text = pod().replace(
+        "    - name: main\n", f"    - name: main\n      {source}\n" if source else "    - name: main\n"
+    )
+    coreweave = str(ROOT / "values/accelerators/coreweave-b200.yaml")
+    done = run(f"{shared}---\n{text}---\napiVersion: v1\nkind: A\n".encode(), "--values", coreweave)
+    assert (b"[nccl/variables-contradict]" in done.stderr) == bool(source), done.stderr
+
+
+def test_a_stream_with_a_secret_in_a_variable_is_refused_also_for_a_pod_that_is_not_wired() -> None:
+    web = "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec:\n  containers:\n    - name: web\n"
+    words = f"{web}      env: [{{name: HF_TOKEN, value: written-down}}]\n"
+    done = run(f"{pod()}---\n{words}".encode(), *VALUES)
+    assert b"HF_TOKEN of container web has its value in the manifest [secrets/literal-variable]" in done.stderr
+    assert b"written-down" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("given", "rule"),
+    [
+        ("              resources:\n                requests: {nvidia.com/gpu: 4}\n", b"pods/requests-above-limits"),
+        (
+            "              env: [{name: CUDA_VISIBLE_DEVICES, value: '0,1'}]\n              resources:\n",
+            b"ray/gpus-hidden",
+        ),
+    ],
+)
+def test_a_stream_whose_pods_would_not_start_is_refused(given: str, rule: bytes) -> None:
+    done = run(RAYCLUSTER.replace("              resources:\n", given).encode(), *VALUES)
+    assert (done.returncode, b"[" + rule + b"]" in done.stderr) == (1, True), done.stderr

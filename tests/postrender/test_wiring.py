@@ -358,7 +358,9 @@ def test_gpus_of_two_containers_are_no_whole_node() -> None:
 
 def test_a_pod_on_the_network_of_its_node_gets_no_interfaces(tmp_path: Any) -> None:
     text = changed({"hostNetwork": True})
-    assert "has the network of its node" in wired(text)[1].skipped[0]["reason"]
+    assert "to which no other can be attached" in wired(text)[1].skipped[0]["reason"]
+    coreweave = wiring(profile="coreweave-b200")
+    assert "accelerator.hostNetwork: true" in wired(text, coreweave)[1].skipped[0]["reason"]
     assert wired(text, wiring(tmp_path, "network: {mode: none}"))[1].skipped == []
 
 
@@ -728,3 +730,34 @@ def test_the_same_amount_of_a_device_is_no_conflict(amount: object, conflicts: i
     after, done = wired(text, wiring(profile="eks-h200"), policy=KEEP)
     assert len(done.conflicts) == conflicts
     assert after["spec"]["containers"][0]["resources"]["limits"]["vpc.amazonaws.com/efa"] == amount
+
+
+def test_a_variable_that_says_the_same_in_another_way_is_no_conflict() -> None:
+    own = [{"name": "NCCL_SOCKET_IFNAME", "value": "=eth0"}, {"name": "NCCL_NET", "value": "ib"}]
+    after, done = wired(changed({}, container={"env": own}), wiring(profile="coreweave-b200"))
+    assert done.conflicts == []
+    assert after["spec"]["containers"][0]["env"][-2:] == own
+    other = [{"name": "NCCL_SOCKET_IFNAME", "value": "=eth1"}]
+    _, done = wired(changed({}, container={"env": other}), wiring(profile="coreweave-b200"))
+    assert [each["at"].rpartition(".")[2] for each in done.conflicts] == ["env[NCCL_SOCKET_IFNAME]"]
+
+
+def test_any_number_of_what_says_yes_or_no_is_enough() -> None:
+    own = {"limits": {"nvidia.com/gpu": 8, "rdma/ib": 8}}
+    after, done = wired(changed({}, container={"resources": own}), wiring(profile="coreweave-b200"))
+    assert done.conflicts == []
+    resources = after["spec"]["containers"][0]["resources"]
+    assert (resources["limits"]["rdma/ib"], resources["requests"]["rdma/ib"]) == (8, 8)
+    _, done = wired(changed({}, container={"resources": own}), wiring(profile="infiniband-h100"))
+    assert done.conflicts == []
+    own = {"limits": {"nvidia.com/gpu": 8, "rdma/ib": 4}}
+    _, done = wired(changed({}, container={"resources": own}), wiring(profile="aks-h200"))
+    assert [each["at"].rpartition(".")[2] for each in done.conflicts] == ["limits[rdma/ib]"]
+
+
+@pytest.mark.parametrize(("size", "conflicts"), [("500Gi", 0), ("250Gi", 0), ("256000Mi", 0), ("1Gi", 1), ("much", 1)])
+def test_more_shared_memory_than_the_machine_needs_is_no_conflict(size: str, conflicts: int) -> None:
+    volumes = [{"name": "dshm", "emptyDir": {"medium": "Memory", "sizeLimit": size}}]
+    mounts = {"volumeMounts": [{"name": "dshm", "mountPath": "/dev/shm"}]}
+    after, done = wired(changed({"volumes": volumes}, container=mounts), wiring(profile="coreweave-b200"))
+    assert (len(done.conflicts), after["spec"]["volumes"]) == (conflicts, volumes)

@@ -22,7 +22,7 @@ _ENDED: Final = ("Complete", "Failed")
 _RAN: Final = ("RUNNING", "STOPPED", "SUCCEEDED", "FAILED")
 _DRIVER: Final = "/tmp/ray/session_latest/logs/job-driver-{}.log"  # noqa: S108 (of the pod: Ray's own folder)
 # The API server's reason for an object that is not there, as kubectl shows it.
-_MISSING: Final = "(NotFound)"
+MISSING: Final = "(NotFound)"
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class RayJob:
         try:
             found = head_pod.ask(self._path, self._deadline)
         except ClusterError as error:
-            if self._kept is None or _MISSING not in error.message:
+            if self._kept is None or MISSING not in error.message:
                 raise
             return self._without_job(self._kept)
         status = found.get("status") or {}

@@ -1,4 +1,4 @@
-"""Find out what the word of `grpo watch` means: something on this machine, a RayJob, or a job of Ray's dashboard."""
+"""Find out where a training is: something on this machine, a run of the cluster, or a job of Ray's dashboard."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from grpo.cli import options
 from grpo.cli.command import wrong
+from grpo.cli.named_run import Named
 from grpo.cli.watching.printing import tell
-from grpo.cli.watching.rayjob import RayJob
 from grpo.runlog import events, job_output, pieces, ray_jobs
 from grpo.runlog.events import Found
 from postrender.errors import Location, UnreadableError
@@ -20,20 +19,20 @@ _URLS = ("http://", "https://")
 
 @dataclass(frozen=True)
 class Place:
-    """Where a command line says that the training is."""
+    """Where a command line says that the training is; without a word, its options do."""
 
     word: str
-    namespace: str | None
-    cluster: str | None
-    token_file: str | None
+    run: Named
+    token_file: str | None = None
 
     def read(self, *, follow: bool) -> Iterator[list[Found]]:
         """Yield the events of the training, as `events.read` does; raise UsageError, and ClusterError, too."""
-        if self.namespace or self.word.startswith(_URLS):
+        if self.run.namespace or not self.word or self.word.startswith(_URLS):
             source = self._source()
             found = job_output.follow(source, wait=follow, tell=tell)
             return events.of_text(pieces.text(found), source.name, wait=follow)
-        if self.cluster:
+        self.run.refuse_attempt()
+        if self.run.cluster:
             raise wrong("--cluster is given without --namespace", fix="--namespace names that of the RayJob")
         if self.word != events.STDIN and not os.path.exists(self.word):
             fix = "name the log, the directory of a run, - for stdin, or a RayJob with --namespace"
@@ -45,12 +44,7 @@ class Place:
     def _source(self) -> job_output.Source:
         if self.word.startswith(_URLS):
             return ray_jobs.RayJobs(self.word, _token(self.token_file))
-        if not options.is_name(self.word):
-            message = f"the RayJob is {self.word!r}, expected lower-case letters, digits and -, at most 63"
-            if os.path.exists(self.word):
-                raise wrong(message, fix=f"leave out --namespace to read the file {self.word}")
-            raise wrong(message)
-        return RayJob(self.word, self.namespace or "", self.cluster)
+        return self.run.of_name(self.word) if self.word else self.run.of_values()
 
 
 def _token(path: str | None) -> str:

@@ -22,7 +22,7 @@ _NEMO_RL: Final = (
 _NO_STEP: Final = "lower job.config.grpo.num_prompts_per_step, or add rows"
 _FEW: Final = "lower job.config.grpo.max_num_steps or num_prompts_per_step, raise max_num_epochs, or add rows"
 _NO_BATCH: Final = (
-    "the run ends at set-up, because verl leaves out an incomplete batch: the cluster is up, and its GPUs are paid for"
+    "the run ends at set-up, because verl drops an incomplete batch; the cluster is already running and billing"
     " (verl/trainer/ppo/ray_trainer.py:368 at 0.7.1)"
 )
 _FEW_STEPS: Final = (

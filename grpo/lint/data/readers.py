@@ -24,6 +24,8 @@ from reward_numbers import final_answer
 TRAIN, VALIDATION = ROLES
 _PREPARED: Final = re.compile(r"\$\{oc\.env:GRPO_DATASETS\}/([^/$]+)/[^/$]+")
 # What people call the two texts; the first one that a file has is the best guess.
+# The first version whose library `datasets` puts values of several types into one list.
+_MIXES: Final = "v0.7.0"
 _QUESTIONS: Final = ("question", "problem", "input", "prompt", "query", "instruction")
 _ANSWERS: Final = (
     *("answer", "output", "final_answer", "expected_answer", "ground_truth", "target", "label", "solution"),
@@ -241,7 +243,14 @@ class Responses:
 
     def _of_text(self, key: str, column: str, value: Json) -> Iterator[RowFault]:
         place, keys = f"column {column}", self._keys(key)
-        if key == "output_key" and self._judges:
+        if key == "output_key" and not (isinstance(value, str) or value is None or self._run.since(_MIXES)):
+            what = f"{place} has {_type(value)}, and beside the question {self._run.version} can only put a text"
+            why = (
+                "the run ends at set-up, with ArrowInvalid: every pod has started (its datasets 4.4.1 or 4.0.0 ended so"
+                " here; 4.8.5, which v0.7.0 has, did not)"
+            )
+            yield RowFault("data/wrong-type", what, keys, why, "write every answer as a text")
+        elif key == "output_key" and self._judges:
             fix = _fix_of_answer(value, "the final answer alone")
             yield from _unreadable(self._judges, value, place, keys, fix)
         elif key == "input_key" and _is_missing(value):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
@@ -20,6 +21,10 @@ _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _BATCH: Final = 100
 _PIECE: Final = 1024 * 1024
 _LINES: Final = 'write one JSON object a line: {"question": "…", "answer": "…"}'
+
+
+# Counting its lines takes seconds.
+_MOST_COUNTED: Final = 4 * 1024**3
 
 
 class Row(NamedTuple):
@@ -77,7 +82,16 @@ def read(role: str, path: str) -> Sample:
             is_cut = bool(file.read(1))
     except OSError as error:
         raise UnreadableError(f"cannot be read: {error.strerror}", at=Location(path), fix="check the path") from error
-    return _lines(role, path, data, is_cut=is_cut)
+    sample = _lines(role, path, data, is_cut=is_cut)
+    return sample._replace(total=_counted(path)) if sample.is_cut else sample
+
+
+def _counted(path: str) -> int | None:
+    """Return how many lines of a file are not blank; None for a pipe, and for a file that takes long to read."""
+    if not os.path.isfile(path) or os.path.getsize(path) > _MOST_COUNTED:
+        return None
+    with open(path, "rb") as file:
+        return sum(1 for line in file if line.strip())
 
 
 def _lines(role: str, path: str, data: bytes, *, is_cut: bool) -> Sample:

@@ -12,7 +12,7 @@ TOPIC: Final = Topic(
     framework="nemo-rl",
     source="",
     reasons={
-        Fails.AT_SETUP: "NeMo RL refuses it at set-up, when every pod has started and the GPUs are paid for",
+        Fails.AT_SETUP: "NeMo RL rejects it at setup, with every pod running and every GPU billing",
         Fails.AT_FIRST_STEP: "the run fails at the first training step, after "
         "the model is loaded and a whole batch is generated",
     },

@@ -20,8 +20,8 @@ TOPIC: Final = Topic(
     framework="verl",
     source="verl/",
     reasons={
-        Fails.AT_SETUP: "verl refuses it when it validates its configuration: the "
-        "cluster is up, and its GPUs are paid for",
+        Fails.AT_SETUP: "verl rejects it when it validates its configuration, with the "
+        "cluster already running and billing",
         Fails.AT_FIRST_STEP: "the run fails after the first generation: the model "
         "is loaded, and a whole batch has been sampled",
     },

@@ -236,7 +236,10 @@ def prompt_longer_than_model(run: RunConfig) -> Iterator[Finding]:
     model, prompt = run.integer(f"{VLLM}.max_model_len"), run.integer("data.max_input_seq_length")
     total, new = run.integer("policy.max_total_sequence_length"), run.integer(f"{GENERATION}.max_new_tokens")
     if prompt > model:
-        yield Finding(f"max_input_seq_length {prompt} is more than vLLM's max_model_len {model}")
+        keys = ["data.max_input_seq_length", f"{VLLM}.max_model_len", "policy.max_total_sequence_length"]
+        if run.is_later(keys[1], keys[0]):
+            keys = [keys[1], keys[0], keys[2]]
+        yield Finding(f"max_input_seq_length {prompt} is more than vLLM's max_model_len {model}", keys=keys)
     if model > total:
         keys = [f"{VLLM}.max_model_len", "policy.max_total_sequence_length"]
         yield Finding(
@@ -245,7 +248,7 @@ def prompt_longer_than_model(run: RunConfig) -> Iterator[Finding]:
     if new > model:
         yield Finding(
             f"max_new_tokens {new} is more than vLLM's max_model_len {model}",
-            keys=[f"{GENERATION}.max_new_tokens"],
+            keys=[f"{GENERATION}.max_new_tokens", f"{VLLM}.max_model_len"],
             why="vLLM cuts an answer where its context is full, and an answer without its end has no reward",
             fix=f"lower max_new_tokens to {model} or less, or raise policy.max_total_sequence_length",
         )

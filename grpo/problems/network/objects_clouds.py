@@ -9,30 +9,52 @@ from postrender.finding import ERROR, WARNING
 from postrender.gate.manifests import joined
 from postrender.manifests.pods import GPU, mapping, names, selected
 from postrender.problem import OBJECTS, Fails, Problem
+from postrender.values import profiles
+from postrender.values.profiles import is_flag
 from postrender.values.quantity import quantity
 
 if TYPE_CHECKING:
     from grpo.problems.pods.podspec import Found
+    from postrender.values.profiles import Machine
 
 _COREWEAVE: Final = "node.coreweave.cloud/type"
 _SHARED: Final = "rdma/ib"
+# What each of its machines with InfiniBand offers, of which 1 gives all devices.
+_ON_COREWEAVE: Final = 64
 
 
-def _count(pod: PodView, container: Container) -> Found:
-    amount = container.requested.get(_SHARED)
-    if selected(pod.spec, _COREWEAVE) and amount is not None and quantity(amount) != 1:
-        yield container.path_of_resource(_SHARED), f"container {container.name} requests {amount} {_SHARED}"
+def _above(pod: PodView, container: Container) -> Found:
+    known = pod.machines()
+    for name, amount in container.requested.items():
+        asked, most = quantity(amount), max((_most(pod, each, name) for each in known), default=0)
+        if name != GPU and asked is not None and 0 < most < asked:
+            yield container.path_of_resource(name), f"{_asks(container, name)}, and {names(known)} has {most}"
+
+
+def _most(pod: PodView, machine: Machine, name: str) -> int:
+    """Return how much of a resource a machine has for pods, 0 if it is not known."""
+    count = profiles.devices(machine.type).get(name, 0)
+    if not is_flag(count, machine.gpus):
+        return count
+    return _ON_COREWEAVE if name == _SHARED and selected(pod.spec, _COREWEAVE) else 0
+
+
+def _asks(container: Container, name: str) -> str:
+    return f"container {container.name} requests {container.requested[name]} {name}"
 
 
 def _missing(pod: PodView, container: Container) -> Found:
     wiring = pod.manifests.wiring
     if not wiring or not pod.wired or not container.gpus or wiring.device_classes & pod.device_classes:
         return
-    there = container.requested
     for name, amount in wiring.resources.items():
-        if quantity(there.get(name)) != quantity(amount):
-            has = f"requests {there[name]} {name}" if name in there else f"does not request {name}"
-            yield (*container.path, "resources"), f"container {container.name} {has}, and the machine has {amount}"
+        if not wiring.is_enough(name, container.requested.get(name)):
+            has = (
+                _asks(container, name)
+                if name in container.requested
+                else f"container {container.name} does not request {name}"
+            )
+            yield (*container.path, "resources"), f"{has}, and the machine has {amount}"
 
 
 def _none(pod: PodView) -> Found:
@@ -72,15 +94,15 @@ RULES = (
         check=joined(each_container(_missing), each_pod(_none)),
     ),
     Problem(
-        "network/boolean-as-count",
+        "network/more-devices-than-machine",
         target=OBJECTS,
-        severity=WARNING,
-        fails=Fails.COSTS,
-        title="a pod on CoreWeave requests another number of rdma/ib than 1",
-        why="rdma/ib says yes or no there: 1 gives all devices, and a larger number only keeps other pods off the node",
-        fix="write rdma/ib: 1, which gives the pod all InfiniBand devices of its node",
-        source="https://docs.coreweave.com/products/networking/hpc-interconnect/use-gpudirect-rdma",
-        check=each_container(_count),
+        severity=ERROR,
+        fails=Fails.PENDING,
+        title="a pod requests more network devices than its machine has",
+        why="no node has so many, and the pod stays pending",
+        fix="write the number of the machine's profile (accelerator.resources); for CoreWeave's rdma/ib, 1 gives all",
+        source="cluster-autoscaler/cloudprovider/coreweave/coreweave_instance_types.go at 01ff7b68",
+        check=each_container(_above),
     ),
     Problem(
         "network/ray-on-host-network",

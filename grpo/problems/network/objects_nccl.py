@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from grpo.problems.pods.podspec import Container, PodView, each_pod
 from postrender.finding import ERROR, WARNING
+from postrender.manifests import nccl
+from postrender.manifests.nccl import GLOO, INTERFACES, NET, PLUGIN, Names
 from postrender.manifests.pods import mapping
 from postrender.problem import OBJECTS, Fails, Problem
 
@@ -14,13 +16,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from grpo.problems.pods.podspec import Found
+    from postrender.wiring.plan import Wiring
 
 _SCRIPT: Final = "set_nccl_env.sh"
 _SOURCED: Final = re.compile(r"(?:^|[\s;&|])(?:source|\.)[ \t]+\S*set_nccl_env\.sh[^\n]*")
 _ENDS: Final = re.compile(r"(?m)(?:^|[\s;&|])set[ \t]+-\w*e")
 _TESTED: Final = re.compile(r"(?:\btest|\[)[ \t]+(?:![ \t]+)?-[rfes][ \t]+\S*set_nccl_env\.sh")
-_INTERFACES: Final = ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME")
-_FIRST: Final = ("eth0", "=eth0")
+_FIRST: Final = "eth0"
 # The variables that the plugin's script sets.
 _OWNED: Final = (
     "NCCL_CROSS_NIC",
@@ -34,6 +36,8 @@ _OWNED: Final = (
 )
 # The nets that come with a cloud's plugin.
 _PLUGIN_NETS: Final = ("gib", "libfabric", "aws libfabric")
+# How all known nets begin: NCCL's own, those above, and those of NVIDIA's HPC-X and of Google's older machines.
+_KNOWN_NETS: Final = ("ib", "socket", "gib", "libfabric", "aws", "ucx", "sharp", "fastrak", "gpudirect", "tcpx")
 _EFA: Final = "vpc.amazonaws.com/efa"
 _EFA_CLASS: Final = "efa.networking.k8s.aws"
 # Variables that the plugin for EFA once needed or sets itself, each with the value that a manifest sets.
@@ -64,7 +68,7 @@ def _checked(container: Container) -> bool:
 def _judged(pod: PodView) -> Iterator[Container]:
     """Yield the main container of pods that use RDMA, if all its variables are in the manifest."""
     main = pod.main() if pod.uses_rdma and pod.attached else None
-    if main and not main.spec.get("envFrom"):
+    if main and main.has_all_variables:
         yield main
 
 
@@ -73,48 +77,89 @@ def _plugin(pod: PodView) -> Found:
         if container.value("NCCL_NET") is None and not _checked(container):
             reason = "sources the plugin's script without a test" if _reads(container) else "never reads its script"
             yield container.path, f"container {container.name} has no NCCL_NET, and {reason}"
+    wiring, main = wiring_of(pod), pod.main()
+    if not wiring or not main or pod.uses_rdma or not main.has_all_variables or _reads(main):
+        return
+    names = [name for name in variables_of(wiring) if name not in (PLUGIN, *INTERFACES)]
+    if NET in names and not any(main.value(name) is not None or name in main.script for name in names):
+        what = f"has none of the variables with which {wiring.profile} uses RDMA: {', '.join(names)}"
+        yield main.path, f"container {main.name} {what}"
+
+
+def wiring_of(pod: PodView) -> Wiring | None:
+    """Return the wiring of the values for a pod that communicates with others over the network of its machine."""
+    wiring = pod.manifests.wiring if pod.wired else None
+    return wiring if wiring and wiring.mode != "none" and pod.pod.count != 1 else None
+
+
+def variables_of(wiring: Wiring) -> dict[str, str]:
+    """Return the variables of NCCL that a machine needs."""
+    return {name: str(each["value"]) for each in wiring.nccl if (name := str(each["name"])).startswith("NCCL_")}
 
 
 def _unnamed(pod: PodView) -> Found:
     for container in _judged(pod):
-        missing = [name for name in _INTERFACES if container.value(name) is None]
+        missing = [name for name in INTERFACES if container.value(name) is None]
         if missing:
             yield container.path, f"container {container.name} has no {' and no '.join(missing)}"
 
 
 def _misnamed(pod: PodView) -> Found:
-    for container in _judged(pod):
-        for path, name, entry in container.env():
-            value = entry.get("value")
-            if name in _INTERFACES and value and value not in _FIRST:
-                yield path, f"{name} of container {container.name} is {value}"
+    strict = next(_judged(pod), None)
+    wanted, main = _interface(pod), strict or pod.main()
+    for path, name, entry in main.variables() if main and (strict or wanted) else ():
+        value = str(entry.get("value") or "")
+        if name not in INTERFACES or not value:
+            continue
+        # Gloo takes names. Where RDMA interfaces are beside it, a prefix or an exclusion selects these too.
+        exact = [wanted or _FIRST] + ([f"={wanted or _FIRST}"] if name != GLOO else [])
+        fits = value in exact if strict or name == GLOO else Names.of(value).selects(wanted)
+        if not fits:
+            yield path, f"{name} of container {main.name if main else ''} is {value}, and the pod network is {exact[0]}"
+
+
+def _interface(pod: PodView) -> str:
+    """Return the interface of the pod network; empty for a pod that communicates with no other, or is not known."""
+    if wiring := wiring_of(pod):
+        return variables_of(wiring).get(INTERFACES[0], "")
+    known = {machine.socket for machine in pod.machines()} if pod.spans_nodes and not pod.wired else set()
+    return known.pop() if len(known) == 1 and all(machine.modes for machine in pod.machines()) else ""
 
 
 def _owners(pod: PodView) -> Found:
     main = pod.main()
     if main and _reads(main):
-        for path, name, _ in main.env():
+        for path, name, _ in main.variables():
             if name in _OWNED:
                 yield path, f"container {main.name} has {name}, which the plugin's script sets as well"
 
 
 def _elsewhere(pod: PodView) -> Found:
-    known, main = pod.machines(), pod.main()
-    if main and known:
-        # A plugin has another name in older versions.
-        own = {word for machine in known for word in machine.net.lower().split()}
-        for path, name, entry in main.env():
-            net = str(entry.get("value"))
-            if name == "NCCL_NET" and net.lower() in _PLUGIN_NETS and not own & {*net.lower().split()}:
-                machines = " or ".join(each.name for each in known)
-                yield path, f"NCCL_NET is {net}, and {machines} has no such network"
+    main, wiring = pod.main(), pod.manifests.wiring if pod.wired else None
+    if not main or not main.gpus:
+        return
+    known = pod.machines()
+    nets = [variables_of(wiring).get(NET, "")] if wiring else [machine.net for machine in known]
+    whose = wiring.profile if wiring else " or ".join(machine.name for machine in known)
+    # A plugin has another name in older versions.
+    own = {word for net in nets for word in net.lower().split()}
+    plugin = main.value(PLUGIN)
+    for path, name, entry in main.variables():
+        net = str(entry.get("value") or "")
+        asked = net.lower()
+        if name != NET or not asked or own & {*asked.split()}:
+            continue
+        if whose and (asked in _PLUGIN_NETS or (asked == "ib" and own and not own & nccl.VERBS)):
+            yield path, f"NCCL_NET is {net}, and {whose} has no such network"
+        elif not asked.startswith(_KNOWN_NETS) and (plugin or "").lower() in nccl.OF_PLUGINS:
+            yield path, f"NCCL_NET is {net}, and NCCL has no network of this name (IB or Socket) without a plugin"
 
 
 def _old(pod: PodView) -> Found:
     main = pod.main()
     limits = mapping(mapping(mapping(main.spec.get("resources")) if main else {}).get("limits"))
     asked = next((name for name in (_EFA, _EFA_CLASS) if name in {*limits, *pod.device_classes}), None)
-    for path, name, entry in main.env() if main and asked else ():
+    for path, name, entry in main.variables() if main and asked else ():
         if str(entry.get("value", "")).lower() == _OBSOLETE.get(name):
             yield path, f"container {main.name if main else ''} requests {asked}, and sets {name} to {entry['value']}"
 
@@ -138,7 +183,8 @@ RULES = (
         fails=Fails.COSTS,
         title="nothing stops NCCL from running without the RDMA plugin",
         why="without the plugin NCCL uses TCP, about 4 GB/s instead of 340 with RDMA",
-        fix="set NCCL_NET: gIB, or let the start fail without the plugin's script: source FILE || exit 1",
+        fix="set NCCL_NET to the machine's (gIB, IB, Libfabric), or let the start fail without the plugin's script: "
+        "source FILE || exit 1",
         source=_PAGE,
         check=each_pod(_plugin),
     ),
@@ -147,9 +193,9 @@ RULES = (
         target=OBJECTS,
         severity=ERROR,
         fails=Fails.AT_LOADING,
-        title="NCCL_NET names a network that the machine does not have",
+        title="NCCL_NET names a network that NCCL or the machine does not have",
         why="NCCL fails with: invalid usage, or with the network not found",
-        fix="remove NCCL_NET, so that NCCL chooses a network of the machine",
+        fix="write the name of the machine's network (IB, gIB, Libfabric), or remove NCCL_NET",
         source=_PAGE,
         check=each_pod(_elsewhere),
     ),
@@ -159,7 +205,8 @@ RULES = (
         severity=ERROR,
         fails=Fails.AT_LOADING,
         title="NCCL or Gloo may use another socket interface than the pod network's",
-        why="an RDMA interface has no route to the bootstrap sockets of other nodes: the job hangs when it starts",
+        why="NCCL and Gloo find no such interface, or one for RDMA without a route to other nodes: the job ends or "
+        "hangs when it starts",
         fix="set NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME to eth0",
         source=_PAGE,
         check=each_pod(_misnamed),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from grpo.problems.pods.podspec import PodView, each_pod
-from postrender.finding import ERROR
+from postrender.finding import ERROR, WARNING
 from postrender.gate.another_accelerator import others_of
 from postrender.manifests.pods import GPU, mapping, names, selected
 from postrender.problem import OBJECTS, Fails, Problem
@@ -21,6 +21,9 @@ _ARCH: Final = "kubernetes.io/arch"
 # A GPU that is shared or partitioned counts several times.
 _PARTS: Final = ("cloud.google.com/gke-gpu-partition-size", "cloud.google.com/gke-gpu-sharing-strategy")
 _KINDS: Final = ("spot", "flex-start")
+# What the profiles with this label say of a node is the whole machine.
+_UNRESERVED: Final = "node.coreweave.cloud/type"
+_NEARLY: Final = 0.98
 _GIBIBYTE: Final = 1024**3
 # Machines without a profile; values/accelerators has the facts of the others.
 _ROOM: Final = {"nvidia-h100-80gb": (205, 1760)}
@@ -99,6 +102,20 @@ def _large(pod: PodView) -> Found:
         yield path, f"the pod requests {asked:.0f} GiB, and {machine} has about {memory} for it"
 
 
+def _whole(pod: PodView) -> Found:
+    """Find requests of nearly all of a machine whose reservation is not published."""
+    room = _room(pod) if all(selected(pod.spec, _UNRESERVED) for _ in pod.machines()) else {}
+    if not room or others_of(pod.manifests, pod.pod):
+        return
+    machine = " or ".join(sorted(room))
+    for name, unit, words, most in zip(
+        ("cpu", "memory"), (1, _GIBIBYTE), ("cores", "GiB"), map(max, zip(*room.values(), strict=True)), strict=True
+    ):
+        asked, path = _requested(pod, name)
+        if _NEARLY * most < (amount := asked / unit) <= most:
+            yield path, f"the pod requests {amount:g} of the {most} {words} of {machine}"
+
+
 RULES = (
     Problem(
         "nodes/too-large",
@@ -110,6 +127,17 @@ RULES = (
         fix="request less: the cloud, DaemonSets and sidecars need a part of the machine",
         source=_MACHINES,
         check=each_pod(_large),
+    ),
+    Problem(
+        "nodes/whole-machine",
+        target=OBJECTS,
+        severity=WARNING,
+        fails=Fails.PENDING,
+        title="a pod requests nearly all of a machine",
+        why="kubelet, the system and DaemonSets take a part of it: with less left than asked, the pod stays pending",
+        fix="leave a tenth, as the profile's worker does (accelerator.worker); kubectl describe node shows Allocatable",
+        source="https://kubernetes.io/docs/tasks/administer-cluster/reserve-compute-resources/",
+        check=each_pod(_whole),
     ),
     Problem(
         "nodes/not-sold-so",

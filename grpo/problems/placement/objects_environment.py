@@ -51,7 +51,7 @@ RULE = Problem(
     fails=Fails.AT_LOADING,
     title="the RayCluster's pods lack a variable of the values, or set it differently",
     why="without HF_TOKEN a gated model is refused (401), without HF_HOME every pod downloads the weights again",
-    fix="write the variable in the pod, or let grpo-post-render add those of the wiring",
+    fix="write the variable in the pod; grpo-post-render adds HF_TOKEN and WANDB_API_KEY, but no other of these",
     source=SOURCE,
     check=each_target(_differ),
 )

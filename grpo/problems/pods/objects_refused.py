@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from grpo.problems.pods.podspec import Found
-    from postrender.types import Json
 
 _VALIDATION: Final = "kubernetes/pkg/apis/core/validation/validation.go at v1.36.3"
 _OF_KUBERNETES: Final = ("cpu", "memory", "ephemeral-storage")
@@ -53,27 +52,6 @@ def _parted(pod: PodView, container: Container) -> Found:
             if found is not None and not found.is_integer():
                 path = (*container.path, "resources", part, name)
                 yield path, f"container {container.name} has {name}: {amount} in {part}, which is not a whole number"
-
-
-def _amount(value: Json) -> float | None:
-    # What is null is there, and none.
-    return 0.0 if value is None else quantity(value)
-
-
-def _unlike(pod: PodView, container: Container) -> Found:
-    limits, requests = _resources(container)
-    for name, amount in requests.items():
-        path = (*container.path, "resources", "requests", name)
-        is_whole = _is_device(name) or name.startswith(_PAGES)
-        most, least = _amount(limits.get(name, "")), _amount(amount)
-        if is_whole and name not in limits:
-            yield path, f"container {container.name} requests {name}: {amount}, and limits do not have it"
-        elif most is None or least is None:
-            continue
-        # A limit is rounded up to whole millicores: -(-x // 1) does that without loading `math` for it.
-        elif least > (-(-most * 1000 // 1) / 1000 if name == "cpu" else most) or (is_whole and least < most):
-            asked, limit = ("null" if each is None else each for each in (amount, limits[name]))
-            yield path, f"container {container.name} requests {name}: {asked}, and its limit is {limit}"
 
 
 def _pages(pod: PodView, container: Container) -> Found:
@@ -149,17 +127,6 @@ RULES = (
         fix="write a whole number; time-sharing and MIG divide GPUs on the node, not in the request",
         source=_VALIDATION,
         check=each_container(_parted),
-    ),
-    Problem(
-        "pods/requests-above-limits",
-        target=OBJECTS,
-        severity=ERROR,
-        fails=Fails.AT_ADMISSION,
-        title="requests of a container exceed its limits, or differ from them for devices or huge pages",
-        why=_REFUSED,
-        fix="write the same devices and huge pages in limits and requests, or only in limits",
-        source=_VALIDATION,
-        check=each_container(_unlike),
     ),
     Problem(
         "pods/pages-alone",

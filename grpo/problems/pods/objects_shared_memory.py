@@ -27,9 +27,11 @@ def _missing(pod: PodView, container: Container) -> Found:
 
 
 def _unlimited(pod: PodView) -> Found:
+    # Of shared memory it is the program's own memory; kubelet gives the volume the size of the pod's memory limit.
+    shared = {str(each.mounts().get(_FOLDER, {}).get("name", "")) for each in pod.containers()}
     for path, name, volume in pod.volumes():
         directory = mapping(volume.get("emptyDir"))
-        if directory.get("medium") == "Memory" and directory.get("sizeLimit") is None:
+        if directory.get("medium") == "Memory" and directory.get("sizeLimit") is None and name not in shared:
             yield path, f"volume {name} is in memory and has no sizeLimit"
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from postrender.gate import environment
 from postrender.manifests.pods import gpus, machines, mapping, requested, sequence
 from postrender.values.profiles import INTERFACES
 
@@ -36,13 +37,15 @@ def _uncommented(script: str) -> str:
 class Container:
     """One container: `path` leads to it from the top of the object, `init` is true for init containers."""
 
-    __slots__ = ("_env", "init", "path", "spec")
+    __slots__ = ("_env", "_pod", "_variables", "init", "path", "spec")
 
-    def __init__(self, path: Path, spec: dict[str, Any], *, init: bool) -> None:
+    def __init__(self, path: Path, spec: dict[str, Any], pod: PodView, *, init: bool) -> None:
         self.path = path
         self.spec = spec
         self.init = init
+        self._pod = pod
         self._env: list[tuple[Path, str, dict[str, Any]]] | None = None
+        self._variables: list[tuple[Path, str, dict[str, Any]]] | None = None
 
     @property
     def name(self) -> str:
@@ -56,9 +59,21 @@ class Container:
             self._env = [((*self.path, "env", at), str(each.get("name", "")), each) for at, each in entries]
         return self._env
 
+    def variables(self) -> list[tuple[Path, str, dict[str, Any]]]:
+        """Return path, name and entry of each variable, those of ConfigMaps in the stream too."""
+        if self._variables is None:
+            found = environment.variables(self._pod.manifests, self._pod.item, self.spec)
+            self._variables = [((*self.path, *path), name, entry) for path, name, entry in found]
+        return self._variables
+
+    @property
+    def has_all_variables(self) -> bool:
+        """Return whether all its variables are in the stream."""
+        return environment.is_complete(self._pod.manifests, self._pod.item, self.spec)
+
     def value(self, name: str) -> str | None:
         """Return a variable's value, an empty text if it has another source, None if there is no such variable."""
-        found = [each for _, known, each in self.env() if known == name]
+        found = [each for _, known, each in self.variables() if known == name]
         return str(found[-1].get("value") or "") if found else None
 
     def scripts(self) -> Iterator[tuple[Path, str]]:
@@ -128,7 +143,7 @@ class PodView:
         """Return all containers, init containers first."""
         if self._containers is None:
             self._containers = [
-                Container(self.path(key, number), each, init=key == "initContainers")
+                Container(self.path(key, number), each, self, init=key == "initContainers")
                 for key in ("initContainers", "containers")
                 for number, each in enumerate(sequence(self.spec.get(key)))
                 if isinstance(each, dict)

@@ -122,8 +122,7 @@ INVALID = failure(
     ),
     value="ray",
     earlier=(
-        "ray/job-cannot-retry ray/selector-excludes ray/ttl-without-shutdown ray/resources-twice "
-        "ray/min-above-max ray/name-too-long"
+        "ray/job-cannot-retry ray/selector-excludes ray/ttl-without-shutdown ray/resources-twice ray/min-above-max"
     ),
 )
 
@@ -135,7 +134,7 @@ REFUSED = failure(
     SAME,
     says("is invalid: ", pattern=r"[\w.]+ \\?\"[\w.-]+\\?\" is invalid: .*"),
     earlier=(
-        "kubernetes/value-refused ray/unknown-value pods/requests-above-limits pods/no-such-resource "
+        "kubernetes/value-refused pods/requests-above-limits pods/no-such-resource "
         "storage/mount-without-volume ray/group-not-a-name"
     ),
 )

@@ -1,13 +1,13 @@
-"""Secrets that a shell prints, and secrets that a manifest contains as a variable's value."""
+"""Secrets that a shell prints, and secrets in the address of a command."""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, Final
 
-from grpo.problems.pods.podspec import Container, PodView, each_container, judged
+from grpo.problems.pods.podspec import Container, PodView, each_container
 from postrender import secrets
-from postrender.finding import ERROR, Finding, Place
+from postrender.finding import ERROR, Finding
 from postrender.gate.manifests import Manifests
 from postrender.manifests.pods import mapping
 from postrender.problem import OBJECTS, Fails, Problem
@@ -50,20 +50,28 @@ def _printing(pod: PodView, container: Container) -> Found:
             yield path, f"container {container.name}: {reason}"
 
 
-def _literal(manifests: Manifests) -> Iterator[Finding]:
-    for pod in manifests.once(judged):
-        for container in pod.containers():
-            for path, name, entry in container.env():
-                if secrets.is_literal(name, str(entry.get("value") or "")):
-                    what = f"{pod.item.title}: {name} of container {container.name} has its value in the manifest"
-                    yield Finding(what, place=Place(pod.item.document, (*pod.item.path, *path)), secret=True)
-            for path, script in container.scripts():
-                if secrets.in_address(script):
-                    what = f"{pod.item.title}: an address in a command of container {container.name} has a secret"
-                    yield Finding(what, place=Place(pod.item.document, (*pod.item.path, *path)), secret=True)
+def _in_commands(_: PodView, container: Container) -> Found:
+    for path, script in container.scripts():
+        if secrets.in_address(script):
+            yield path, f"container {container.name}: an address in its command has a secret"
+
+
+def _hidden(manifests: Manifests) -> Iterator[Finding]:
+    return (each._replace(secret=True) for each in each_container(_in_commands)(manifests))
 
 
 RULES = (
+    Problem(
+        "secrets/in-address",
+        target=OBJECTS,
+        severity=ERROR,
+        fails=Fails.EXPOSES,
+        title="an address in a command has a secret",
+        why="reviews, logs and the release keep the manifest, and servers log the query of an address",
+        fix="put it into a Kubernetes Secret, read it into a variable, and write $VARIABLE into the address",
+        source="https://kubernetes.io/docs/concepts/security/secrets-good-practices/",
+        check=_hidden,
+    ),
     Problem(
         "secrets/printed-by-shell",
         target=OBJECTS,
@@ -74,16 +82,5 @@ RULES = (
         fix="remove set -x and commands that list the environment",
         source="https://kubernetes.io/docs/concepts/security/secrets-good-practices/",
         check=each_container(_printing),
-    ),
-    Problem(
-        "secrets/literal-variable",
-        target=OBJECTS,
-        severity=ERROR,
-        fails=Fails.EXPOSES,
-        title="a variable for a secret has its value in the manifest",
-        why="Helm stores manifests in the release, helm get manifest prints them, and reviews and logs keep them",
-        fix="put it into a Kubernetes Secret, and write valueFrom with a secretKeyRef",
-        source="https://kubernetes.io/docs/concepts/security/secrets-good-practices/",
-        check=_literal,
     ),
 )

@@ -94,6 +94,18 @@ def data_files(run: RunConfig) -> Iterator[tuple[str, str]]:
             yield path, text
 
 
+def own_data(run: RunConfig) -> list[str]:
+    """Return the files of data that the run reads and that task prepare-data does not write."""
+    entries = mapping(run.value("job.prepareData"))
+    found: list[str] = []
+    for _, text in data_files(run):
+        prepared = _PREPARED.match(text.replace(_folder(run), _VARIABLE, 1))
+        is_file = text.startswith(("/", _VARIABLE))
+        if is_file and not (prepared and entries.get(prepared[1]) is not None) and text not in found:
+            found.append(text)
+    return found
+
+
 def models(run: RunConfig) -> list[str]:
     """Return the keys of the models that the run loads."""
     return [*_MODELS.get(run.framework, ()), *(key for switch, key in _SWITCHED.items() if run.on(switch))]

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from grpo.problems import registry
 from grpo.problems.training.steps import Shown
 from grpo.runlog import events, trajectories
+from grpo.runlog.events import Found
 from grpo.runlog.shared import Judge, Limits, Sign, Step, Validation
 from postrender import masking, visible
 from postrender.errors import Location
 from postrender.finding import SEVERITIES, Finding
 from postrender.judge import judge
 from postrender.problem import LOG
+
+Reader = Callable[[str], Iterator[list[Found]]]
 
 
 @dataclass
@@ -42,12 +45,16 @@ class Run:
         return [value for step in self.steps if (value := getattr(step, measure)) is not None]
 
 
-def read_all(words: Sequence[str], limits: Limits | None = None) -> list[Run]:
-    """Read runs from logs, directories or stdin, and name each of them; `limits` says what is a sign.
+def _from_here(word: str) -> Iterator[list[Found]]:
+    return events.read(word, follow=False)
 
-    Raises UnreadableError, and InputError for something without steps.
+
+def read_all(words: Sequence[str], limits: Limits | None = None, read: Reader = _from_here) -> list[Run]:
+    """Read runs and name each of them; `limits` says what is a sign, `read` reads a log, a directory or stdin.
+
+    Raises what `read` raises: UnreadableError, and InputError for something without steps.
     """
-    runs = [_read(word, limits or Limits()) for word in words]
+    runs = [_read(word, limits or Limits(), read) for word in words]
     for run, name in zip(runs, _names(words), strict=True):
         run.name = shown(name)
     return runs
@@ -58,9 +65,9 @@ def shown(written: str) -> str:
     return visible.text(masking.text(written))
 
 
-def _read(word: str, limits: Limits) -> Run:
+def _read(word: str, limits: Limits, read: Reader) -> Run:
     run, judging = Run(word, limits=limits), Judge(limits)
-    for batch in events.read(word, follow=False):
+    for batch in read(word):
         for event, at in batch:
             if isinstance(event, Step):
                 _add(run, event)
@@ -90,7 +97,7 @@ def _validate(run: Run, validation: Validation) -> None:
 def _names(words: Sequence[str]) -> list[str]:
     """Return a name for each run: the last part of its path where that tells them apart, else what was given."""
     whole = [os.path.abspath(word) if os.path.isdir(word) else word for word in words]
-    short = ["stdin" if word == events.STDIN else os.path.basename(word) for word in whole]
+    short = ["stdin" if word == events.STDIN else os.path.basename(word) or "run" for word in whole]
     names = short if len({*short}) == len(short) else list(words)
     count: Counter[str] = Counter()
     for index, name in enumerate(names):

@@ -104,9 +104,9 @@ RULE = Problem(
     target=OBJECTS,
     severity=ERROR,
     fails=Fails.PENDING,
-    title="a pod selects nodes that the cloud of the values does not have",
+    title="a pod selects nodes that are not those of the values: of another machine, or of another cloud",
     why="no node has this label together with those of the machine, and the pod stays pending",
-    fix="remove it: the post-renderer writes the selector of the machine; or give the profile of the other cloud",
+    fix="remove it: the post-renderer writes the selector of the machine; or give the profile of the other machine",
     source="https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/",
     check=check,
 )

@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from postrender.finding import WARNING, Finding
+from postrender.gate import environment
 from postrender.gate.manifests import Manifests
-from postrender.manifests.pods import gpus, mapping, sequence
+from postrender.manifests.pods import gpus, sequence
 from postrender.problem import OBJECTS, Fails, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from postrender.gate.manifests import Item
     from postrender.manifests.pods import Pod
 
 _VARIABLE: Final = "BASH_ENV"
@@ -28,15 +30,15 @@ def check(manifests: Manifests) -> Iterator[Finding]:
     """Find containers with GPUs whose command is known and does not read the script; KubeRay starts Ray with bash."""
     for item, pod in manifests.pods():
         if not pod.ray:
-            for path, what in _unread(pod):
+            for path, what in _unread(manifests, item, pod):
                 yield item.finding((*pod.path, "spec", "containers", *path), what)
 
 
-def _unread(pod: Pod) -> Iterator[tuple[tuple[str | int, ...], str]]:
+def _unread(manifests: Manifests, item: Item, pod: Pod) -> Iterator[tuple[tuple[str | int, ...], str]]:
     for position, container in enumerate(pod.containers()):
         words = [str(word) for key in ("command", "args") for word in sequence(container.get(key))]
-        entries = map(mapping, sequence(container.get("env")))
-        script = next((str(each.get("value")) for each in entries if each.get("name") == _VARIABLE), "")
+        given = environment.variables(manifests, item, container)
+        script = next((str(each.get("value")) for _, name, each in reversed(given) if name == _VARIABLE), "")
         if not (gpus(container) and sequence(container.get("command")) and script.endswith(_SCRIPT)):
             continue
         program = words[0].rpartition("/")[2]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from postrender.finding import ERROR, Finding
+from postrender.gate import environment
 from postrender.gate.manifests import Manifests
 from postrender.manifests.pods import mapping, sequence
 from postrender.problem import OBJECTS, Fails, Problem
@@ -13,6 +14,7 @@ from postrender.values import profiles
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from postrender.gate.manifests import Item
     from postrender.manifests.pods import Path, Pod
 
 _NAME = "NCCL_TUNER_CONFIG_PATH"
@@ -24,12 +26,12 @@ def check(manifests: Manifests) -> Iterator[Finding]:
     """Compare the variable with the table of the values, or of the machine that the pod selects."""
     for item, pod, wiring in manifests.whole_pods():
         wanted = next((str(each["value"]) for each in wiring.nccl if each["name"] == _NAME), "")
-        for path, file in _tables(pod):
+        for path, file in _tables(manifests, item, pod):
             if file != wanted and _is_of_another(file, _own(wanted, wiring.labels)):
                 yield item.finding(path, f"{_NAME} is {file}, and {wiring.profile} needs {wanted or 'none'}")
-    for item, pod, asked in manifests.other_pods(lambda pod: any(_tables(pod))):
+    for item, pod, asked in manifests.other_pods(_may_have_one):
         own = {machine.tuner for machine in asked} - {""}
-        for path, file in _tables(pod):
+        for path, file in _tables(manifests, item, pod):
             if _is_of_another(file, own):
                 names = " or ".join(machine.name for machine in asked)
                 has = f"the table of {names} is {' or '.join(sorted(own))}" if own else f"none is known for {names}"
@@ -42,11 +44,17 @@ def _own(wanted: str, labels: Mapping[str, str]) -> set[str]:
     return {wanted, *(machine.tuner for machine in chosen)} - {""}
 
 
-def _tables(pod: Pod) -> Iterator[tuple[Path, str]]:
+def _may_have_one(pod: Pod) -> bool:
+    containers = pod.containers()
+    entries = [mapping(each) for one in containers for each in sequence(one.get("env"))]
+    return any(one.get("envFrom") for one in containers) or any(each.get("name") == _NAME for each in entries)
+
+
+def _tables(manifests: Manifests, item: Item, pod: Pod) -> Iterator[tuple[Path, str]]:
     for position, container in enumerate(pod.containers()):
-        for number, entry in enumerate(map(mapping, sequence(container.get("env")))):
-            if entry.get("name") == _NAME and entry.get("value"):
-                yield (*pod.path, "spec", "containers", position, "env", number), str(entry["value"])
+        for below, name, entry in environment.variables(manifests, item, container):
+            if name == _NAME and entry.get("value"):
+                yield (*pod.path, "spec", "containers", position, *below), str(entry["value"])
 
 
 def _is_of_another(file: str, own: set[str]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -15,9 +16,12 @@ Done = subprocess.CompletedProcess[str]
 
 
 def grpo(*words: str) -> Done:
-    """Run `grpo` of this checkout."""
+    """Run `grpo` of this checkout, with the kubectl of the tools."""
     command = [sys.executable, "-m", "grpo.cli", *words]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, cwd=suite.REPOSITORY)
+    environment = {**os.environ, "PATH": f"{suite.TOOLS / 'bin'}:{os.environ['PATH']}"}
+    return subprocess.run(
+        command, capture_output=True, text=True, check=False, timeout=120, cwd=suite.REPOSITORY, env=environment
+    )
 
 
 def ask(command: str, stack: Stack, *options: str) -> Done:

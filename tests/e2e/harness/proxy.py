@@ -19,6 +19,8 @@ def stalling(server: ApiServer, work: Path, after: int) -> Iterator[Path]:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         threading.Thread(target=accept, args=(listener, server, after, opened), daemon=True).start()
         settings = json.loads(server.audited.read_text())
+        # kubectl would squeeze long lists into fewer bytes than short ones have.
+        settings["clusters"][0]["cluster"]["disable-compression"] = True
         settings["clusters"][0]["cluster"]["server"] = f"https://127.0.0.1:{listener.getsockname()[1]}"
         path = work / f"stalls-{after}.kubeconfig"
         path.write_text(json.dumps(settings))

@@ -51,7 +51,7 @@ def doctor(source: Source, form: str, *, show_commands: bool, hugging_face: bool
 
     The exit code is 1 if a check has failed, else 0; a warning and what was not checked are named and do not fail.
     """
-    evidence = source.ask()
+    evidence = source.ask("")
     if hugging_face:
         evidence.objects["hub"] = [access.ask(value, model) for value, model in evidence.expected.models.items()]
     results = list(examination.examine(evidence))

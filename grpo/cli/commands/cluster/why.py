@@ -11,7 +11,7 @@ from typing import IO, Final
 
 import click
 
-from grpo.cli import live, options, output
+from grpo.cli import live, named_run, options, output
 from grpo.cli.command import Command, examples, wrong
 from grpo.cli.live import Source
 from grpo.live.why import diagnosis, log_reader
@@ -25,23 +25,25 @@ _STDIN: Final = "standard input"
 
 @click.command(
     cls=Command,
-    options_metavar="LOG | -f FILE ... [OPTIONS]",
+    options_metavar=f"LOG | {named_run.USAGE} [OPTIONS]",
     epilog=examples(
         "grpo why --accelerator b200 -f values/recipes/gemma3-27b-gsm8k.yaml -f my-site.yaml -n rl",
+        "grpo why gemma3-gsm8k-1 -n rl",
         "grpo why output.log",
         "kubectl logs my-job | grpo why -",
         "grpo why --from evidence.tar.gz --format json",
     ),
 )
 @click.argument("log", required=False, type=options.FILE, metavar="")
-@live.evidence_options(logs=True)
+@live.evidence_options(logs=True, attempts=True)
 @options.output_format("text", "json")
 def why(source: Source, log: str | None, form: str) -> int:
     """Say why a run does not go on or has ended, with the lines that show it.
 
-    With the values of a stack it reads what the cluster says: pods, nodes, events, the RayJob, and the last lines of
-    the driver, of containers that have ended and of the operator. With LOG it reads the log of any training, or in
-    the directory of a run the output of its last attempt; - is the standard input.
+    With the values of a stack it reads what the cluster says: pods, nodes, events, the RayJob, and the last lines
+    of the driver, of containers that have ended and of the operator. With --namespace and RUN, the name of a
+    RayJob, it reads the same, and knows no values. With LOG it reads the log of any training, or in the directory
+    of a run the output of its last attempt; - is the standard input.
 
     Causes are ranked: roots before symptoms, symptoms before consequences, then the first in time. Each has its
     evidence, the value behind it, what to do, and what another start would do. Nothing is changed.
@@ -50,9 +52,18 @@ def why(source: Source, log: str | None, form: str) -> int:
     """
     if log is not None and source.is_named:
         raise wrong("a log and a stack are given", fix="give LOG alone, or values files or --from")
-    if log is None and not source.is_named:
-        raise wrong("nothing is named", fix="name a log, a bundle with --from, or the values files of a stack with -f")
-    found = _of_log(log) if log is not None else diagnosis.of_evidence(source.ask())
+    if log is not None and source.has_namespace:
+        named_run.refuse_no_name(log)
+        found = diagnosis.of_evidence(source.ask(log))
+    elif log is not None:
+        found = _of_log(log)
+    elif not source.is_named:
+        raise wrong(
+            "nothing is named",
+            fix="name a log, a RayJob with --namespace, a bundle with --from, or values files with -f",
+        )
+    else:
+        found = diagnosis.of_evidence(source.ask(""))
     if form == "json":
         sys.stdout.write(json.dumps(found.as_json(), indent=2) + "\n")
     else:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 
-from grpo.check import rendered
-from grpo.check.rendered import Target, Verdict
 from grpo.cli import options
 from grpo.cli.command import Command, examples, wrong
 from grpo.cli.judging import judging, kinds
@@ -16,8 +15,6 @@ from grpo.helm import engines
 from grpo.helm.stack import Stack
 from grpo.lint import fix as fixing
 from grpo.lint import unjudged
-from grpo.lint.data.judge import Verdict as DataVerdict
-from grpo.lint.data.judge import judge as judge_data
 from grpo.lint.linter import can_render, judge_values
 from grpo.report.scope import Scope
 from grpo.values import catalogue, models
@@ -25,6 +22,10 @@ from grpo.values.set_arguments import Argument
 from postrender import masking
 from postrender.errors import EXIT_CANNOT_RUN, EXIT_CLEAN, EngineError, GrpoError
 from postrender.finding import Finding
+
+if TYPE_CHECKING:
+    from grpo.check.rendered import Verdict
+    from grpo.lint.data.judge import Verdict as DataVerdict
 
 
 @click.command(
@@ -100,11 +101,16 @@ def lint(
             of_values = judge_values(stack.values)
         found = of_values
         if data:
+            from grpo.lint.data.judge import judge as judge_data  # noqa: PLC0415 (only with --data)
+
             of_data = judge_data(stack.values, data)
             found = sorted([*found, *of_data.findings], key=Finding.key)
         if not no_render and can_render(found):
+            from grpo.check import rendered  # noqa: PLC0415 (only with charts)
+
+            target = rendered.Target(namespace or "default", kube_version)
             with engines.choose(helm) as engine:
-                verdict = rendered.judge(stack, engine, schemas, Target(namespace or "default", kube_version), found)
+                verdict = rendered.judge(stack, engine, schemas, target, found)
             found = sorted([*found, *verdict.findings], key=Finding.key)
     except EngineError as error:
         # Without Helm the values are judged, and the charts are not.
@@ -131,7 +137,7 @@ def _scope(
     stack: Stack, verdict: Verdict | None, data: DataVerdict | None, *, no_charts: str, all_rules: bool
 ) -> Scope:
     """Return what was judged and what was not; without a verdict, `no_charts` says why the charts were not judged."""
-    of_data = [*data.unjudged, *data.partly] if data else []
+    of_data = [*data.unjudged, *data.partly] if data else [*unjudged.rows(stack.values)]
     rows = data.rows if data else None
     of_values = unjudged.of(stack.values)
     if verdict:

@@ -19,7 +19,8 @@ _COLUMNS = 5
     cls=Command,
     options_metavar=runs.USAGE,
     epilog=examples(
-        "grpo checkpoints my-run --accelerator b200 -f my-recipe.yaml -f my-site.yaml",
+        "grpo checkpoints --accelerator b200 -f my-recipe.yaml -f my-site.yaml",
+        "grpo checkpoints gemma3-gsm8k-1 -n rl",
         "grpo checkpoints /data/runs/my-run --format json",
     ),
 )
@@ -34,10 +35,11 @@ _COLUMNS = 5
 def checkpoints(run: Run, metric: str | None, framework: str | None, form: str) -> int:
     """List the checkpoints of a run.
 
-    RUN is the name of a run in the cluster of the values files, or a directory on this machine. The list shows for each
-    checkpoint whether it is complete or what is missing, its size and its metric, and marks the best one and the one
-    that a resume loads. The metric comes from the run's configuration (NeMo RL), or is the first one that the
-    validation printed (verl).
+    The run is that of the values files, or another one of their cluster by its job.name; with --namespace alone RUN
+    is the name of a RayJob. DIR is the directory of a run on this machine. The list shows for each checkpoint
+    whether it is complete or what is missing, its size and its metric, and marks the best one and the one that a
+    resume loads. The metric comes from the run's configuration (NeMo RL), or is the first one that the validation
+    printed (verl).
 
     The exit code is 1 if the run has no such data, or only a broken step to resume from, and 2 if there is no such run.
     """

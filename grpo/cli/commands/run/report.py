@@ -8,12 +8,14 @@ from collections.abc import Sequence
 
 import click
 
-from grpo.cli import options
+from grpo.cli import named_run, options
 from grpo.cli.command import Command, examples, wrong
+from grpo.cli.named_run import Named
 from grpo.cli.watching.guard import judgement
-from grpo.report.runs import formats, run
+from grpo.cli.watching.sources import Place
+from grpo.report.runs import formats
+from grpo.report.runs.run import read_all
 from grpo.terminal.watched import is_watched
-from grpo.values.set_arguments import Argument
 from postrender import output_file
 from postrender.counting import counted
 from postrender.errors import EXIT_CLEAN, EXIT_FINDINGS, OutputError
@@ -29,13 +31,14 @@ _SUFFIXES = {
 
 @click.command(
     cls=Command,
-    options_metavar="LOG... [OPTIONS]",
+    options_metavar=f"LOG... | {named_run.USAGE} [OPTIONS]",
     epilog=examples(
         "grpo report driver.log -o report.html",
         "grpo report /data/runs/my-run -o report.html",
         "grpo report before.log after.log -o comparison.html",
         "grpo report driver.log --format markdown --fail-on warning",
         "grpo report driver.log -f my-site.yaml -o report.html",
+        "grpo report gemma3-gsm8k-1 -n rl -o report.html",
     ),
 )
 @click.argument("words", nargs=-1, type=options.FILE, metavar="")
@@ -47,12 +50,10 @@ _SUFFIXES = {
     default=SEVERITIES[0],
     help="Exit with 1 for findings of this severity or a worse one.",
 )
-@options.values()
-@options.set_values
+@named_run.run_options
 def report(
     words: Sequence[str],
-    files: Sequence[str],
-    arguments: Sequence[Argument],
+    run: Named,
     output: str | None,
     form: str,
     fail_on: str,
@@ -67,16 +68,20 @@ def report(
     Measures that a log does not have are named, and no graph shows them. The page needs the extra report
     (pip install 'grpo-charts[report]'); json and markdown do not.
 
+    RUN with --namespace is a RayJob, and values files without a word name the RayJob that they make; kubectl reads its
+    output.
+
     With the values files of the runs, -f, the signs are judged by the limits of their guard (job.guard.limits).
     """
-    if not 1 <= len(words) <= _MOST:
+    if not 1 <= len(words) <= _MOST and not (run.by_values and not words):
         path = click.get_current_context().command_path
         raise wrong(f"{len(words)} logs are given, expected 1 to {_MOST}", fix=f"{path} LOG -o report.html")
     if form == formats.HTML and output is None and is_watched(sys.stdout):
         raise wrong("a page is not for a terminal", fix="write it into a file with -o report.html")
     if output:
         _refuse_place(output, form)
-    runs = run.read_all(words, judgement(files, arguments).limits)
+    limits = judgement(options.with_profile(run.files, run.accelerator), run.arguments).limits
+    runs = read_all(words or [""], limits, lambda word: Place(word, run).read(follow=False))
     text = formats.write(runs, form)
     if output:
         output_file.write(output, text.encode(), mark=formats.MARKS[form])

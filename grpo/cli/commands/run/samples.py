@@ -15,7 +15,8 @@ from grpo.cli.runs import Run
     cls=Command,
     options_metavar=runs.USAGE,
     epilog=examples(
-        "grpo samples my-run --accelerator b200 -f my-recipe.yaml -f my-site.yaml",
+        "grpo samples --accelerator b200 -f my-recipe.yaml -f my-site.yaml",
+        "grpo samples gemma3-gsm8k-1 -n rl",
         "grpo samples /data/runs/my-run --step 10 --worst --count 3",
     ),
 )
@@ -28,9 +29,10 @@ from grpo.cli.runs import Run
 def samples(run: Run, step: int | None, count: int | None, form: str, *, worst: bool, best: bool) -> int:
     """Show what a training step generated, with its rewards.
 
-    RUN is the name of a run in the cluster of the values files, or a directory on this machine. The output has
-    prompt, generation and reward of some samples, and mean and standard deviation of the step's rewards. Both
-    frameworks write samples at every step; verl writes them into logs/rollouts of the run.
+    The run is that of the values files, or another one of their cluster by its job.name; with --namespace alone RUN
+    is the name of a RayJob. DIR is the directory of a run on this machine. The output has prompt, generation and
+    reward of some samples, and mean and standard deviation of the step's rewards. Both frameworks write samples at
+    every step; verl writes them into logs/rollouts of the run.
 
     The exit code is 1 if the run has no such data, and 2 if there is no such run.
     """

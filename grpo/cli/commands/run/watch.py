@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 import click
 
-from grpo.cli import options
+from grpo.cli import named_run, options
 from grpo.cli.command import Command, examples, wrong
+from grpo.cli.named_run import Named
 from grpo.cli.rulebook import split
 from grpo.cli.watching.drawing import Screen
 from grpo.cli.watching.guard import Judgement, judgement
@@ -16,7 +17,6 @@ from grpo.cli.watching.sources import Place
 from grpo.cli.watching.watcher import Watcher
 from grpo.problems import registry
 from grpo.runlog import events
-from grpo.values.set_arguments import Argument
 from postrender.counting import counted
 from postrender.errors import EXIT_CLEAN, EXIT_FINDINGS
 from postrender.finding import ERROR
@@ -45,7 +45,7 @@ def _stop_on(ctx: click.Context, param: click.Parameter, value: Sequence[str]) -
 
 @click.command(
     cls=Command,
-    options_metavar="FILE|DIR|-|RAYJOB|URL [OPTIONS]",
+    options_metavar=f"FILE|DIR|-|URL | {named_run.USAGE} [OPTIONS]",
     epilog=examples(
         "grpo watch gemma3-gsm8k-1 --namespace rl --follow",
         "grpo watch http://localhost:8265 --follow --stop-on error",
@@ -55,13 +55,7 @@ def _stop_on(ctx: click.Context, param: click.Parameter, value: Sequence[str]) -
     ),
 )
 @click.argument("words", nargs=-1, type=options.FILE, metavar="")
-@options.namespace("Namespace of the RayJob: what is watched is a RayJob, through kubectl.")
-@click.option(
-    "--cluster",
-    metavar="NAME",
-    callback=options.kubernetes_name,
-    help="Another RayCluster that mounts the volume of the RayJob's run.",
-)
+@named_run.run_options
 @click.option(
     "--token-file",
     type=options.FILE,
@@ -77,15 +71,10 @@ def _stop_on(ctx: click.Context, param: click.Parameter, value: Sequence[str]) -
     shell_complete=options.completing(_names),
     help="Stop with exit code 1 at this sign, or at any that is an error. Part several with commas.",
 )
-@options.values()
-@options.set_values
 @options.output_format("text", "json")
 def watch(
     words: Sequence[str],
-    files: Sequence[str],
-    arguments: Sequence[Argument],
-    namespace: str | None,
-    cluster: str | None,
+    run: Named,
     token_file: str | None,
     stop_on: set[str],
     form: str,
@@ -98,8 +87,9 @@ def watch(
     run-ID.wandb file; - is stdin. DIR is the directory of a run: its TensorBoard or W&B files, else the outputs of its
     attempts, else the rewards of its samples.
 
-    RAYJOB with --namespace is read in the head pod of its cluster, with kubectl: get the RayJob, list pods, and
-    execute in a pod are the rights that it needs. URL is Ray's dashboard, or its page of one job; else the newest job
+    RUN with --namespace is a RayJob, and values files without a word name the RayJob that they make. It is read in the
+    head pod of its cluster, with kubectl: get the RayJob, list pods, and execute in a pod are the rights that it needs.
+    URL is Ray's dashboard, or its page of one job; else the newest job
     is watched.
 
     Each step is a line with reward, length of the answers, loss, KL, time and speed, as far as the log has them. On a
@@ -112,12 +102,12 @@ def watch(
     The exit code is 0 whatever is found, 1 if a sign ended the watch, 2 if there are no steps, and 3 if the cluster
     does not answer.
     """
-    if len(words) != 1:
+    if len(words) != 1 and not (run.by_values and not words):
         path = click.get_current_context().command_path
-        fix = f"{path} FILE, {path} DIR, {path} RAYJOB --namespace NAME, or ray job logs --follow JOB | {path} -"
+        fix = f"{path} FILE, {path} DIR, {path} RUN --namespace NAME, or ray job logs --follow JOB | {path} -"
         raise wrong("one log is needed", fix=fix)
-    place = Place(words[0], namespace, cluster, token_file)
-    limits, of_guard = judgement(files, arguments)
+    place = Place(words[0] if words else "", run, token_file)
+    limits, of_guard = judgement(options.with_profile(run.files, run.accelerator), run.arguments)
     # What the command line names stops at once.
     watcher = Watcher(Screen(form), Judgement(limits, {**of_guard, **dict.fromkeys(stop_on, 1)}))
     stopped = watcher.watch(place.read(follow=follow), live=follow or place.word == events.STDIN)

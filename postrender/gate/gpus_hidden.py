@@ -1,0 +1,63 @@
+"""A container of Ray must see the GPUs with which Ray starts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from postrender.finding import ERROR, Finding
+from postrender.gate import environment
+from postrender.gate.manifests import Manifests
+from postrender.manifests.pods import gpus, mapping
+from postrender.problem import OBJECTS, Fails, Problem
+from postrender.values import mutations
+from postrender.values.quantity import whole
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from postrender.gate.manifests import Item
+    from postrender.manifests.pods import Path, Pod
+
+_VISIBLE: Final = "CUDA_VISIBLE_DEVICES"
+_NONE: Final = ("", "NoDevFiles")
+
+
+def check(manifests: Manifests) -> Iterator[Finding]:
+    """Compare the list of GPUs with their number, in the first container of a pod: the one of Ray."""
+    for item, pod in manifests.pods():
+        if pod.ray and pod.containers():
+            for path, what in _hidden(manifests, item, pod):
+                yield item.finding(path, what)
+
+
+def _hidden(manifests: Manifests, item: Item, pod: Pod) -> Iterator[tuple[Path, str]]:
+    container = pod.containers()[0]
+    group = mapping(mutations.at(item.object, pod.path[:-1]))
+    params = mapping(group.get("rayStartParams"))
+    # Where the group names its resources, Ray's GPUs are not known.
+    count = 0 if "GPU" in mapping(group.get("resources")) else whole(params.get("num-gpus", gpus(container)))
+    listed = [each for each in environment.variables(manifests, item, container) if each[1] == _VISIBLE][-1:]
+    for below, _, entry in listed:
+        value = str(entry.get("value") or "")
+        # What Kubernetes takes from elsewhere is not known.
+        if "valueFrom" in entry or "$(" in value:
+            continue
+        seen = 0 if value in _NONE else len(value.split(","))
+        if seen < count:
+            title = f"worker group {group.get('groupName')}" if pod.worker else "the head"
+            has = f"lists {seen} GPU{'' if seen == 1 else 's'} ({value})" if seen else "lists no GPU"
+            what = f"{_VISIBLE} of {title} {has}, and Ray starts with {count}"
+            yield (*pod.path, "spec", "containers", 0, *below), what
+
+
+RULE = Problem(
+    "ray/gpus-hidden",
+    target=OBJECTS,
+    severity=ERROR,
+    fails=Fails.AT_START,
+    title="CUDA_VISIBLE_DEVICES lists fewer GPUs than Ray starts with",
+    why="Ray refuses to start: Attempting to start raylet with 8 GPU, but …; the pod restarts again and again",
+    fix="remove the variable: the pod sees the GPUs that it requests, and Ray gives each process its own",
+    source="ray/_private/resource_and_label_spec.py:353 at v2.55.1",
+    check=check,
+)
