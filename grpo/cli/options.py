@@ -211,6 +211,20 @@ def _samples(ctx: click.Context, param: click.Parameter, given: Sequence[str]) -
     return found
 
 
+def _counted(ctx: click.Context, param: click.Parameter, given: Sequence[str]) -> list[tuple[str, str]]:
+    """Return the files whose rows are counted; refuse other roles."""
+    found = [(role, file) for each in given for role, file in _samples(ctx, param, [each])]
+    for role, file in found:
+        if role != ROLES[0]:
+            raise wrong(f"--data is {role}={file}, and only the rows of the training are counted")
+    return found
+
+
 def data(words: str) -> Decorator:
     """Return the option for files of the run's data, each with its role."""
     return click.option("--data", "data", multiple=True, metavar="train=FILE", callback=_samples, help=words)
+
+
+def counted_data(words: str) -> Decorator:
+    """Return the option for the files that the run trains on, whose rows are counted."""
+    return click.option("--data", "data", multiple=True, metavar="train=FILE", callback=_counted, help=words)

@@ -95,9 +95,11 @@ class ValueLocator:
         """Return the place of the nearest section above the keys; of job.version if only the base file sets it."""
         for key in keys:
             path = [*parts(key)]
-            while len(path) > len(_CONFIG):
+            # Of job.config itself another file may have set the version.
+            least = len(_CONFIG) if path[0] == _CONFIG[0] else 0
+            while len(path) > max(least, 1):
                 path.pop()
                 above = self.path(".".join(part.replace(".", "\\.") for part in path))
-                if above and len(above) > len(_CONFIG):
+                if above and len(above) > least:
                     return self._values.at(above)
         return self._values.at(("job", "version"))

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 
 from grpo.lint.linter import described_run
 from grpo.plan import planner
+from grpo.plan.setup import NotModelledError
 from grpo.problems.rewards import values_own_code as own_code
 from grpo.problems.storage import values_paths
 from grpo.values import images, models
 from grpo.values.config import RunConfig
 from grpo.values.derived import mapping
+from grpo.values.reference_errors import UnknownError
 from postrender.errors import InputError
 from postrender.values import profiles
 from postrender.values.merge import Values
@@ -39,7 +42,16 @@ def of(values: Values) -> Iterator[str]:
         if isinstance(text, str) and own_code.is_too_deep(text):
             yield f"the code of reward {name} (it is nested too deeply: split its longest expression)"
     yield from of_nodes(values)
+    yield from _checkpoints(values)
     yield from _memory(values)
+
+
+def _checkpoints(values: Values) -> Iterator[str]:
+    """Yield that the number of checkpoints hangs on rows that nobody has counted."""
+    run = described_run(values)
+    with contextlib.suppress(NotModelledError, UnknownError):
+        if run and run.trains and planner.unjudged(planner.checkpoints(run)[1]):
+            yield "how many checkpoints the run keeps (that follows from its rows: grpo plan --data train=FILE)"
 
 
 def rows(values: Values) -> Iterator[str]:

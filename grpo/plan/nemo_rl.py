@@ -36,6 +36,7 @@ from grpo.values.frameworks.nemo_rl import (
     is_vllm,
     pipeline_parallel,
     rows,
+    steps_of_rows,
     tensor_parallel,
     worlds,
 )
@@ -223,10 +224,12 @@ def checkpoint(run: RunConfig, volume: Bytes | None, key: str) -> Checkpoint:
     moments = not (run.since("v0.6.0") and run.at("checkpointing.save_optimizer") is False)
     weight, states = (2, 12) if is_megatron(run) else (4, 8)
     steps, period = run.integer("grpo.max_num_steps"), max(run.integer("checkpointing.save_period"), 1)
+    # The run ends with its last epoch, too.
+    steps = min(steps, of_rows) if (of_rows := steps_of_rows(run)) else steps
     saves, keep = -(-steps // period), run.at(_KEEP)
     # The newest one is kept too, and old ones are deleted after the new one is written.
     count = min(saves, keep + 2) if isinstance(keep, int) and keep > 0 else saves
-    return Checkpoint(weight + states * moments, count, volume, key)
+    return Checkpoint(weight + states * moments, count, volume, key, period)
 
 
 def _size(run: RunConfig, path: str) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from grpo.plan import generation, host, nemo_rl, training, verl
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 _USABLE: Final = 0.99
 # Nothing is computed with larger numbers.
 _LARGEST: Final = 2**40
+_EFA: Final = "vpc.amazonaws.com/efa"
+_FSX: Final = (1200, 2400)
 
 
 class Judged(NamedTuple):
@@ -194,6 +197,25 @@ def checkpoint(setup: Setup) -> Bytes:
     """Return the size of one checkpoint."""
     of = training.adapters(setup) if setup.trainer.lora else setup.parameters.total
     return Bytes(setup.checkpoint.per_parameter * of)
+
+
+def unjudged(saved: Checkpoint) -> str:
+    """Return what of the checkpoints is not judged because nobody has counted the rows; an empty text if all is."""
+    return "whether the volume holds all checkpoints" if saved.kept is None else ""
+
+
+def claim(run: RunConfig, size: Bytes) -> tuple[int, str]:
+    """Return the GiB to ask for where a volume has to hold a size, and why they are more.
+
+    FSx for Lustre has 1200 GiB and multiples of 2400 GiB (docs/howto/eks-storage.md).
+    """
+    needed, name = math.ceil(size.gib), str(run.value("job.volume"))
+    kind = str(mapping(mapping(mapping(run.value("storage")).get(name)).get("pvc")).get("storageClassName")).lower()
+    has_efa = _EFA in mapping(run.value("accelerator.resources"))
+    if "fsx" not in kind and (not has_efa or "efs" in kind):
+        return needed, ""
+    sold = _FSX[0] if needed <= _FSX[0] else math.ceil(needed / _FSX[1]) * _FSX[1]
+    return sold, f"FSx for Lustre has {_FSX[0]} GiB or multiples of {_FSX[1]} GiB"
 
 
 def volume(setup: Setup) -> str:

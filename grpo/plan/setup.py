@@ -167,13 +167,15 @@ class Machine(NamedTuple):
 class Checkpoint(NamedTuple):
     """What a checkpoint holds, in bytes per parameter, and how many lie on the volume at the same time.
 
-    `kept` is 0 if none is written, and None if the configuration does not say how many there are.
+    `kept` is 0 if none is written, and None if the configuration does not say how many there are. One is written
+    every `period` steps.
     """
 
     per_parameter: float
     kept: int | None
     volume: Bytes | None
     key: str
+    period: int = 0
 
 
 class Setup(NamedTuple):

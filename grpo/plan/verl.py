@@ -216,7 +216,8 @@ def checkpoint(run: RunConfig, volume: Bytes | None, key: str) -> Checkpoint:
     if run.number("trainer.save_freq") <= 0:
         return Checkpoint(0, 0, volume, key)
     size = weight(run)
-    return Checkpoint(size * ("model" in names) + 2 * size * ("optimizer" in names), _kept(run), volume, key)
+    each = size * ("model" in names) + 2 * size * ("optimizer" in names)
+    return Checkpoint(each, _kept(run), volume, key, run.integer("trainer.save_freq"))
 
 
 def weight(run: RunConfig) -> int:

@@ -10,6 +10,7 @@ from grpo.plan.phase import DOES_NOT_FIT, FITS, NOT_MODELLED, TIGHT
 from grpo.report import topology
 from grpo.values.config import OF_VALUES
 from postrender import visible
+from postrender.counting import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from postrender.types import Json
 
 FORMATS: Final = ("text", "json", "markdown")
-_NOT_COUNTED: Final = "how many there are is not known, because the rows of the data are not"
+_NOT_COUNTED: Final = "the rows of the data, which give the steps, are not known: --data train=FILE counts them"
 _HEAD: Final = ("phase", "verdict", "worst case", "of a GPU", "micro batch")
 ASSUMPTIONS: Final = (
     "computed, not measured: a sum of formulas, within 10 % of PyTorch's own count for dense models with FSDP2",
@@ -98,7 +99,9 @@ def _lines(answer: Answer, *, markdown: bool, explain: bool) -> Iterator[str]:
         for saving in answer.savings:
             yield from _saving(saving, answer.cost)
     yield from ["", *_errors(answer, fence)]
-    yield f"{': '.join(filter(None, (answer.verdict, answer.reason)))} (computed, not measured)"
+    setup = answer.plan.setup
+    left = f"; not judged: {left}" if setup and (left := planner.unjudged(setup.checkpoint)) else ""
+    yield f"{': '.join(filter(None, (answer.verdict, answer.reason)))} (computed, not measured){left}"
 
 
 def _errors(answer: Answer, fence: Sequence[str]) -> Iterator[str]:
@@ -223,8 +226,12 @@ def _below(plan: Plan, setup: Setup) -> Iterator[str]:
     size, kept = planner.checkpoint(setup), setup.checkpoint.kept
     if kept != 0:
         room = f"; {setup.checkpoint.key} is {setup.checkpoint.volume}" if setup.checkpoint.volume else ""
-        # Without the rows of the data, nothing says how many steps the run has.
-        many = f"{kept} of {size} at the same time, {size * kept}" if kept else f"each takes {size}; {_NOT_COUNTED}"
+        if kept:
+            many = f"{kept} of {size} at the same time, {size * kept}"
+        else:
+            saved = setup.checkpoint
+            many = f"each takes {size}, one every {counted(saved.period, 'step')}; {_NOT_COUNTED}"
+            room += f", room for {int(saved.volume.count // size.count)}" if saved.volume and size.count else ""
         yield f"checkpoints  {many}{room}"
 
 
@@ -272,6 +279,7 @@ def tree(answer: Answer) -> dict[str, Any]:
             "sizeGiB": _gib(planner.checkpoint(setup).gib),
             "kept": setup.checkpoint.kept,
         },
+        "notJudged": [each for each in [planner.unjudged(setup.checkpoint)] if each],
         "limits": [{"what": each.what, "key": each.key, "now": each.now, "fits": each.fits} for each in answer.limits],
         "changes": [
             {

@@ -17,6 +17,9 @@ from postrender.values.merge import Values
 _OURS: Final = re.compile(r"\$\{oc\.env:GRPO_PROMPTS\}/(.+)\.txt")
 _PREPARED: Final = re.compile(r"\$\{oc\.env:GRPO_DATASETS\}/([^/]+)/")
 
+# As grpo.problems.keys.values_asked has it, with a word after the mark.
+_ASKING: Final = {"promptsForBox": r"\boxed", "promptsForAnswer": "Answer: …", "promptsForTags": "<think> <answer>"}
+
 
 class Prompt(NamedTuple):
     """How the run makes a prompt: `source` names it, `template` is None where it is not in the values."""
@@ -25,6 +28,8 @@ class Prompt(NamedTuple):
     template: str | None = None
     # With braces, as NeMo RL reads it; else the question comes first.
     has_place: bool = True
+    # What a prompt of the image asks for: a text that names its marks.
+    asks: str = ""
 
 
 def of(values: Values, run: RunConfig) -> Prompt:
@@ -51,13 +56,21 @@ def rendered(prompt: Prompt, question: str, values: Values) -> str | None:
     return text
 
 
+def asking(prompt: Prompt, question: str, values: Values) -> str:
+    """Return a text that asks for what the prompt of a question asks for; raise InputError for a faulty prompt."""
+    text = rendered(prompt, question, values)
+    return f"{prompt.asks}\n{question}" if text is None else text
+
+
 def _of_nemo_rl(values: Values, run: RunConfig) -> Prompt:
     file = next((each for section in _sections(run) if (each := section.get("prompt_file"))), None)
     if file is None:
         return Prompt("the question alone, because no prompt_file is set", "{}")
     found = _OURS.fullmatch(str(file))
     if found is None:
-        return Prompt(f"{file}, a file of the image, which is not here")
+        names, name = run.catalogue.names, os.path.normpath(str(file))
+        asks = " ".join(text for key, text in _ASKING.items() if name in names[key])
+        return Prompt(f"{file}, a file of the image, which is not here", asks=asks)
     text = values.get(f"job.prompts.{found[1]}")
     if not isinstance(text, str):
         what = f"the configuration names the prompt {found[1]}.txt, and job.prompts has no {found[1]}"

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from grpo.lint.data import readers
 from grpo.lint.data import samples as data_samples
+from grpo.lint.data.readers import Reader
+from grpo.lint.data.samples import Row
+from grpo.rewards.files import RewardFiles
+from grpo.rewards.form import Form
 from grpo.values.config import RunConfig
 from grpo.values.reference_errors import UnknownError
 from postrender import json_text, textfile
 from postrender.errors import InputError, Location
+from postrender.types import Json
+from reward_answers import find_answer
 
 RIGHT, WRONG, EMPTY, BADLY_FORMED = "right", "wrong", "empty", "badly formed"
 EXPECTED: Final = "expected"
@@ -19,6 +26,21 @@ MOST_ROWS: Final = 100
 _QUESTION: Final = "A box holds 12 pencils. How many pencils are in 6 boxes?"
 _TRUTH, _OTHER, _THOUGHT = "72", "71", "6 times 12 is"
 _KEYS: Final = ("prompt", "ground_truth", "response")
+# A longer one is a solution or a program.
+_LONGEST: Final = 200
+
+
+class Of(NamedTuple):
+    """The row of the user's data that an answer is to.
+
+    `form_of` says what asks for its format, by a name of grpo.rewards.form, and `is_right` whether the expected answer
+    is a right one.
+    """
+
+    row: str
+    name: str
+    is_right: bool
+    form_of: str
 
 
 class Sample(NamedTuple):
@@ -30,25 +52,46 @@ class Sample(NamedTuple):
     response: Any
     data_source: Any = None
     extra_info: Any = None
-    # The row of the user's data that it is of, else None.
-    row: str | None = None
+    row: Of | None = None
 
 
 def builtin(entries: Mapping[str, Mapping[str, Any]], prompt: str) -> list[Sample]:
     """Return a right, a wrong, an empty and a badly formed answer; the prompt says what rewards of one's own expect."""
-    form = _Form(entries, prompt)
-    texts = {RIGHT: form.whole(_TRUTH), WRONG: form.whole(_OTHER), EMPTY: "", BADLY_FORMED: form.broken(_TRUTH)}
+    form = Form(entries, prompt)
+    right, wrong = (form.whole(each, f"{_THOUGHT} {each}.") for each in (_TRUTH, _OTHER))
+    broken = form.broken(_TRUTH, f"{_THOUGHT} {_TRUTH}.")
+    texts = {RIGHT: right, WRONG: wrong, EMPTY: "", BADLY_FORMED: broken}
     return [Sample(name, _QUESTION, _TRUTH, text) for name, text in texts.items()]
 
 
-def of_rows(
-    run: RunConfig, role: str, file: str, entries: Mapping[str, Mapping[str, Any]], prompt: str
-) -> list[Sample]:
-    """Return two answers to each of the first rows of data: its expected answer in the format of the run, and none.
+def of_rows(run: RunConfig, role: str, file: str, given: RewardFiles, asked: Callable[[str], str]) -> list[Sample]:
+    """Return answers to each of the first rows of data: the expected one, that of another row, and none.
 
-    What is right is not known: an expected answer may be a list of tests. Raises InputError for rows that the run
-    cannot read, and where it is not known what it reads.
+    They have the format that the prompt of the row asks for, which `asked` makes of its question where the run does.
+    No answer of another row stands beside what is no short text, such as a list of tests. Raises InputError for rows
+    that the run cannot read, and where it is not known what it reads.
     """
+    reader, rows = _read_rows(run, role, file)
+    expected = [reader.expected(row.values) for row in rows]
+    answers = [_answer(each.ground_truth) for each in expected]
+    found = list[Sample]()
+    for at, (row, one) in enumerate(zip(rows, expected, strict=True)):
+        place = f"{row.at.file}:{row.at.line}" if not row.label else f"{row.at.file} {row.label}"
+        question = str(reader.question(row.values) or "")
+        form = Form(given.entries, asked(question)).for_row(one.data_source, [*given.texts.values()])
+        right = answers[at]
+        wrong = next((each for each in (*answers[at + 1 :], *answers[:at]) if each and each != right), _other(right))
+        texts = {EXPECTED: str(one.ground_truth) if right is None else right}
+        if right:
+            texts[WRONG] = wrong
+        responses = {name: form.whole(text, f"It is {text}.") for name, text in texts.items()}
+        for name, text in {**responses, EMPTY: ""}.items():
+            more = Of(place, name, right is not None, form.of)
+            found.append(Sample(f"{place} {name}", question, one.ground_truth, text, *one[1:], row=more))
+    return found
+
+
+def _read_rows(run: RunConfig, role: str, file: str) -> tuple[Reader, Sequence[Row]]:
     try:
         sample = data_samples.read(role, file)
         reader = readers.choose(run, sample)[0]
@@ -63,42 +106,28 @@ def of_rows(
         raise InputError(f"this line {reason}", at=at, fix="write one JSON object a line")
     if problems:
         raise InputError(problems[0].what, at=Location(file), fix=problems[0].fix)
-    form, found = _Form(entries, prompt), list[Sample]()
-    for row in sample.rows[:MOST_ROWS]:
-        expected, at = reader.expected(row.values), row.at
-        place = f"{at.file}:{at.line}" if not row.label else f"{at.file} {row.label}"
-        question = str(reader.question(row.values) or "")
-        for name, text in ((EXPECTED, form.whole(str(expected.ground_truth))), (EMPTY, "")):
-            found.append(Sample(f"{place} {name}", question, expected.ground_truth, text, *expected[1:], row=place))
-    return found
+    return reader, sample.rows[:MOST_ROWS]
 
 
-class _Form:
-    """The format of an answer: the tags of a reward `format`, and the marker of a reward `exact_answer`."""
+def _other(answer: str | None) -> str:
+    """Return a wrong answer where all rows expect the same one."""
+    return str(int(answer) + 1) if answer and re.fullmatch(r"-?\d+", answer) else "none of these"
 
-    def __init__(self, entries: Mapping[str, Mapping[str, Any]], prompt: str) -> None:
-        kwargs = {str(each.get("builtin")): each.get("kwargs") or {} for each in entries.values()}
-        shape, exact = kwargs.get("format", {}), kwargs.get("exact_answer", {})
-        self.think = str(shape.get("think_tag") or exact.get("think_tag") or "think")
-        self.answer = str(shape.get("answer_tag") or exact.get("answer_tag") or "answer")
-        known = exact.get("markers") or ("answer", "boxed", "####")
-        asked = {"boxed": r"\boxed", "####": "####", "answer": f"<{self.answer}>"}
-        tagged = "format" in kwargs and "answer" in known
-        named = [marker for marker in known if marker in asked and asked[marker] in prompt]
-        self.marker = "answer" if tagged else str([*named, *known][0])
-        self.thinks = "format" in kwargs or f"<{self.think}>" in prompt
 
-    def whole(self, answer: str) -> str:
-        thought = f"{_THOUGHT} {answer}."
-        marked = {"boxed": rf"\boxed{{{answer}}}", "####": f"#### {answer}"}
-        last = marked.get(self.marker, f"<{self.answer}>{answer}</{self.answer}>")
-        return f"<{self.think}>{thought}</{self.think}>\n{last}" if self.thinks else f"{thought}\n{last}"
-
-    def broken(self, answer: str) -> str:
-        """Return the answer with nothing closed, or without a mark."""
-        marked = {"boxed": rf"\boxed{{{answer}", "####": f"The answer is {answer}."}
-        last = marked.get(self.marker, f"<{self.answer}>{answer}")
-        return f"<{self.think}>{_THOUGHT} {answer}.\n{last}" if self.thinks else f"{_THOUGHT} {answer}.\n{last}"
+def _answer(truth: Json) -> str | None:
+    """Return the final answer that a row expects; None for what is no short text, such as a list of tests."""
+    if isinstance(truth, bool) or not isinstance(truth, str | int | float):
+        return None
+    text = str(truth).strip()
+    marked = find_answer(text)
+    text = text if marked is None else marked.strip()
+    if not text or "\n" in text or len(text) > _LONGEST:
+        return None
+    try:
+        is_list = isinstance(json_text.loads(text), list | dict)
+    except ValueError:
+        is_list = False
+    return None if is_list else text
 
 
 def read(path: str) -> list[Sample]:

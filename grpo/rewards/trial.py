@@ -11,32 +11,22 @@ import stat
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from grpo.helm import local
 from grpo.problems.rewards import values_own_code as own_code
+from grpo.rewards import rows
 from grpo.rewards.files import PROGRAM, RewardFiles
 from grpo.rewards.samples import RIGHT, WRONG, Sample
+from grpo.rewards.scored import Record, Scored
 from postrender import json_text, output_file
 from postrender.counting import counted
 
-Record = dict[str, Any]
 _ASKED: Final = ("ground_truth", "response", "data_source", "extra_info")
 # A result has a few hundred letters.
 _MOST: Final = 64 * 1024 * 1024
 # The variables that Python and libraries need; others may hold tokens.
 _PLAIN: Final = re.compile("PATH|HOME|LANG|LANGUAGE|LC_.*|TZ|TMPDIR|PYTHON.*|VIRTUAL_ENV|LD_LIBRARY_PATH|CUDA_.*")
-
-
-class Scored(NamedTuple):
-    """A sample with its score, the scores and failures of its rewards, and the pairs that look exchanged."""
-
-    sample: Sample
-    score: float
-    correct: bool
-    parts: dict[str, float]
-    failures: list[Record]
-    turned: Mapping[str, str] = MappingProxyType({})
 
 
 class Trial(NamedTuple):
@@ -57,8 +47,18 @@ class Trial(NamedTuple):
 
     @property
     def is_of_rows(self) -> bool:
-        """Return whether the samples are rows of the run's data, of which no right answer is known."""
+        """Return whether the samples are rows of the run's data."""
         return any(each.sample.row is not None for each in self.scored)
+
+    def unjudged(self) -> str:
+        """Say of how many rows no right answer is known; an empty text if of none."""
+        known = {each.sample.row.row for each in self.scored if each.sample.row and not each.sample.row.is_right}
+        if not known:
+            return ""
+        return (
+            f"whether a right answer is told from a wrong one, for what {counted(len(known), 'row')}"
+            f" {'expects' if len(known) == 1 else 'expect'} is no short text: give answers with --sample FILE"
+        )
 
     def problems(self) -> Iterator[str]:
         """Yield what must be corrected: an error, and each exception of a reward."""
@@ -67,11 +67,16 @@ class Trial(NamedTuple):
         if not self.foreign:
             yield from self._failures()
 
-    def _failures(self) -> Iterator[str]:
+    def _refusals(self) -> Sequence[str]:
+        """Return the exceptions by which a function refuses a data source, where that of the run is not known."""
+        is_known = any(each.sample.data_source for each in self.scored)
+        return () if is_known else ("NotImplementedError", "ValueError", "KeyError")
+
+    def _failures(self, *but: str) -> Iterator[str]:
         """Yield each exception of a reward; rows of data on which one fails at the same place are told once."""
         found: dict[tuple[str, ...], list[str]] = {}
         for each in self.scored:
-            for failure in each.failures:
+            for failure in [one for one in each.failures if one["type"] not in but]:
                 place = f"{failure['place']}: " if failure["place"] else ""
                 told = f"{failure['type']}: {failure['message']}"
                 sample = each.sample
@@ -89,8 +94,10 @@ class Trial(NamedTuple):
                 " whether a right answer of these data is told from a wrong one. Give its rows with --data train=FILE,"
                 " or answers with --sample FILE"
             )
-            yield from (f"{each} (a made-up answer)" for each in self._failures())
-        elif not self.is_of_rows:
+            yield from (f"{each} (a made-up answer)" for each in self._failures(*self._refusals()))
+        elif self.is_of_rows:
+            yield from rows.warnings(self.scored)
+        else:
             yield from self._of_totals()
         yield from self._of_rewards()
 
@@ -114,7 +121,7 @@ class Trial(NamedTuple):
         for name in self.own:
             # A built-in length or format may well be equal for all of them.
             scores = {each.parts[name] for each in self.scored}
-            is_known = not (self.foreign or self.is_of_rows)
+            is_known = not self.foreign and (not self.is_of_rows or [*rows.pairs(self.scored)])
             if is_known and len(self.scored) > 1 and len(self.rewards) > 1 and len(scores) == 1:
                 yield f"reward {name} gives {scores.pop():g} to every sample"
             pairs = ((each.sample.name, each.turned[name]) for each in self.scored if name in each.turned)
@@ -153,10 +160,10 @@ def score(files: RewardFiles, samples: Sequence[Sample], seconds: float, given: 
         plain = {name: value for name, value in os.environ.items() if name in given or _PLAIN.fullmatch(name)}
         code = local.run(os.path.join(folder, PROGRAM), [folder], folder, seconds, plain)
         lines = _lines(os.path.join(folder, "results.jsonl"))
-    head, rows = (lines[0], lines[1:]) if lines else ({}, [])
+    head, results = (lines[0], lines[1:]) if lines else ({}, [])
     try:
-        scored = [_scored(sample, row, files) for sample, row in zip(samples, rows, strict=False)]
-        exchanged = rows[len(samples)]["exchanged"] if len(rows) > len(samples) else {}
+        scored = [_scored(sample, result, files) for sample, result in zip(samples, results, strict=False)]
+        exchanged = results[len(samples)]["exchanged"] if len(results) > len(samples) else {}
     except (LookupError, TypeError, AttributeError):
         return Trial([], None, [], error="a reward has written over the results, so no score is known")
     if "error" in head:
@@ -179,11 +186,12 @@ def score(files: RewardFiles, samples: Sequence[Sample], seconds: float, given: 
     return Trial(head.get("rewards", []), head.get("bounds"), scored, files.own, error, exchanged)
 
 
-def _scored(sample: Sample, row: Record, files: RewardFiles) -> Scored:
+def _scored(sample: Sample, result: Record, files: RewardFiles) -> Scored:
     failures = [
-        {**each, "place": files.place(each["file"], each["line"]) if each["file"] else ""} for each in row["failures"]
+        {**each, "place": files.place(each["file"], each["line"]) if each["file"] else ""}
+        for each in result["failures"]
     ]
-    return Scored(sample, row["score"], row["correct"], row["parts"], failures, row["turned"])
+    return Scored(sample, result["score"], result["correct"], result["parts"], failures, result["turned"])
 
 
 def _lines(path: str) -> list[Record]:

@@ -218,3 +218,8 @@ def table() -> Names:
     ]
     lines = [f"| | {' | '.join(f'`{name}`' for name in _PROFILES)} |", "|---|---|---|"]
     return {"machines": "\n".join([*lines, *(f"| {title} | {' | '.join(cells)} |" for title, cells in rows)])}
+
+
+def is_eks(tree: Tree) -> bool:
+    """Return whether the machine is one of Amazon EKS, by the devices of its network."""
+    return "vpc.amazonaws.com/efa" in (tree["accelerator"].get("resources") or {})

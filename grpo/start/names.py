@@ -52,6 +52,7 @@ def flags(tree: Tree, shown: Shown) -> dict[str, bool]:
         "waits": machines.waits(tree),
         "attached": google and mode == "multiNetwork",
         "rdma": mode != "none",
+        "eks": machines.is_eks(tree) and mode != "none",
         "net": bool(machines.network_of_nccl(tree)),
         "network": installs_network(tree),
         "applies_installer": google and mode != "none" and not installs_plugin,
@@ -72,6 +73,8 @@ def flags(tree: Tree, shown: Shown) -> dict[str, bool]:
         "nemo_rl": tree["job"]["framework"] != "verl",
         "evaluates": bool(tree["job"]["evaluate"]["benchmarks"]),
         "sized": "disk" in training.sizes(shown.header, tree),
+        "counted": "kept" in training.sizes(shown.header, tree),
+        "sold": "claim_size" in training.sizes(shown.header, tree),
         "merges": not training.merges_in_pieces(tree),
         "weighed": "weights" in training.sizes(shown.header, tree),
         "queue": bool(tree["ray"]["kueue"]["queue"]),
@@ -91,6 +94,11 @@ def names(tree: Tree, shown: Shown) -> Names:
     return found | {
         "uploads": training.uploads(tree, shown.prerequisites.files, shown.namespace),
         "operator": OPERATOR,
+        "efa_driver": (
+            "AWS's chart `aws-dranet`"
+            if tree["network"]["mode"] == "dranet"
+            else "AWS's device plugin (chart `aws-efa-k8s-device-plugin`)"
+        ),
         "recipe": recipe,
         "site": shown.example,
         "charts": shown.charts,

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from grpo.plan import cost, planner
 from grpo.plan.cost import StepTime
 from grpo.plan.setup import NotModelledError
+from grpo.plan.units import Bytes
 from grpo.problems.storage import values_paths as inputs
 from grpo.start.words import Names, Tree, gpu_nodes, listed, only, volume
 from grpo.values.config import RunConfig
@@ -190,7 +191,13 @@ def sizes(text: str, tree: Tree) -> Names:
     written = re.search(r"(?:step|checkpoint) is about ([0-9]+) GiB", _flat(text))
     disk = 0.0
     try:
-        disk = planner.checkpoints(run)[0].gib
+        each, saved = planner.checkpoints(run)
+        disk = each.gib
+        if saved.kept:
+            total = Bytes(each.count * saved.kept)
+            found |= {"kept": str(saved.kept), "kept_disk": str(math.ceil(total.gib))}
+            asked, why = planner.claim(run, total)
+            found |= {"claim_size": f"{asked}Gi", "claim_why": why} if why else {}
     except NotModelledError:
         # Adapters: much smaller than the model.
         pass

@@ -561,3 +561,29 @@ def test_what_is_wrong_with_the_files_is_said(grpo: Run) -> None:
     code, _, err = grpo("guide", "--accelerator", "b200", "-f", str(SITE))
     assert code == 2
     assert "no recipe: none of the values files says what is trained" in err
+
+
+@pytest.mark.usefixtures("unrendered")
+def test_the_checkpoints_are_counted_or_said_not_to_be(grpo: Run, tmp_path: Path) -> None:
+    claim = "storage: {data: {gcsfuse: null, pvc: {storageClassName: fsx-sc, size: 1200Gi}}}\n"
+    own = "job: {config: {data: {train_files: /data/a/train.parquet}}}\n"
+    words = stack("eks-h200", "qwen2.5-32b-gsm8k-verl", claim + own)
+    code, text, err = grpo("guide", *words)
+    assert code == 0, err
+    assert "checkpoints, 366 GiB each. How many there are" in " ".join(text.split())
+    assert "not judged whether the volume holds them" in " ".join(text.split())
+    (tmp_path / "train.jsonl").write_text('{"a": 1}\n' * 2560)
+    _, text, _ = grpo("guide", *words, "--data", "train=train.jsonl")
+    said = (
+        "Of these, 2 lie there at the same time: 733 GiB. FSx for Lustre has 1200 GiB or multiples of 2400 GiB: 1200Gi"
+    )
+    assert f"{said} holds" in " ".join(text.split())
+
+
+@pytest.mark.usefixtures("unrendered")
+def test_the_page_for_eks_names_what_its_nodes_need(grpo: Run) -> None:
+    _, text, _ = grpo("guide", *stack("eks-h200", "qwen2.5-32b-gsm8k-verl", CLAIM))
+    for each in ("docs/howto/efa.md", "docs/howto/eks-storage.md", "aws-efa-k8s-device-plugin", "EFA interfaces"):
+        assert each in " ".join(text.split())
+    _, text, _ = grpo("guide", *stack("coreweave-h200", "qwen2.5-32b-gsm8k-verl", CLAIM))
+    assert "efa.md" not in text

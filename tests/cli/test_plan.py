@@ -300,7 +300,7 @@ def test_a_wrong_command_line(grpo: Run, words: str, message: str) -> None:
         (["trainer.save_freq=1"], "58 of 366.2 GiB at the same time"),
         (["trainer.max_actor_ckpt_to_keep=3"], "3 of 366.2 GiB at the same time"),
         (["data.train_max_samples=2560", "trainer.save_freq=5"], "4 of 366.2 GiB at the same time"),
-        (["data.train_files=/data/own/train.parquet"], "each takes 366.2 GiB; how many there are is not known"),
+        (["data.train_files=/data/own/train.parquet"], "each takes 366.2 GiB, one every 10 steps"),
         (
             ["data.train_files=/data/own/train.parquet", "trainer.max_actor_ckpt_to_keep=3"],
             "3 of 366.2 GiB at the same time",
@@ -312,3 +312,53 @@ def test_the_checkpoints_of_verl(grpo: Run, given: list[str], line: str) -> None
     sets = [word for each in given for word in ("--set", f"job.config.{each}")]
     _, out, _ = grpo("plan", *files, *sets)
     assert f"checkpoints  {line}" in out
+
+
+OWN = [
+    "--set",
+    "job.config.data.train_files=[/data/a/train.parquet,/data/b/train.parquet]".replace("[", "{").replace("]", "}"),
+]
+
+
+def of_own_data(*more: str) -> list[str]:
+    """Return the words for a run with verl on data whose rows are not known, with checkpoints on a claim."""
+    files = [word for file in stack_files("h200", recipe="qwen2.5-32b-gsm8k-verl") for word in ("-f", str(file))]
+    claim = ("storage.data.gcsfuse=null", "storage.data.pvc.storageClassName=nfs", "storage.data.pvc.size=1200Gi")
+    return [*files, *(word for each in claim for word in ("--set", each)), *OWN, *more]
+
+
+def test_checkpoints_that_nobody_has_counted_are_not_said_to_fit(grpo: Run) -> None:
+    _, out, _ = grpo("plan", *of_own_data())
+    assert (
+        "checkpoints  each takes 366.2 GiB, one every 10 steps; the rows of the data, which give the steps, are not"
+        " known: --data train=FILE counts them; storage.data.pvc.size is 1200.0 GiB, room for 3\n"
+    ) in out
+    assert out.endswith("fits (computed, not measured); not judged: whether the volume holds all checkpoints\n")
+    _, out, _ = grpo("plan", *of_own_data(), "--format", "json")
+    assert json.loads(out)["checkpoint"] == {"verdict": "not modelled", "sizeGiB": 366.16, "kept": None}
+    assert json.loads(out)["notJudged"] == ["whether the volume holds all checkpoints"]
+
+
+def test_rows_of_files_are_counted(grpo: Run, tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"a": 1}\n\n' * 2560)
+    (tmp_path / "b.jsonl").write_text('{"a": 1}\n' * 2560)
+    given = [word for name in "ab" for word in ("--data", f"train={tmp_path / name}.jsonl")]
+    _, out, _ = grpo("plan", *of_own_data(*given))
+    # 20 steps an epoch, two epochs, a checkpoint every 10 steps.
+    assert "checkpoints  4 of 366.2 GiB at the same time, 1464.7 GiB; storage.data.pvc.size is 1200.0 GiB\n" in out
+    assert out.endswith("tight (computed, not measured)\n")
+    _, out, err = grpo("plan", *of_own_data(*given[:2]))
+    assert "the rows of the data, which give the steps, are not known" in out
+    assert err == "not counted: data.train_files has 2 files: give --data train=FILE for each of them\n"
+    _, out, _ = grpo("plan", *of_own_data(*given[:2], "--set", "job.config.data.train_files=/data/a/train.parquet"))
+    assert "checkpoints  2 of 366.2 GiB" in out
+    _, out, _ = grpo("plan", *of_own_data())
+    assert "are not known" in out
+
+
+def test_a_file_that_cannot_be_counted_is_refused(grpo: Run, tmp_path: Path) -> None:
+    (tmp_path / "train.parquet").write_bytes(b"")
+    code, _, err = grpo("plan", *of_own_data("--data", f"train={tmp_path / 'train.parquet'}"))
+    assert (code, "train.parquet: this file is empty" in err, "JSON" in err) == (2, True, False)
+    assert grpo("plan", *of_own_data("--data", f"train={tmp_path / 'none.jsonl'}"))[0] > 1
+    assert "--data needs -f" in grpo("plan", "--framework", "verl", "--gpu-memory", "80", "--data", "train=a.jsonl")[2]

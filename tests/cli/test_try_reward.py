@@ -563,7 +563,7 @@ def test_rewards_get_what_the_rows_expect(grpo: Run, tmp_path: Path) -> None:
     code, out, _ = grpo(*words)
     assert code == 0
     assert f"{tmp_path / 'train.jsonl'}:1 expected " in out
-    assert "and 10 other samples" in out
+    assert "and 6 other samples" in out
     assert "warning: " not in out
     rows[5]["tests"] = rows[7]["tests"] = "a, b"
     own_data(tmp_path, rows)
@@ -571,7 +571,7 @@ def test_rewards_get_what_the_rows_expect(grpo: Run, tmp_path: Path) -> None:
     assert code == 1
     assert f"error: {tmp_path / 'mine.py'}:3: reward mine fails on sample {tmp_path / 'train.jsonl'}:6 expected" in out
     assert out.count("error: ") == 1
-    assert "JSONDecodeError: Expecting value: line 1 column 1 (char 0), as on 3 other samples\n" in out
+    assert "JSONDecodeError: Expecting value: line 1 column 1 (char 0), as on 5 other samples\n" in out
 
 
 @pytest.mark.parametrize(
@@ -602,5 +602,137 @@ def test_a_reward_of_verl_gets_what_its_rows_have(grpo: Run, tmp_path: Path) -> 
     words += ["--set", "job.config.data.train_files=/data/mine/train.jsonl", *of_file(OF_VERL, tmp_path)[-2:]]
     code, out, _ = grpo(*words, "--data", f"train={tmp_path / 'train.jsonl'}", "--format", "json")
     found = json.loads(out)["samples"]
-    assert (code, [each["score"] for each in found]) == (0, [6, 6])
-    assert [each["correct"] for each in found] == [True, False]
+    assert (code, [each["score"] for each in found]) == (0, [6, 6, 6])
+    assert [each["correct"] for each in found] == [True, False, False]
+
+
+def of_verl(folder: Path, rows: list[dict[str, Any]], reward: str) -> list[str]:
+    """Return the words for data of the user's that verl trains on, with its rows in a file of this machine."""
+    words = [word for path in stack_files(recipe="qwen2.5-32b-gsm8k-verl") for word in ("-f", str(path))]
+    (folder / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    data = ["--set", "job.config.data.train_files=/data/mine/train.jsonl", *of_file(reward, folder)[-2:]]
+    return [*words, *data, "--data", f"train={folder / 'train.jsonl'}"]
+
+
+def of_prompt(text: str, truths: list[Any], source: str = "mine") -> list[dict[str, Any]]:
+    """Return rows for verl whose prompts ask for a format."""
+    return [
+        {
+            "prompt": [{"role": "user", "content": f"Question {at}? {text}"}],
+            "data_source": source,
+            "reward_model": {"ground_truth": truth},
+        }
+        for at, truth in enumerate(truths)
+    ]
+
+
+AFTER = """\
+import re
+def compute_score(data_source, solution_str, ground_truth, extra_info=None):
+    found = re.findall({!r}, solution_str)
+    return {{"score": 1.0 if found and found[-1] == ground_truth else -1.0}}
+"""
+HASHES, ANSWER_IS, BOXED = AFTER.format("#### (.+)"), AFTER.format(r"Answer\s*:\s*(.+)"), AFTER.format(r"boxed\{(.+)\}")
+TAGS = AFTER.format("<answer>(.+)</answer>")
+ASKED = {
+    "#### 5": ("Write it after ####.", HASHES),
+    "Answer: 5": ("The last line is of the form Answer: $Answer, where $Answer is the answer.", ANSWER_IS),
+    r"\boxed{5}": (r"Write it inside \boxed{}.", BOXED),
+    "<answer>5</answer>": ("Write it inside <answer> and </answer>.", TAGS),
+}
+
+
+@pytest.mark.parametrize("answer", ASKED)
+def test_the_expected_answer_of_a_row_is_as_its_prompt_asks(answer: str, grpo: Run, tmp_path: Path) -> None:
+    prompt, reward = ASKED[answer]
+    code, out, _ = grpo(*of_verl(tmp_path, of_prompt(prompt, ["5", "6"]), reward))
+    assert code == 0
+    rows = [line.split() for line in out.splitlines() if line.startswith(str(tmp_path))]
+    assert [row[1] for row in rows] == ["expected", "wrong", "empty"] * 2
+    assert [row[-3] for row in rows] == ["1", "-1", "-1"] * 2
+    assert answer in " ".join(rows[0])
+    assert answer.replace("5", "6") in " ".join(rows[1])
+    assert "warning: " not in out
+    assert "prompt of the first sample: the column prompt of its row\n  Question 0? " in out
+
+
+@pytest.mark.parametrize("reward", [ANSWER_IS, BOXED, TAGS])
+def test_a_reward_that_reads_another_format_than_the_prompt_asks_for_is_a_warning(
+    reward: str, grpo: Run, tmp_path: Path
+) -> None:
+    code, out, _ = grpo(*of_verl(tmp_path, of_prompt("Write it after ####.", ["5", "6", "7"]), reward))
+    assert code == 0
+    assert "warning: every sample has the same score, -1: from such answers the model learns nothing\n" in out
+    assert (
+        f"warning: the right and the wrong answer have the same score on 3 of 3 rows, {tmp_path}/train.jsonl:1 fir"
+        in out
+    )
+    assert 'no reward judges the answer "… #### 5", which is written as the prompt of its row asks' in out
+
+
+def test_a_prompt_of_the_image_asks_for_its_format(grpo: Run, tmp_path: Path) -> None:
+    words = of_file(
+        GOOD.replace("response, **", "answer, **").replace("truth in response", "'boxed{' + truth in answer"), tmp_path
+    )
+    words += own_data(tmp_path, [{"task": "a", "tests": "5"}, {"task": "b", "tests": "6"}])
+    words += ["--set", "job.config.data.default.prompt_file=examples/prompts/cot.txt"]
+    _, out, _ = grpo(*words, "--data", f"train={tmp_path / 'train.jsonl'}")
+    assert "warning: " not in out
+    assert "prompt of the first sample: examples/prompts/cot.txt, a file of the image, which is not here\n\n" in out
+
+
+def test_equal_scores_on_some_rows_are_a_warning(grpo: Run, tmp_path: Path) -> None:
+    rows = [*of_prompt("Write it after ####.", ["5", "6"]), *of_prompt(r"Write it inside \boxed{}.", ["7", "8"])]
+    _, out, _ = grpo(*of_verl(tmp_path, rows, HASHES))
+    assert f"the same score on 2 of 4 rows, {tmp_path}/train.jsonl:3 first (-1)" in out
+    assert "every sample" not in out
+
+
+def test_what_asks_for_no_format_is_tried_in_that_of_the_data_source_or_the_reward(grpo: Run, tmp_path: Path) -> None:
+    for reward, source in ((HASHES, "openai/gsm8k"), (ANSWER_IS, "math_dapo"), (BOXED, "mine"), (ANSWER_IS, "mine")):
+        _, out, _ = grpo(*of_verl(tmp_path, of_prompt("Think.", ["5", "6"], source), reward))
+        assert "warning: " not in out, out
+    guess = AFTER.format("ANSWER=(.+)")
+    _, out, _ = grpo(*of_verl(tmp_path, of_prompt("Think.", ["5", "6"]), guess))
+    assert "a guess, because the prompt of its row names no mark that is known here: give answers with --sample" in out
+
+
+def test_a_solution_with_a_mark_is_no_expected_answer(grpo: Run, tmp_path: Path) -> None:
+    rows = of_prompt("Write it after ####.", ["2 and 3 are 5\n#### 5", "6\n#### 6"])
+    _, out, _ = grpo(*of_verl(tmp_path, rows, HASHES))
+    assert "the same score on 2 of 2 rows" in out
+    assert 'no reward judges the answer "… #### 5"' in out
+
+
+def test_rows_that_expect_no_answer_are_not_judged_by_it(grpo: Run, tmp_path: Path) -> None:
+    rows = of_prompt("Write a program.", ['["assert f(1)"]', {"inputs": []}, "a\nb"])
+    _, out, _ = grpo(*of_verl(tmp_path, rows, HASHES))
+    assert "warning: " not in out
+    assert "not judged: whether a right answer is told from a wrong one, for what 3 rows expect is no short text" in out
+
+
+def test_one_of_several_rewards_that_never_differs_over_rows_is_a_warning(grpo: Run, tmp_path: Path) -> None:
+    words = of_verl(tmp_path, of_prompt("Write it after ####.", ["5", "6"]), ANSWER_IS)
+    _, out, _ = grpo(*words, "--set", "job.rewards.a.builtin=exact_answer")
+    assert "warning: reward mine gives -1 to every sample" in out
+    assert "the same score" not in out
+
+
+BY_SOURCE = """\
+def compute_score(data_source, solution_str, ground_truth, extra_info=None):
+    if data_source != "mine":
+        raise {}(data_source)
+    return float(ground_truth in solution_str)
+"""
+
+
+@pytest.mark.parametrize("error", ["NotImplementedError", "ValueError"])
+def test_a_reward_that_wants_a_data_source_is_not_blamed_for_a_made_up_answer(
+    error: str, grpo: Run, tmp_path: Path
+) -> None:
+    words = of_verl(tmp_path, of_prompt("Think.", ["5", "6"]), BY_SOURCE.format(error))
+    _, out, _ = grpo(*words[:-2])
+    assert error not in out
+    assert "Give its rows with --data train=FILE" in out
+    code, out, _ = grpo(*words)
+    assert (code, "warning: " in out) == (0, False)

@@ -84,8 +84,9 @@ def test_a_ready_cluster(stack: Stack) -> None:
         ("gpu", 2, 2, 8),
     ]
     assert (found["gpus_there"], found["gpus_wanted"], found["waits"]) == (16, 16, [])
-    # A busy machine may answer late.
-    assert [why for why in found["unread"].values() if not why.startswith("no answer within ")] == []
+    # A busy machine may answer late, and no kubelet runs a program in these pods.
+    left = ("no answer within ", "exec in ")
+    assert [why for why in found["unread"].values() if not why.startswith(left)] == []
     assert found["releases"]["raycluster"] == f"{stack.release('raycluster')} deployed, revision 1"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -10,6 +11,7 @@ from grpo.cli import options
 from grpo.cli.command import wrong
 from grpo.helm.stack import Stack
 from grpo.lint import unjudged
+from grpo.lint.data import counting
 from grpo.lint.linter import described_run, judge_values
 from grpo.lint.locate import ValueLocator
 from grpo.plan.advice.changes import Change
@@ -65,9 +67,13 @@ def _broken_before(run: RunConfig) -> set[tuple[str, str]]:
 
 
 def of_stack(
-    files: Sequence[str], arguments: Sequence[Argument], accelerator: str | None, model_config: str | None
+    files: Sequence[str],
+    arguments: Sequence[Argument],
+    accelerator: str | None,
+    model_config: str | None,
+    data: Sequence[tuple[str, str]] = (),
 ) -> Subject:
-    """Return the run of a stack; raise InputError if its values describe none."""
+    """Return the run of a stack; raise InputError if its values describe none, or for data that cannot be counted."""
     stack = options.stack(files, accelerator, arguments)
     if model_config:
         models.add(unjudged.model_name(stack.values), model_config)
@@ -75,6 +81,8 @@ def of_stack(
     if run is None:
         fix = "give the profile of a machine, and a recipe; grpo lint says what is missing"
         raise InputError("the values describe no run on a machine", fix=fix)
+    if useless := counting.use(run, data):
+        sys.stderr.write(f"not counted: {useless}\n")
     return Subject(run, _errors(judge_values(stack.values)), stack)
 
 

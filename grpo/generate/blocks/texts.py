@@ -26,7 +26,10 @@ MARKS: Final = {"nemo-rl": "", "verl-gsm8k": "####", "verl-math": "box"}
 _ANSWERS = "tests/jobs/answers.yaml"
 # A recipe of each framework: all are written for the same version. And the page about the others.
 _RECIPES = {"nemo-rl": "gemma3-27b-gsm8k", "verl": "qwen2.5-32b-gsm8k-verl"}
-_VERSIONS = {"nemo-rl": "[NeMo RL](howto/older-versions.md)", "verl": "[verl](howto/verl.md)"}
+_VERSIONS = {
+    "nemo-rl": "[NeMo RL](howto/older-versions.md)",
+    "verl": "[verl](howto/verl.md), [FSDP only](howto/verl.md#megatron)",
+}
 _SHARES = {"gpu": phase.SHARE, "wide": phase.WIDE_SHARE}
 _SILENCES = {
     "factor": Limits.silent_factor,

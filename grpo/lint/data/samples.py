@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, NoReturn
 
 from postrender import json_text, textfile
 from postrender.errors import InputError, Location, UnreadableError
@@ -15,6 +15,7 @@ ROLES: Final = ("train", "validation")
 MOST_ROWS: Final = 1000
 MOST_BYTES: Final = 64 * 1024 * 1024
 _PARQUET: Final = b"PAR1"
+_OF_PARQUET: Final = (".parquet", ".pq")
 # NeMo RL reads them, too.
 _OTHERS: Final = (".csv", ".arrow", ".txt")
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
@@ -94,6 +95,26 @@ def _counted(path: str) -> int | None:
         return sum(1 for line in file if line.strip())
 
 
+def count(path: str) -> int:
+    """Return the number of rows of a file: the lines with something in them, or what the end of Parquet says.
+
+    Raises UnreadableError or InputError for a file without rows, UnjudgedError for Parquet without pyarrow.
+    """
+    textfile.refuse_outside(path)
+    try:
+        with open(path, "rb") as file:
+            if path.endswith(_OTHERS):
+                raise UnjudgedError("only JSON lines and Parquet are read", "give the rows as JSON lines")
+            is_parquet = file.read(len(_PARQUET)) == _PARQUET
+            file.seek(0)
+            rows = 0 if is_parquet else sum(bool(line.strip()) for line in file)
+    except OSError as error:
+        raise UnreadableError(f"cannot be read: {error.strerror}", at=Location(path), fix="check the path") from error
+    if is_parquet:
+        rows = _opened(path)[0].metadata.num_rows
+    return rows or _refuse(path, [b""], [])
+
+
 def _lines(role: str, path: str, data: bytes, *, is_cut: bool) -> Sample:
     lines = data.removeprefix(_BYTE_ORDER_MARK).split(b"\n")
     if is_cut and len(lines) == 1:
@@ -134,7 +155,7 @@ def _hidden(error: InputError) -> InputError:
     return error
 
 
-def _refuse(path: str, lines: list[bytes], faulty: list[tuple[Location, str]]) -> None:
+def _refuse(path: str, lines: list[bytes], faulty: list[tuple[Location, str]]) -> NoReturn:
     """Raise InputError for a file without rows."""
     if lines[0].lstrip().startswith(b"["):
         fix = f"write one object a line: jq -c '.[]' {path}"
@@ -143,6 +164,9 @@ def _refuse(path: str, lines: list[bytes], faulty: list[tuple[Location, str]]) -
     if faulty:
         at, reason = faulty[0]
         raise _hidden(InputError(f"no line is a row: this one {reason}", at=at, fix=_LINES))
+    if path.endswith(_OF_PARQUET):
+        what = f"this file is {'empty' if not any(lines) else 'no Parquet file'}"
+        raise InputError(what, at=Location(path), fix="write it again as Parquet, with rows")
     raise InputError("this file has no rows", at=Location(path), fix=_LINES)
 
 

@@ -32,14 +32,18 @@ _STRICT = "refused by the workers when they start, after the cluster is up and i
 _LENIENT = "silent in most sections: verl ignores it, and the run goes on with the default of the key that was meant"
 
 
-def _why_unknown(key: str) -> str:
-    return _STRICT if key.startswith((f"{ACTOR}.", f"{ROLLOUT}.", f"{MODEL}.")) else _LENIENT
+def _why_unknown(run: RunConfig, key: str) -> str:
+    strict = (f"{ACTOR}.", f"{ROLLOUT}.", f"{MODEL}.")
+    # The newer workers make the same class of the reference's section, where they load one (engine_workers.py:553 at
+    # 0.9.1); with LoRA it is the actor without adapters.
+    loads = has_engine_workers(run) and uses_reference(run) and not run.at(f"{MODEL}.lora_rank")
+    return _STRICT if key.startswith((*strict, f"{REF}.") if loads else strict) else _LENIENT
 
 
 RULES = keys.rules(
     TOPIC,
     "trainer/config/ppo_trainer.yaml:8 at 0.7.1",
-    why="silent in most sections; below actor, rollout and model the workers refuse it when they start",
+    why="silent in most sections; below actor, rollout, model and a reference that is loaded, the workers refuse it",
     why_of=_why_unknown,
 )
 
@@ -65,13 +69,13 @@ def _is_by_second(run: RunConfig) -> bool:
 
 @TOPIC.problem("model_engine", fails=Fails.SILENT, source="trainer/config/ppo_trainer.yaml:10 at 0.8.0", since="0.7.1")
 def model_engine(run: RunConfig) -> str | None:
-    """model_engine is set in a file, where verl does not read it
+    """model_engine is set as a value, which chooses no engine
 
-    Why: verl reads it from the command line only, and FSDP trains whatever the file says
-    Fix: remove model_engine: the charts run verl with FSDP
+    Why: in a file Hydra takes the engine from its list of defaults, not from this value, so FSDP trains
+    Fix: remove model_engine: the charts run verl with FSDP, and with no other engine
     """
     wrong = run.given_has("model_engine") and run.at("model_engine") != "dp"
-    return f"model_engine is {quoted(run.at('model_engine'))}, and the engine stays dp" if wrong else None
+    return f"model_engine is {quoted(run.at('model_engine'))}, and the charts run the engine dp" if wrong else None
 
 
 @TOPIC.problem(

@@ -234,6 +234,9 @@ def one_answer_a_group(run: RunConfig) -> str | None:
     Fix: write "n": 8 (in quotes) under actor_rollout_ref.rollout
     """
     estimator = run.at("algorithm.adv_estimator")
+    if run.given_has(f"{ROLLOUT}.false"):
+        # That is an n without quotes, and another rule says so.
+        return None
     # Without rewards of the task the loss is the distance to the teacher: trainer/distillation/losses.py:211 at 0.8.0.
     distils = run.on("distillation.enabled") and not run.on("distillation.distillation_loss.use_task_rewards")
     alone = not distils and estimator in ("grpo", "grpo_vectorized", "grpo_passk") and run.integer(SAMPLES) < 2

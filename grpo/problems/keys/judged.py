@@ -53,19 +53,19 @@ def rules(
     source: str,
     *,
     why: str = _SILENT,
-    why_of: Callable[[str], str] = lambda _: "",
+    why_of: Callable[[RunConfig, str], str] = lambda *_: "",
     refusals: tuple[str, ...] = (),
 ) -> tuple[Problem, ...]:
     """Return these rules for a framework; `source` is the file that reads its configuration.
 
     `why` belongs to unknown-key, because not every framework ignores an unknown key; `why_of` says which part of it
-    applies to a key. `refusals` are words of the error for a key or a value that the framework refuses.
+    applies to a key of a run. `refusals` are words of the error for a key or a value that the framework refuses.
     """
     return (
         topic.make(
             "unknown-key",
             "",
-            lambda run: (each._replace(why=each.why or why_of(*each.keys[:1])) for each in _unknown(run)),
+            lambda run: (each._replace(why=each.why or why_of(run, *each.keys[:1])) for each in _unknown(run)),
             fails=Fails.SILENT,
             title="this version of the framework does not read a key of job.config",
             why=why,

@@ -36,6 +36,7 @@ _OWNED: Final = (
 )
 # The nets that come with a cloud's plugin.
 _PLUGIN_NETS: Final = ("gib", "libfabric", "aws libfabric")
+_OWN_NET: Final = "ib"
 # How all known nets begin: NCCL's own, those above, and those of NVIDIA's HPC-X and of Google's older machines.
 _KNOWN_NETS: Final = ("ib", "socket", "gib", "libfabric", "aws", "ucx", "sharp", "fastrak", "gpudirect", "tcpx")
 _EFA: Final = "vpc.amazonaws.com/efa"
@@ -80,8 +81,11 @@ def _plugin(pod: PodView) -> Found:
     wiring, main = wiring_of(pod), pod.main()
     if not wiring or not main or pod.uses_rdma or not main.has_all_variables or _reads(main):
         return
-    names = [name for name in variables_of(wiring) if name not in (PLUGIN, *INTERFACES)]
-    if NET in names and not any(main.value(name) is not None or name in main.script for name in names):
+    variables = variables_of(wiring)
+    names = [name for name in variables if name not in (PLUGIN, *INTERFACES)]
+    # NCCL finds InfiniBand by itself; the transport of a plugin it takes only where the plugin is loaded.
+    is_own = variables.get(NET, "").lower() == _OWN_NET
+    if NET in names and not is_own and not any(main.value(name) is not None or name in main.script for name in names):
         what = f"has none of the variables with which {wiring.profile} uses RDMA: {', '.join(names)}"
         yield main.path, f"container {main.name} {what}"
 

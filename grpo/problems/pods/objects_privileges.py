@@ -27,8 +27,10 @@ def _privileged(pod: PodView, container: Container) -> Found:
 
 
 def _shared(pod: PodView) -> Found:
+    wiring = pod.manifests.wiring
+    asked = bool(wiring and pod.wired and wiring.uses_host_network)
     for key, what in _SHARED.items():
-        if pod.spec.get(key) is True:
+        if pod.spec.get(key) is True and not (asked and key == "hostNetwork"):
             yield pod.path(key), f"the pod has the {what} of its node ({key})"
 
 
@@ -50,8 +52,9 @@ RULES = (
         severity=ERROR,
         fails=Fails.AT_ADMISSION,
         title="a training pod uses the network or process namespace of its node",
-        why="GKE cannot attach GPU networks to a pod in the node's network; GKE Autopilot refuses the pod",
-        fix="remove it: RDMA interfaces are attached to the pod",
+        why="the pod shares the ports and processes of its node; on GKE no GPU network can be attached to it, and "
+        "Autopilot refuses it",
+        fix="remove it: devices and interfaces for RDMA come to the pod; or write accelerator.hostNetwork: true",
         source="https://cloud.google.com/kubernetes-engine/docs/concepts/autopilot-security",
         check=each_pod(_shared, trains=True),
     ),

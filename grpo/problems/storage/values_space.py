@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from grpo.plan import planner
 from grpo.plan.setup import NotModelledError
+from grpo.plan.units import Bytes
 from grpo.problems.topic import Topic
 from grpo.values.reference_errors import UnknownError
 from postrender.finding import WARNING, Finding
@@ -45,6 +46,11 @@ def _gib(size: float) -> str:
     return f"{math.ceil(size / _GIB)} GiB"
 
 
+def _asked(run: RunConfig, size: float) -> str:
+    needed, why = planner.claim(run, Bytes(size))
+    return f"{needed}Gi or more{f' ({why})' if why else ''}"
+
+
 @TOPIC.problem("=job.volume", fails=Fails.AT_CHECKPOINT, source="nemo_rl/utils/checkpoint.py:140 at v0.7.0")
 def volume_below_checkpoint(run: RunConfig) -> Iterator[Finding]:
     """the volume of the run is too small for one checkpoint
@@ -55,7 +61,7 @@ def volume_below_checkpoint(run: RunConfig) -> Iterator[Finding]:
     key, text, size, each, count = _space(run)
     if size < each:
         why = f"{count} lie there at the same time" if count else "the number of checkpoints is not known"
-        fix = f"write {math.ceil(each * (count or 1) / _GIB)}Gi or more: {why}"
+        fix = f"write {_asked(run, each * (count or 1))}: {why}"
         yield Finding(f"{key} is {text}, and a checkpoint takes at least {_gib(each)}", keys=[f"={key}"], fix=fix)
 
 
@@ -74,7 +80,7 @@ def volume_below_checkpoints(run: RunConfig) -> Iterator[Finding]:
     key, text, size, each, count = _space(run)
     if count and each <= size < each * count:
         what = f"{key} is {text}, and {count} checkpoints of {_gib(each)} lie there at the same time"
-        fix = f"write {math.ceil(each * count / _GIB)}Gi or more, or keep fewer"
+        fix = f"write {_asked(run, each * count)}, or keep fewer"
         yield Finding(what, keys=[f"={key}", _KEEP[run.framework]], fix=fix)
 
 
@@ -102,13 +108,36 @@ def head_below_weights(run: RunConfig) -> str | None:
     Why: the kernel kills the conversion (exit code 137) after it has read the checkpoint
     Fix: raise ray.head.memory above the size of the weights; the merge needs more than they take
     """
-    text = run.value("ray.head.memory")
-    has = quantity(text) if run.value("job.task") == "convert" and not run.value("ray.head.gpus.enabled") else None
+    needs = _unheld(run) if run.value("job.task") == "convert" else None
+    return f"ray.head.memory is {run.value('ray.head.memory')}, and the weights take {_gib(needs)}" if needs else None
+
+
+def _unheld(run: RunConfig) -> float | None:
+    """Return the bytes of the weights that task convert merges where the head does not hold them; else None."""
+    has = None if run.value("ray.head.gpus.enabled") else quantity(run.value("ray.head.memory"))
     if has is None or run.value("stack.names.cluster"):
         # A cluster that somebody else made has a head of its own.
         return None
     try:
-        needs = planner.converted(run)
+        needs = planner.converted(run).count
     except NotModelledError:
         return None
-    return f"ray.head.memory is {text}, and the weights take {_gib(needs.count)}" if has < needs.count else None
+    return needs if has < needs else None
+
+
+@TOPIC.problem(
+    "=ray.head.memory",
+    fails=Fails.LATER,
+    source="nemo_rl/utils/native_checkpoint.py:258 at v0.7.0",
+    severity=WARNING,
+)
+def head_below_conversion(run: RunConfig) -> str | None:
+    """the head of a training has too little memory for task convert, which makes a model of its checkpoints
+
+    Why: the training runs, and the step after it does not: the kernel kills the conversion (exit code 137)
+    Fix: before the cluster starts, write ray.head.memory above the size of the weights; the merge needs more
+    """
+    if not run.trains or planner.checkpoints(run)[1].kept == 0:
+        return None
+    text, needs = run.value("ray.head.memory"), _unheld(run)
+    return f"ray.head.memory is {text}, and task convert will read weights of {_gib(needs)}" if needs else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from grpo.values import row_counts
 from grpo.values.frameworks.model import Model
 from grpo.values.reference_errors import UnknownError
 
@@ -124,6 +125,23 @@ def data_sections(run: RunConfig) -> list[tuple[str, dict[str, object]]]:
             if isinstance(section, dict):
                 found.append((f"data.{name}", {**shared, **section}))
     return found
+
+
+def train_files(run: RunConfig) -> list[str]:
+    """Return the files that the run trains on, as the configuration names them."""
+    keys = ("data_path",) if run.since("v0.6.0") else ("train_data_path",)
+    sections = [section for path, section in data_sections(run) if path != "data.validation"]
+    return [str(section[key]) for section in sections for key in keys if section.get(key)]
+
+
+def steps_of_rows(run: RunConfig) -> int | None:
+    """Return the steps that the counted rows of the run's only data set give in its epochs; None if nobody has."""
+    files = train_files(run)
+    rows = row_counts.of(files[0]) if len(files) == 1 and not run.on("data.use_multiple_dataloader") else None
+    prompts = run.integer("grpo.num_prompts_per_step")
+    if rows is None or prompts < 1 or run.at("grpo.max_num_epochs") is None:
+        return None
+    return run.integer("grpo.max_num_epochs") * (rows // prompts)
 
 
 def worlds(run: RunConfig) -> tuple[int, int]:

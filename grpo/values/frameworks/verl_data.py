@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
+from grpo.values import row_counts
 from grpo.values.derived import mapping
 from grpo.values.frameworks.verl import BATCH, has_new_trainer
 from grpo.values.reference_errors import UnknownError
@@ -45,6 +46,15 @@ def rows(run: RunConfig) -> int:
     return min(found, most) if most else found
 
 
+def counted_rows(run: RunConfig) -> int:
+    """Return the rows that the run trains on, by the user's count of its files, or as `rows` does."""
+    each = [row_counts.of(file) for file in files(run, "train_files")]
+    if not each or None in each:
+        return rows(run)
+    found, most = sum(one or 0 for one in each), most_rows(run)
+    return min(found, most) if most else found
+
+
 def most_rows(run: RunConfig) -> int:
     """Return the number of rows that the run takes of its data at most; 0 if it takes all."""
     # verl takes all rows with a number below 1 (utils/dataset/rl_dataset.py).
@@ -71,4 +81,4 @@ def steps_of_data(run: RunConfig, count: int) -> int:
 
 def steps_of_run(run: RunConfig) -> int:
     """Return the steps of the run; raise UnknownError if the data, which give them, are not known."""
-    return run.integer(STEPS) if run.at(STEPS) is not None else steps_of_data(run, rows(run))
+    return run.integer(STEPS) if run.at(STEPS) is not None else steps_of_data(run, counted_rows(run))

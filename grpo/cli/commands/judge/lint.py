@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -15,12 +16,12 @@ from grpo.helm import engines
 from grpo.helm.stack import Stack
 from grpo.lint import fix as fixing
 from grpo.lint import unjudged
-from grpo.lint.linter import can_render, judge_values
+from grpo.lint.linter import can_render, described_run, judge_values
 from grpo.report.scope import Scope
-from grpo.values import catalogue, models
+from grpo.values import catalogue, models, row_counts
 from grpo.values.set_arguments import Argument
 from postrender import masking
-from postrender.errors import EXIT_CANNOT_RUN, EXIT_CLEAN, EngineError, GrpoError
+from postrender.errors import EXIT_CANNOT_RUN, EXIT_CLEAN, EngineError, GrpoError, InputError, UnreadableError
 from postrender.finding import Finding
 
 if TYPE_CHECKING:
@@ -95,6 +96,7 @@ def lint(
         stack = options.stack(files, accelerator, arguments)
         if model_config:
             models.add(unjudged.model_name(stack.values), model_config)
+        _count(stack, data)
         of_values = judge_values(stack.values)
         if fix and fixing.apply(report.of(of_values), stack.values, command="grpo lint", yes=yes):
             stack = options.stack(files, accelerator, arguments)
@@ -131,6 +133,16 @@ def lint(
     # It names the model, which may be a secret in the wrong place.
     tell(masking.text(_summary(stack, scope, clean=clean)) + report.left_out(found))
     return code
+
+
+def _count(stack: Stack, data: Sequence[tuple[str, str]]) -> None:
+    """Count the rows of the training, which give the number of checkpoints; what cannot be read is told later."""
+    row_counts.use({})
+    if data and (run := described_run(stack.values)):
+        from grpo.lint.data import counting  # noqa: PLC0415 (only with --data)
+
+        with contextlib.suppress(InputError, UnreadableError):
+            counting.use(run, data)
 
 
 def _scope(

@@ -21,7 +21,8 @@ from grpo.report import comparison
 from grpo.report import plan as report
 from grpo.report.plan import Answer
 from grpo.values import catalogue, machine_names
-from grpo.values.frameworks import configuration, data
+from grpo.values.frameworks import configuration
+from grpo.values.frameworks import data as data_words
 from grpo.values.set_arguments import Argument
 from postrender import masking, output_file
 from postrender.errors import EXIT_CLEAN, EXIT_FINDINGS
@@ -35,6 +36,7 @@ from postrender.finding import Finding
         "grpo plan --accelerator h200 -f values/recipes/gemma3-27b-gsm8k.yaml -f my-site.yaml",
         "grpo plan -f my-values.yaml --set job.nodes=4 --price 5.5 --format json",
         "grpo plan -f my-values.yaml --compare b200,h200 --price b200=5.5,h200=3.8",
+        "grpo plan -f my-values.yaml --data train=train.parquet",
         "grpo plan -f my-values.yaml --fix",
         "grpo plan --framework nemo-rl --config grpo.yaml --accelerator h200 --nodes 2 policy.train_micro_batch_size=1",
         "grpo plan --framework verl --gpu-memory 80 actor_rollout_ref.model.path=Qwen/Qwen3-8B …",
@@ -71,12 +73,16 @@ from postrender.finding import Finding
     metavar="FILE",
     help="The config.json of the run's model, for a model whose sizes are not known.",
 )
+@options.counted_data(
+    "Count the rows of this file that the run trains on, for its steps and checkpoints. Once for each file."
+)
 @click.argument("overrides", nargs=-1, metavar="[OVERRIDE ...]")
 def plan(
     files: Sequence[str],
     arguments: Sequence[Argument],
     accelerator: str | None,
     model_config: str | None,
+    data: Sequence[tuple[str, str]],
     compare: str | None,
     form: str,
     price: str | None,
@@ -95,6 +101,9 @@ def plan(
     fit. What is not modelled is named. The numbers are computed from formulas, not measured. If the run does not fit,
     the command lists the changes that help, and --fix writes the best one.
 
+    The steps of a run on files of your own depend on their rows. Without --data it is not judged whether the volume
+    holds all checkpoints.
+
     The run is that of values files, or with --framework that of any configuration of NeMo RL or verl.
 
     The exit code is 1 if the run does not fit, or if the values have errors: the answer names them.
@@ -106,13 +115,15 @@ def plan(
         machine_names.profile(name) for name in (compare.split(",") if compare else filter(None, [accelerator]))
     ]
     prices = Prices.read(price, machines)
+    if data and without_charts:
+        raise wrong("--data needs -f", fix="give the values files of the stack, or write total_training_steps")
     if yes and not fix:
         raise wrong("--yes needs --fix", fix="grpo plan --fix --yes -f …")
 
     def on(machine: str | None) -> Subject:
         if without_charts:
             return subject.of_configuration(without_charts, machine, model_config)
-        return subject.of_stack(files, arguments, machine, model_config)
+        return subject.of_stack(files, arguments, machine, model_config, data)
 
     if compare:
         return _compare(machines, on, prices, form)
@@ -167,7 +178,7 @@ def _answer(planned: Subject, machine: str | None, prices: Prices) -> Answer:
     most = limits.limits(run, planned.is_sound)
     return Answer(
         plan=found,
-        data=data.words(run),
+        data=data_words.words(run),
         cost=money,
         limits=most,
         changes=changes.useful(run, offers.offers(run, limits.fitting(most)), planned.is_sound),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import click
@@ -14,10 +15,12 @@ from grpo.cli.command import Command, examples
 from grpo.cli.judging import refuse_secrets
 from grpo.lint.linter import described_run
 from grpo.problems.data.values_chosen import own_training_data
-from grpo.rewards import framework, prompts, samples, trial
+from grpo.rewards import framework, prompts, rows, samples, trial
 from grpo.rewards.files import RewardFiles
 from grpo.rewards.prompts import Prompt
-from grpo.rewards.trial import Scored, Trial
+from grpo.rewards.samples import Sample
+from grpo.rewards.scored import Scored
+from grpo.rewards.trial import Trial
 from grpo.values.set_arguments import Argument
 from postrender import masking, visible
 from postrender.counting import counted
@@ -25,7 +28,8 @@ from postrender.errors import EXIT_CLEAN, EXIT_FINDINGS, InputError
 
 _SECONDS = 60.0
 # Of many rows, so many samples are in the table.
-_FEW, _MANY = 8, 20
+_FEW, _MANY = 12, 24
+_OF_ROW = "the column prompt of its row"
 
 
 @click.command(
@@ -81,8 +85,9 @@ def try_reward(
 
     The command loads job.rewards and the prompt as the run does, and prints the rendered prompt of the first sample,
     the score of each reward, their weighted sum, and the possible range. Without --sample it scores a right, a wrong,
-    an empty and a badly formed answer to a small question of GSM8K. With --data it scores two answers to each of the
-    first rows of a file of the run's data: what the row expects, in the format of the run, and an empty one.
+    an empty and a badly formed answer to a small question of GSM8K. With --data it scores answers to each of the first
+    rows of a file of the run's data: the one that the row expects, in the format that its prompt asks for, that of
+    another row, and an empty one. Where the first two have the same score, it warns.
 
     The rewards run on this machine with your rights, in a process of their own that ends after --timeout, with all
     that it has started. Of your variables they get those without which no program runs, and those of --env. Read the
@@ -106,12 +111,14 @@ def try_reward(
     if sample or data:
         answers = samples.read(sample) if sample else []
         for role, file in data:
-            answers += samples.of_rows(run, role, file, given.entries, text)
+            answers += samples.of_rows(run, role, file, given, partial(prompts.asking, prompt, values=stack.values))
     else:
         answers = samples.builtin(given.entries, text)
     source = framework.data_source(run)
     answers = [each if each.data_source is not None else each._replace(data_source=source) for each in answers]
     rendered = prompts.rendered(prompt, answers[0].prompt, stack.values)
+    if rendered is None and answers[0].row and run.framework == "verl":
+        prompt, rendered = prompt._replace(source=_OF_ROW), answers[0].prompt
     # The output of rewards comes from another process.
     sys.stderr.flush()
     tried = trial.score(given, answers, timeout, variables)
@@ -134,7 +141,7 @@ def _tell_own(text: str, form: str) -> int:
 
 def _record(tried: Trial, prompt: Prompt, rendered: str | None) -> dict[str, Any]:
     scored = [
-        {**each.sample._asdict(), "score": each.score, "correct": each.correct, "parts": each.parts}
+        {**_asked(each.sample), "score": each.score, "correct": each.correct, "parts": each.parts}
         for each in tried.scored
     ]
     return {
@@ -144,7 +151,12 @@ def _record(tried: Trial, prompt: Prompt, rendered: str | None) -> dict[str, Any
         "samples": scored,
         "problems": [*tried.problems()],
         "warnings": [*tried.warnings()],
+        "unjudged": tried.unjudged(),
     }
+
+
+def _asked(sample: Sample) -> dict[str, Any]:
+    return {**sample._asdict(), "row": sample.row.row if sample.row else None}
 
 
 def _write_json(record: dict[str, Any]) -> None:
@@ -156,10 +168,18 @@ def _write_text(tried: Trial, prompt: Prompt, rendered: str | None) -> None:
     shown = "".join(f"  {line}\n" for line in rendered.splitlines()) if rendered is not None else ""
     output.write(f"prompt of the first sample: {prompt.source}\n{shown}\n")
     names = [each["name"] for each in tried.rewards]
-    headings = ["sample", *(f"{each['name']} × {each['weight']:g}" for each in tried.rewards), "score", "correct"]
-    rows = [
+    # Answers of one's own, and those of the question of GSM8K, are known.
+    headings = [
+        "sample",
+        *(["answer"] if tried.is_of_rows else []),
+        *(f"{each['name']} × {each['weight']:g}" for each in tried.rewards),
+        "score",
+        "correct",
+    ]
+    table = [
         [
             each.sample.name,
+            *([rows.shown(each.sample.response)] if tried.is_of_rows else []),
             *(f"{each.parts[name]:g}" for name in names),
             f"{each.score:g}",
             "yes" if each.correct else "no",
@@ -167,8 +187,8 @@ def _write_text(tried: Trial, prompt: Prompt, rendered: str | None) -> None:
         for each in _shown(tried)
     ]
     below = _below(tried)
-    if rows:
-        output.write_table(headings, rows, lambda: _aligned([headings, *rows]) + below, below)
+    if table:
+        output.write_table(headings, table, lambda: _aligned([headings, *table]) + below, below)
     else:
         output.write(below)
 
@@ -188,6 +208,7 @@ def _below(tried: Trial) -> str:
         lines.insert(0, f"and {counted(left, 'other sample')}")
     lines += [f"warning: {text}" for text in tried.warnings()]
     lines += [f"error: {text}" for text in tried.problems()]
+    lines += [f"not judged: {text}" for text in [tried.unjudged()] if text]
     return masking.text(visible.lines(lines))
 
 

@@ -12,6 +12,8 @@ from grpo.cli import options
 from grpo.cli.command import Command, examples
 from grpo.cli.judging import explaining, refuse_secrets, refuse_unreadable
 from grpo.helm import engines
+from grpo.lint.data import counting
+from grpo.lint.linter import described_run
 from grpo.manifests.needs import prerequisites
 from grpo.manifests.needs.prerequisites import Prerequisites
 from grpo.start import guide as pages
@@ -35,6 +37,9 @@ from postrender.errors import EXIT_CLEAN
 @options.accelerator
 @options.helm
 @options.namespace("Namespace of the stack. Default: rl.")
+@options.counted_data(
+    "Count the rows of this file that the run trains on, for the number of checkpoints. Once for each file."
+)
 @click.option(
     "--change",
     is_flag=True,
@@ -46,6 +51,7 @@ def guide(
     accelerator: str | None,
     helm: str | None,
     namespace: str | None,
+    data: Sequence[tuple[str, str]],
     *,
     change: bool,
 ) -> int:
@@ -62,6 +68,9 @@ def guide(
     refuse_secrets(stack)
     refuse_unreadable(stack)
     shown = namespace or "rl"
+    run = described_run(stack.values)
+    if run and (useless := counting.use(run, data)):
+        sys.stderr.write(f"not counted: {useless}\n")
 
     def rendered() -> Prerequisites:
         with engines.choose(helm) as engine, explaining(stack):
