@@ -105,6 +105,11 @@ _CONSTANT: Final = re.compile(r"[A-Z]+(?:_[A-Z]+)*$")
 _RANDOM: Final = re.compile(r"(?=[^A-Za-z]*[A-Za-z])[A-Za-z0-9+/_.~=-]{16,}$")
 # An address with a password that is no reference.
 _LOGIN: Final = re.compile(r"\w://[^\s:/@$]{1,100}:(?![$<{])[^\s:/@]{3,200}@[\w.-]")
+# An address with a secret in its query.
+_QUERY: Final = re.compile(
+    r"(?i)[?&](?:(?:[a-z]{1,20}[_-])?(?:api[_-]?key|access[_-]?key|token|password|passwd|secret)|key)="
+    r"(?=[a-z_.~-]{0,40}\d)[a-z0-9_.~-]{12,}"
+)
 # An escape that writes a character by its code, or continues a quoted string on the next line.
 _ESCAPE = re.compile(r"\\[xuU\n\r]")
 _MARK = "privateKey"
@@ -219,12 +224,17 @@ def holds_secret(name: str, value: str) -> bool:
 
 def is_literal(name: str, value: str) -> bool:
     """Return whether a variable in a file has a secret as its value, and not the name of an object or a placeholder."""
-    if _LOGIN.search(value):
+    if in_address(value):
         return True
     if name in _VARIABLES:
         return not is_no_value(value)
     sure = is_sure(name) or (_RANDOM.match(value) is not None and any(map(str.isdigit, value)))
     return sure and holds_secret(name, value)
+
+
+def in_address(text: str) -> bool:
+    """Return whether a text has an address with a secret: a password before the host, or a key in the query."""
+    return _LOGIN.search(text) is not None or _QUERY.search(text) is not None
 
 
 def is_sure(name: str) -> bool:

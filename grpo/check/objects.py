@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from grpo.check import stacks
 from grpo.manifests.loader import ManifestDocument, kustomize_changes
 from grpo.problems import registry
 from postrender.errors import Location
@@ -15,7 +16,6 @@ from postrender.gate import object_twice
 from postrender.gate.manifests import Item, Manifests, secret_texts
 from postrender.judge import judge
 from postrender.manifests import pods
-from postrender.manifests.apiserver import NO_NAMESPACE
 from postrender.manifests.pods import Path
 from postrender.manifests.schemas import Kinds
 from postrender.problem import OBJECTS
@@ -46,16 +46,34 @@ def checked(documents: Sequence[ManifestDocument], wiring: Wiring | None, kinds:
     def name(number: int) -> str:
         return f"{documents[number].file}:{documents[number].start}"
 
-    manifests = Manifests(items, [document.text for document in documents], wiring, name, kinds)
+    texts = [document.text for document in documents]
     found = []
     lines = _Lines(documents)
-    for finding in judge(manifests, registry.rules(OBJECTS)):
+    for finding in _judged(Manifests(items, texts, wiring, name, kinds)):
         place = finding.place
         document = documents[place.document]
         at = _location(document, place)
         secret = finding.secret or lines.show_secret(place.document, at.line)
         found.append((finding._replace(at=at, secret=secret), document, place.path))
     return sorted(_covered(found), key=lambda each: each[0].key())
+
+
+def _judged(manifests: Manifests) -> list[Finding]:
+    """Judge the objects of other stacks than the values' as if there were no values."""
+    rules = registry.rules(OBJECTS)
+    others = stacks.others((item.object for item in manifests.items), manifests.wiring)
+    if not others:
+        return judge(manifests, rules)
+    bare = judge(Manifests(manifests.items, manifests.texts, None, manifests.name, manifests.kinds), rules)
+    foreign = {id(item) for item in manifests.items if stacks.stack_of(item.object) in others}
+    if len(foreign) == len(manifests.items):
+        return bare
+
+    def is_foreign(finding: Finding) -> bool:
+        return id(stacks.item_of(finding, manifests.items)) in foreign
+
+    own = [each for each in judge(manifests, rules) if not is_foreign(each)]
+    return [*own, *filter(is_foreign, bare)]
 
 
 def twice(words: Sequence[Sequence[ManifestDocument]]) -> list[Finding]:
@@ -74,7 +92,7 @@ def twice(words: Sequence[Sequence[ManifestDocument]]) -> list[Finding]:
             continue
         for path, item in pods.objects(document.plain):
             identity = object_twice.identity_of(item)
-            if identity is None or not (identity[2] or identity[:2] in NO_NAMESPACE):
+            if identity is None or not stacks.has_owner(identity):
                 continue
             first = seen.setdefault(identity, number)
             if word_of[first] != word_of[number]:

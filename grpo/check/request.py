@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
-from grpo.check import helm_charts
+from grpo.check import helm_charts, kustomizations, stacks
 from grpo.check.helm_chart import Given
 from grpo.check.objects import check, twice
 from grpo.lint.ignores import Ignores
@@ -22,27 +23,27 @@ from postrender.values.merge import Values
 from postrender.wiring.plan import Wiring
 
 
-def judge(
-    words: Sequence[str], given: Given, known: Kinds, helm: str | None, *, apart: bool = False
-) -> tuple[list[Finding], int]:
+class Judged(NamedTuple):
+    """The findings that the values do not accept, the number of manifests, and in words what was not judged."""
+
+    findings: list[Finding]
+    manifests: int
+    missing: list[str]
+
+
+def judge(words: Sequence[str], given: Given, known: Kinds, helm: str | None, *, apart: bool = False) -> Judged:
     """Check the manifests and charts that `words` name; those are for several clusters if they are `apart`.
 
-    Returns the findings that the values do not accept, and the number of manifests. Raises GrpoError where something
-    cannot be read or rendered.
+    Raises GrpoError where something cannot be read or rendered.
     """
     values = _values(given)
     if values is None:
         return _judge_words(words, given, None, known, helm, apart=apart)
-    findings, count = _judge_words(words, given, _wiring(words, values), known, helm, apart=apart)
+    found = _judge_words(words, given, _wiring(words, values), known, helm, apart=apart)
     accepted = Ignores(values)
     # The given manifests may be only a part of those that the exception is for.
-    return [*accepted.left(findings), *accepted.useless_of_objects(INFO)], count
-
-
-def unjudged(given: Given) -> list[str]:
-    """Return what the values leave unknown about their machine, in words."""
-    values = _values(given)
-    return [*of_nodes(values)] if values else []
+    findings = [*accepted.left(found.findings), *accepted.useless_of_objects(INFO)]
+    return Judged(findings, found.manifests, [*of_nodes(values), *found.missing])
 
 
 def _values(given: Given) -> Values | None:
@@ -53,20 +54,18 @@ def _values(given: Given) -> Values | None:
 
 def _judge_words(
     words: Sequence[str], given: Given, wiring: Wiring | None, known: Kinds, helm: str | None, *, apart: bool
-) -> tuple[list[Finding], int]:
+) -> Judged:
     """Check charts first, then manifests."""
     charts = [word for word in dict.fromkeys(words) if paths.is_chart(word)]
     others = [word for word in words if word not in charts]
     if not charts:
         return _judge_manifests(others, wiring, known, apart=apart)
     findings, count = helm_charts.judge_charts(charts, given, wiring, known, helm)
-    found, more = _judge_manifests(others, wiring, known, apart=apart) if others else ([], 0)
-    return [*findings, *found], count + more
+    found = _judge_manifests(others, wiring, known, apart=apart) if others else Judged([], 0, [])
+    return Judged([*findings, *found.findings], count + found.manifests, found.missing)
 
 
-def _judge_manifests(
-    words: Sequence[str], wiring: Wiring | None, known: Kinds, *, apart: bool
-) -> tuple[list[Finding], int]:
+def _judge_manifests(words: Sequence[str], wiring: Wiring | None, known: Kinds, *, apart: bool) -> Judged:
     given = streams(words)
     read_of = {word: [read(each) for each in each_of] for word, each_of in given.items()}
     together = [documents for each in read_of.values() for documents in each]
@@ -78,9 +77,13 @@ def _judge_manifests(
     for documents in together:
         crds.add_from(known, documents, crds.missing(known, documents))
     found = [finding for documents in together for finding in check(documents, wiring, known)]
+    found += [finding for documents in together for finding in kustomizations.judge(documents)]
+    missing = stacks.left_out(together, wiring)
     if not apart:
         found += twice([[each for documents in each_of for each in documents] for each_of in read_of.values()])
-    return found, count
+        for word, each_of in read_of.items():
+            missing += stacks.not_compared(word, each_of)
+    return Judged(found, count, missing)
 
 
 def _wiring(words: Sequence[str], values: Values) -> Wiring | None:

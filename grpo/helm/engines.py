@@ -26,6 +26,8 @@ from postrender import output_file, textfile
 from postrender.errors import EngineError, RenderError
 from postrender.yaml import reader
 
+# How the worker ends over a chart with a missing file.
+_LOST = re.compile(r"^FileNotFoundError: \[Errno 2\] [^:]*: '([^']+)'", re.MULTILINE)
 # Lines that Helm logs on stderr or adds to a message. A checkout links the library chart, which Helm reports.
 _NOISE = re.compile(r"found symbolic link in path|^level=INFO|^Use --debug flag|^\s*$")
 _PREFIX = re.compile(r"^(Error: |INSTALLATION FAILED: )+")
@@ -296,6 +298,11 @@ class Embedded(Engine):
             return EngineError(
                 "the embedded Helm needed more than 6 GiB of memory",
                 fix="look for a template that repeats something very often, or give a helm executable with --helm PATH",
+            )
+        if lost := _LOST.search(log):
+            return EngineError(
+                f"{lost[1]} is a file of a chart that is not there, or a link that leads nowhere",
+                fix="restore it from Git, or copy what the link leads to: grpo init --vendor DIR copies whole charts",
             )
         last = log.strip().splitlines()[-1:] or ["it left no message"]
         return EngineError(f"the embedded Helm crashed: {last[0]}", fix="give a helm executable with --helm PATH")

@@ -28,11 +28,13 @@ from postrender.manifests.pods import mapping
 from postrender.yaml import reader
 
 INDEX = "kustomization.yaml"
-_MARK = "# Written by grpo render --output-dir, which rewrites and removes the files listed here. Do not edit.\n"
+# The keys of an index.
+KEYS = frozenset(("apiVersion", "kind", "sortOptions", "resources"))
+MARK = "# Written by grpo render --output-dir, which rewrites and removes the files listed here. Do not edit.\n"
 _HEAD = "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nsortOptions: {order: fifo}\n"
 _OWNER = "# Of"
 _STACK = "app.kubernetes.io/part-of"
-_FILE = re.compile(r"[a-z0-9][a-z0-9.-]*\.yaml")
+FILE = re.compile(r"[a-z0-9][a-z0-9.-]*\.yaml")
 _MAX_STEM = 200
 
 # The objects of files, each with its path.
@@ -122,7 +124,7 @@ def _owner(rendered: Rendered) -> str:
 def _index(names: Sequence[str], owner: str) -> str:
     listed = "".join(f"  - {name}\n" for name in names)
     comment = f"{_OWNER}{owner}\n" if owner else ""
-    return f"{_MARK}{comment}{_HEAD}resources:{' []' if not names else ''}\n{listed}"
+    return f"{MARK}{comment}{_HEAD}resources:{' []' if not names else ''}\n{listed}"
 
 
 def _read_index(path: str, owner: str) -> list[str]:
@@ -134,7 +136,7 @@ def _read_index(path: str, owner: str) -> list[str]:
     with open(path, "rb") as file:
         data = file.read()
     fix = "give another folder, or restore the file from Git"
-    if not data.startswith(_MARK.encode()):
+    if not data.startswith(MARK.encode()):
         raise OutputRefusedError(f"{path}: not written by grpo render, so this folder is not changed", fix=fix)
     second = data.decode(errors="replace").split("\n", 2)[1]
     if owner and second.startswith(f"{_OWNER} ") and second != f"{_OWNER}{owner}":
@@ -148,7 +150,7 @@ def _read_index(path: str, owner: str) -> list[str]:
     except (InputError, ValueError, LookupError, TypeError) as error:
         raise OutputRefusedError(f"{path}: cannot be read as a list of files", fix=fix) from error
     for name in names:
-        if not _FILE.fullmatch(name) or name == INDEX:
+        if not FILE.fullmatch(name) or name == INDEX:
             raise OutputRefusedError(f"{path}: {name!r} is not a file that grpo render writes", fix=fix)
     return names
 
@@ -167,11 +169,24 @@ def _former(folder: str, owner: str) -> list[str]:
     foreign = sorted(present - {INDEX, *former})
     odd = sorted(name for name in present if not stat.S_ISREG(os.lstat(os.path.join(folder, name)).st_mode))
     for name in foreign or odd:
+        path = os.path.join(folder, name)
+        if name in foreign and name not in odd and _is_rendered(path):
+            raise OutputRefusedError(
+                f"{path}: grpo render wrote it, and {INDEX} beside it does not list it, so this folder is not changed",
+                fix=f"restore {os.path.join(folder, INDEX)} from Git, or delete the file if nothing needs it",
+            )
         raise OutputRefusedError(
-            f"{os.path.join(folder, name)}: not written by grpo render, so this folder is not changed",
+            f"{path}: not written by grpo render, so this folder is not changed",
             fix="move it away, or give another folder with --output-dir",
         )
     return former
+
+
+def _is_rendered(path: str) -> bool:
+    """Return whether a file begins as those do that Helm renders of the layer with the name of its folder."""
+    layer = os.path.basename(os.path.dirname(os.path.abspath(path)))
+    with open(path, "rb") as file:
+        return file.readline().startswith(f"# Source: {layer}/".encode())
 
 
 def _refuse_locked(before: Mapping[str, _Files], after: Mapping[str, Sequence[Object]]) -> None:

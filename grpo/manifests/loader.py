@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, BinaryIO
 
 from postrender import paths, textfile
@@ -23,9 +23,9 @@ _NAMED_STDIN = "<stdin>"
 _STEP = 4 * 1024 * 1024
 # A value is at most this many lines below its name.
 _NEAR = 4
-_SUFFIXES = (".yaml", ".yml", ".json")
+SUFFIXES = (".yaml", ".yml", ".json")
 # Files that kustomize reads and that are not installed.
-_NO_OBJECTS = ("kustomization.yaml", "kustomization.yml")
+NO_OBJECTS = ("kustomization.yaml", "kustomization.yml")
 # With these keys, kustomize installs something else than the files beside it.
 _CHANGES = frozenset(
     (
@@ -133,7 +133,7 @@ def _of_file(error: InputError, data: bytes, file: str) -> InputError:
 
 def _refuse_other_than_object(values: Sequence[Any], file: str, line: int, text: str) -> None:
     """Raise InputError if a document is not a single object with a kind."""
-    has_kind = os.path.basename(file) in _NO_OBJECTS or (isinstance(values[0], dict) and "kind" in values[0])
+    has_kind = os.path.basename(file) in NO_OBJECTS or (isinstance(values[0], dict) and "kind" in values[0])
     if len(values) == 1 and isinstance(values[0], dict) and has_kind:
         return
     first, *more = [root for root in reader.parse(text.encode("utf-8"), file, tags=True) if root.value is not None]
@@ -162,7 +162,7 @@ def streams(words: Sequence[str]) -> dict[str, list[Stream]]:
         if word != _STDIN and os.path.isdir(word):
             given = list(_folders(word))
             if not given:
-                raise InputError(f"{word}: the folder contains no manifests", fix=f"expected {', '.join(_SUFFIXES)}")
+                raise InputError(f"{word}: the folder contains no manifests", fix=f"expected {', '.join(SUFFIXES)}")
         else:
             given = [{_NAMED_STDIN if word == _STDIN else word: _read(word)}]
         fresh = [{name: text for name, text in each.items() if os.path.realpath(name) not in seen} for each in given]
@@ -173,16 +173,20 @@ def streams(words: Sequence[str]) -> dict[str, list[Stream]]:
 
 def kustomize_changes(folder: str) -> bool:
     """Return whether kustomize changes the objects of a folder: patches, another namespace, the files of others."""
-    for place in (os.path.join(folder, name) for name in _NO_OBJECTS):
+    for place in (os.path.join(folder, name) for name in NO_OBJECTS):
         try:
             head = next(iter(reader.load_all(_read(place).decode("utf-8", "replace"), place)), None)
         except (InputError, UnreadableError):
             continue
         keys = head if isinstance(head, dict) else {}
-        listed = keys.get("resources")
-        names = listed if isinstance(listed, list) else []
-        return bool(_CHANGES & {*keys}) or any("/" in str(name) or str(name) == ".." for name in names)
+        return bool(_CHANGES & {*keys}) or any("/" in name or name == ".." for name in listed(keys))
     return False
+
+
+def listed(index: Mapping[str, Any]) -> list[str]:
+    """Return what a kustomization lists as its resources."""
+    names = index.get("resources")
+    return [str(name) for name in names] if isinstance(names, list) else []
 
 
 def _folders(directory: str) -> Iterator[Stream]:
@@ -197,7 +201,7 @@ def _folders(directory: str) -> Iterator[Stream]:
             continue
         # Folders such as .github contain YAML for other tools.
         below[:] = sorted(name for name in below if not name.startswith("."))
-        places = (os.path.join(folder, name) for name in sorted(names) if name.endswith(_SUFFIXES))
+        places = (os.path.join(folder, name) for name in sorted(names) if name.endswith(SUFFIXES))
         # A link that leads nowhere is an error when it is read; a named pipe would never end.
         files = [place for place in places if os.path.isfile(place) or os.path.islink(place)]
         if files:

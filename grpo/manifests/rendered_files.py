@@ -56,12 +56,14 @@ def read(path: str) -> RenderedFiles:
     streams = loader.streams([path])[path] if os.path.isdir(path) else [{path: textfile.read_bytes(path)}]
     stacks: dict[str, dict[str, list[dict[str, Any]]]] = {}
     for stream in streams:
-        for document in loader.read(stream):
+        documents = loader.read(stream)
+        indexes = [each for each in documents if os.path.basename(each.file) in loader.NO_OBJECTS]
+        for document in documents:
             layers_of = stacks.setdefault(_stack(document, path), {})
-            if os.path.basename(document.file) == export.INDEX:
+            if document in indexes:
                 # An empty list of files is a layer without objects.
-                layers_of.setdefault(_folder(document), [])
-            else:
+                layers_of.setdefault(_folder(document), []).extend(_changes(document))
+            elif all(_lists(index, document) for index in indexes):
                 layers_of.setdefault(_layer(document), []).append(document.plain)
     layers: dict[str, list[dict[str, Any]]] = {}
     for each in stacks.values():
@@ -71,6 +73,18 @@ def read(path: str) -> RenderedFiles:
     namespaces = {item.get("metadata", {}).get("namespace") for item in objects} - {None, "kube-system"}
     only = str(min(namespaces)) if len(namespaces) == 1 else None
     return RenderedFiles(path, layers, stacks, only, any(map(export.is_hook, objects)))
+
+
+def _lists(index: ManifestDocument, document: ManifestDocument) -> bool:
+    """Return whether a kustomization lists the file of an object: tools that read the folder install no other one."""
+    return os.path.basename(document.file) in map(os.path.normpath, loader.listed(index.plain))
+
+
+def _changes(index: ManifestDocument) -> list[dict[str, Any]]:
+    """Return what a kustomization does to the files that it lists, as an object to compare; none without patches."""
+    more = {key: value for key, value in index.plain.items() if key not in export.KEYS}
+    name = os.path.basename(index.file)
+    return [{"kind": "Kustomization", **more, "metadata": {"name": name}}] if more else []
 
 
 def _stack(document: ManifestDocument, path: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from grpo.manifests import attempts, restored
+from grpo.manifests import attempts, networks, restored
 from grpo.manifests.attempts import Training
 from postrender.manifests import apiserver
 from postrender.manifests.apiserver import Object, Refusal
@@ -30,6 +30,7 @@ _GONE: Final = {
     _CLUSTER: "a tool that prunes deletes it: a run on it ends",
     "PersistentVolumeClaim": "a tool that prunes deletes it, and the files of a volume that was made for it",
 }
+_UNMOUNTED: Final = "a tool that prunes deletes it once no pod uses it: new pods wait, and the files of its volume stay"
 
 
 class Ending(NamedTuple):
@@ -171,6 +172,7 @@ def _gone(before: Iterable[Object], after: list[Object], old: Mapping[tuple[str,
             fix = f"keep job.name, stack.name and the namespace to go on; its steps stay in {each.place[0]}"
             yield Ending(each.object, why, fix)
     left = {apiserver.identity(item) for item in after}
+    yield from (Ending(*each) for each in networks.gone(before, after))
     for item in before:
         key = apiserver.identity(item)
         if (
@@ -178,9 +180,14 @@ def _gone(before: Iterable[Object], after: list[Object], old: Mapping[tuple[str,
             and key[1] in _GONE
             and not mapping(mapping(item.get("metadata")).get("annotations")).get(_HOOK)
         ):
-            yield Ending(
-                f"{key[1]}/{key[3]}", _GONE[key[1]], "keep stack.name and the namespace, or let the runs end first"
-            )
+            fix = "keep stack.name and the namespace, or let the runs end first"
+            yield Ending(f"{key[1]}/{key[3]}", _why_gone(item), fix)
+
+
+def _why_gone(item: Object) -> str:
+    """Return what happens to an object that is gone; the files of a claim on a volume that is written stay."""
+    is_made = not mapping(item.get("spec")).get("volumeName")
+    return _GONE[str(item["kind"])] if item["kind"] == _CLUSTER or is_made else _UNMOUNTED
 
 
 def _stopped(before: Object, after: Object) -> Iterator[Ending]:

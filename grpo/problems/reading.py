@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from postrender.finding import ERROR, WARNING
-from postrender.problem import STREAM, VALUES, Problem
+from postrender.finding import ERROR, WARNING, Finding
+from postrender.problem import OBJECTS, STREAM, VALUES, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from postrender.errors import Location
 
 _HELM: Final = "Helm reads the file in this way, and the charts and the framework get what Helm read"
 _REFUSED: Final = "the charts refuse it, so helm install fails; without the schema Helm would ignore it silently"
@@ -193,6 +195,24 @@ _CHECKS: Final[dict[str, dict[str, str]]] = {
         "fix": "remove the line, or correct the id; grpo rules lists the ids",
     },
 }
+_KUSTOMIZE: Final[dict[str, dict[str, str]]] = {
+    "edited-by-hand": {
+        "title": "a kustomization that grpo render wrote was edited",
+        "why": "Argo CD, Flux and kubectl apply -k install what it says, not what the values render to",
+        "fix": "restore it from Git; write what you want into the values, or into a kustomization above this folder",
+    },
+    "file-not-listed": {
+        "title": "a manifest lies beside a kustomization that does not list it",
+        "why": "kustomize does not install the file, and a tool that prunes deletes its object",
+        "fix": "list it under resources, or move it away",
+        "severity": WARNING,
+    },
+    "file-missing": {
+        "title": "a kustomization lists a file that is not there",
+        "why": "kustomize refuses the folder, so nothing of it is installed",
+        "fix": "restore the file from Git, or remove the line",
+    },
+}
 _WIRING: Final[dict[str, dict[str, str]]] = {
     "conflict": {
         "title": "an object already has a value that conflicts with the wiring",
@@ -212,6 +232,7 @@ def _rules() -> Iterator[Problem]:
         ("values", VALUES, _VALUES),
         ("data", VALUES, _DATA),
         ("checks", VALUES, _CHECKS),
+        ("kustomize", OBJECTS, _KUSTOMIZE),
         ("wiring", STREAM, _WIRING),
     )
     for domain, target, texts in of_domains:
@@ -227,3 +248,10 @@ def _rules() -> Iterator[Problem]:
 
 
 READING: Final = tuple(_rules())
+_BY_ID: Final = {each.id: each for each in READING}
+
+
+def found(rule: str, what: str, at: Location, fix: str = "") -> Finding:
+    """Return a finding of one of these checks."""
+    problem = _BY_ID[rule]
+    return Finding(what, at, rule=rule, severity=problem.severity, why=problem.why, fix=fix or problem.fix)

@@ -127,8 +127,9 @@ def flat(facts: Mapping[str, Any]) -> dict[tuple[str, str], Json]:
 
 
 class StackWiring(Wiring):
-    """The wiring of a stack, with the RayCluster that its job looks for, None if that is not known."""
+    """The wiring of a stack, with its name and the RayCluster that its job looks for, if they are known."""
 
+    stack: str = ""
     cluster: Cluster | None = None
 
 
@@ -139,6 +140,7 @@ def wiring_of(values: Values) -> StackWiring:
     """
     wiring = StackWiring(inputs.sections(values))
     cluster = Cluster(merge.over_defaults(values), wiring)
+    wiring.stack = str(cluster.value("stack.name") or "")
     if cluster.name and cluster.value("job.cluster.mode") != "ephemeral":
         wiring.cluster = cluster
     return wiring

@@ -159,6 +159,18 @@ def test_without_any_helm_the_way_out_is_named(monkeypatch: pytest.MonkeyPatch, 
     assert caught.value.exit_code == EXIT_CANNOT_RUN
 
 
+def test_a_link_in_a_chart_that_leads_nowhere_is_named(tmp_path: Path) -> None:
+    (tmp_path / "chart/templates").mkdir(parents=True)
+    (tmp_path / "chart/Chart.yaml").write_text("apiVersion: v2\nname: chart\nversion: 0.1.0\n")
+    hook = "kind: Pod\nmetadata: {name: a, annotations: {helm.sh/hook: test}}\n"
+    (tmp_path / "chart/templates/hook.yaml").write_text(hook)
+    (tmp_path / "chart/charts").mkdir()
+    (tmp_path / "chart/charts/common").symlink_to("../nowhere")
+    with Embedded() as engine, pytest.raises(EngineError, match="common is a file of a chart that is not") as caught:
+        engine.render(str(tmp_path / "chart"))
+    assert "grpo init --vendor" in caught.value.fix
+
+
 def test_a_broken_embedded_helm_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "helm_python.py").write_text("raise OSError('GLIBC_2.34 not found')\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))

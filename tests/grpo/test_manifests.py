@@ -63,7 +63,7 @@ def test_a_folder_follows_what_is_rendered(first: list[Object], second: list[Obj
 def test_names_are_safe_everywhere_and_do_not_depend_on_order(objects: list[Object]) -> None:
     names = export.files(rendered(*objects))
     assert len({*names}) == len(objects)
-    assert all(export._FILE.fullmatch(name) and len(name.encode()) < 255 for name in names)
+    assert all(export.FILE.fullmatch(name) and len(name.encode()) < 255 for name in names)
     assert export.INDEX not in names
     assert export.files(rendered(*reversed(objects))) == names
 

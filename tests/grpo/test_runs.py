@@ -178,6 +178,31 @@ def test_a_cluster_and_a_claim_that_are_gone_are_said() -> None:
     assert runs.endings([cluster(), claim], [], is_there=False) == []
 
 
+def test_a_claim_on_a_volume_that_is_written_keeps_its_files() -> None:
+    claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "c", "namespace": "rl"}}
+    (made,) = runs.endings([claim], [])
+    (bucket,) = runs.endings([{**claim, "spec": {"volumeName": "rl-c", "storageClassName": ""}}], [])
+    assert "deletes it, and the files of a volume that was made for it" in made.why
+    assert "the files of its volume stay" in bucket.why
+
+
+def test_networks_that_pods_of_another_stack_name_are_said() -> None:
+    gone = [{"apiVersion": "networking.gke.io/v1", "kind": "Network", "metadata": {"name": f"n-{at}"}} for at in (1, 2)]
+    listed = '[{"interfaceName":"eth0","network":"default"},{"interfaceName":"eth1","network":"n-NUMBER"}]'
+
+    def pod(name: str, number: int) -> dict[str, Any]:
+        annotations = {"networking.gke.io/interfaces": listed.replace("NUMBER", str(number))}
+        metadata = {"name": name, "namespace": "rl", "annotations": annotations}
+        return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": []}}
+
+    (one,) = runs.endings(gone, [], elsewhere=[pod("a", 1), pod("b", 3)])
+    assert (one.object, "and pods of Pod/a name it: new pods do not start" in one.why) == ("Network/n-1", True)
+    (both,) = runs.endings(gone, [], elsewhere=[pod("a", 1), pod("b", 2)])
+    assert "deletes it and 1 other network, and pods of Pod/a, Pod/b name them" in both.why
+    assert runs.endings(gone, gone[:1], elsewhere=[pod("a", 1)]) == []
+    assert runs.endings(gone, [], elsewhere=[pod("a", 1)], is_there=False) == []
+
+
 LR = ("policy", "optimizer", "kwargs", "lr")
 SCHEDULER = ("policy", "megatron_cfg", "scheduler")
 MEGATRON_LR = ("policy", "megatron_cfg", "optimizer", "lr")

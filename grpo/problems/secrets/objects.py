@@ -1,4 +1,4 @@
-"""Secrets that a shell prints, and secrets that a manifest contains as a variable's value."""
+"""Secrets that a shell prints, and secrets in the address of a command."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from grpo.problems.pods.podspec import Container, PodView, each_container
-from postrender.finding import ERROR
+from postrender import secrets
+from postrender.finding import ERROR, Finding
+from postrender.gate.manifests import Manifests
 from postrender.manifests.pods import mapping
 from postrender.problem import OBJECTS, Fails, Problem
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from grpo.problems.pods.podspec import Found
 
 _TRACE: Final = re.compile(r"(?m)(?:^|[\s;&|])set[ \t]+-\w*x|(?:^|[\s;&|])set[ \t]+-o[ \t]+xtrace")
@@ -46,7 +50,28 @@ def _printing(pod: PodView, container: Container) -> Found:
             yield path, f"container {container.name}: {reason}"
 
 
+def _in_commands(_: PodView, container: Container) -> Found:
+    for path, script in container.scripts():
+        if secrets.in_address(script):
+            yield path, f"container {container.name}: an address in its command has a secret"
+
+
+def _hidden(manifests: Manifests) -> Iterator[Finding]:
+    return (each._replace(secret=True) for each in each_container(_in_commands)(manifests))
+
+
 RULES = (
+    Problem(
+        "secrets/in-address",
+        target=OBJECTS,
+        severity=ERROR,
+        fails=Fails.EXPOSES,
+        title="an address in a command has a secret",
+        why="reviews, logs and the release keep the manifest, and servers log the query of an address",
+        fix="put it into a Kubernetes Secret, read it into a variable, and write $VARIABLE into the address",
+        source="https://kubernetes.io/docs/concepts/security/secrets-good-practices/",
+        check=_hidden,
+    ),
     Problem(
         "secrets/printed-by-shell",
         target=OBJECTS,

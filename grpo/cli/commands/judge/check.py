@@ -93,14 +93,14 @@ def check(
     try:
         crds.add(schemas, definitions)
         wanted = Given(given, arguments, namespace or "default", kube_version)
-        found, count = request.judge(words, wanted, schemas, helm, apart=apart)
+        found, count, missing = request.judge(words, wanted, schemas, helm, apart=apart)
     except GrpoError as error:
         # A finding in the chart's files may be the reason why it cannot be rendered.
         report.tell(error, words[0], report.of(getattr(error, "findings", ())))
         raise
     findings = report.of(found)
     code = report.deliver(findings)
-    unknown = [f"not judged: {each}" for each in request.unjudged(wanted)]
+    unknown = [f"not judged: {each}" for each in missing]
     clean = f"clean: {counted(count, 'manifest')}{'' if report.of_all_rules else ' (selected rules only)'}"
     lines = unknown if findings else [clean, *unknown]
     tell(f"{'; '.join(lines)}\n" if lines else "")
