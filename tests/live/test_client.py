@@ -315,7 +315,14 @@ def test_a_signal_ends_the_proxy(played: Path, number: signal.Signals) -> None:
 
     with (
         stand_in.serving(played, answer),
-        subprocess.Popen([*words, *files], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running,
+        subprocess.Popen(
+            [*words, *files],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            # Whoever started the tests may ignore it.
+            preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),  # noqa: PLW1509
+        ) as running,
     ):
         try:
             until((played / "proxies").exists)

@@ -451,7 +451,8 @@ def test_findings_have_the_worst_first_then_the_first_step(tmp_path: Path) -> No
         (
             ("absent.log", "-o", "report.html"),
             3,
-            "there is no such file\n  fix: name the log, the directory of a run, or - for stdin\n",
+            "there is no such file\n  fix: name the log, the directory of a run, - for stdin, or a RayJob with "
+            "--namespace\n",
         ),
         (("driver.log", "--format", "markdown", "-o", "no/such/folder"), 3, "cannot be written"),
     ],

@@ -36,8 +36,7 @@ def thinking_cut(run: RunConfig) -> Iterator[Finding]:
     """the model thinks before it answers, and the answers are short
 
     Why: thoughts take thousands of tokens; an answer that is cut before its end has no reward
-    Fix: set enable_thinking to false in the arguments of the chat template, or allow answers of 8192 tokens or more;
-    write enable_thinking true if you mean it so
+    Fix: set enable_thinking to false or true in chat_template_kwargs, or allow answers of 8192 tokens or more
     """
     name, kwargs, length = run.model, KWARGS[run.framework], _LENGTH[run.framework]
     known = models.load(name) if isinstance(name, str) and run.trains else None

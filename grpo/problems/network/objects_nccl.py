@@ -187,8 +187,7 @@ RULES = (
         fails=Fails.COSTS,
         title="nothing stops NCCL from running without the RDMA plugin",
         why="without the plugin NCCL uses TCP, about 4 GB/s instead of 340 with RDMA",
-        fix="set NCCL_NET to the machine's (gIB, IB, Libfabric), or let the start fail without the plugin's script: "
-        "source FILE || exit 1",
+        fix="set NCCL_NET (gIB, Libfabric), or let the start fail without the script: source FILE || exit 1",
         source=_PAGE,
         check=each_pod(_plugin),
     ),

@@ -61,8 +61,7 @@ RULES = (
         severity=WARNING,
         fails=Fails.AT_LOADING,
         title="a container adds IPC_LOCK, and does not run as root",
-        why="added capabilities take effect for root only: memory for RDMA stays limited (ulimit -l), and NCCL fails "
-        "to register it where the container runtime of the nodes has no LimitMEMLOCK=infinity",
+        why="only root gets added capabilities: RDMA memory stays limited (ulimit -l), so NCCL may fail to register it",
         fix="write securityContext: {runAsUser: 0} for the container, or see that ulimit -l in a pod prints unlimited",
         source="https://github.com/kubernetes/kubernetes/issues/56374",
         check=each_container(_without_effect, trains=True),

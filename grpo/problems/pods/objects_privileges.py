@@ -52,8 +52,7 @@ RULES = (
         severity=ERROR,
         fails=Fails.AT_ADMISSION,
         title="a training pod uses the network or process namespace of its node",
-        why="the pod shares the ports and processes of its node; on GKE no GPU network can be attached to it, and "
-        "Autopilot refuses it",
+        why="the pod shares its node's ports and processes; on GKE it gets no GPU network, and Autopilot refuses it",
         fix="remove it: devices and interfaces for RDMA come to the pod; or write accelerator.hostNetwork: true",
         source="https://cloud.google.com/kubernetes-engine/docs/concepts/autopilot-security",
         check=each_pod(_shared, trains=True),

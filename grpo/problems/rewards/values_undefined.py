@@ -23,7 +23,7 @@ _OF_MODULES: Final = frozenset((*dir(builtins), "__file__", "__builtins__", "__a
 _MAKERS: Final = frozenset(("globals", "exec", "eval", "setattr", "vars", "locals", "__import__"))
 
 
-@TOPIC.problem("=job.rewards", fails=Fails.AT_FIRST_STEP, source="Python: NameError where a function reads the name")
+@TOPIC.problem("=job.rewards", fails=Fails.AT_FIRST_STEP, source="Doc/reference/executionmodel.rst at v3.12.0")
 def reward_name_undefined(run: RunConfig) -> Iterator[Finding]:
     """a reward uses a name that its file does not define
 

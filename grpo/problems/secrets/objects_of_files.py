@@ -79,8 +79,7 @@ RULE = Problem(
     fails=Fails.EXPOSES,
     title="a file has the data of a Secret",
     why="base64 is no encryption: who can read the repository has the secret, and its history keeps it",
-    fix="revoke it, create the Secret outside of Git (kubectl create secret, External Secrets), or encrypt it "
-    "(Sealed Secrets, SOPS)",
+    fix="revoke it, create the Secret outside of Git (External Secrets), or encrypt it (Sealed Secrets, SOPS)",
     source="https://kubernetes.io/docs/concepts/security/secrets-good-practices/",
     check=check,
 )

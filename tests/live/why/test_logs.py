@@ -264,7 +264,10 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch
     assert "attempts/2/output.log:1: socket.gaierror" in capsys.readouterr().out
     assert cli.main(["why", str(path), "-f", "x.yaml"]) == 2
     assert cli.main(["why"]) == 2
-    assert "fix: name a log, a bundle with --from, or the values files of a stack with -f" in capsys.readouterr().err
+    assert (
+        "fix: name a log, a RayJob with --namespace, a bundle with --from, or values files with -f"
+        in capsys.readouterr().err
+    )
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(PLANTS["dns"][0].encode())))
     assert cli.main(["why", "-"]) == 1
     assert "standard input:1: socket.gaierror" in capsys.readouterr().out
