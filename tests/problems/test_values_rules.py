@@ -108,4 +108,4 @@ def test_a_problem_has_cases_and_says_what_why_and_what_to_do() -> None:
             assert 15 < len(text) <= 120, rule.id
             assert text[-1] not in ".!", rule.id
         assert rule.severity in SEVERITIES, rule.id
-        assert re.search(r"\S+ at (v?\d+\.\d+\.\d+|[0-9a-f]{8})$", rule.source), rule.id
+        assert re.search(r"^https://[a-z0-9.-]+/\S+$|\S+ at (v?\d+\.\d+\.\d+|[0-9a-f]{8})$", rule.source), rule.id

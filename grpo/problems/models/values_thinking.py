@@ -29,7 +29,7 @@ ENOUGH: Final = 8192
 @TOPIC.problem(
     " ".join((*MODEL.values(), *KWARGS.values(), *_LENGTH.values())),
     fails=Fails.SILENT,
-    source="huggingface.co/Qwen/Qwen3-8B, README.md: enable_thinking is True by default",
+    source="https://huggingface.co/Qwen/Qwen3-8B",
     severity=INFO,
 )
 def thinking_cut(run: RunConfig) -> Iterator[Finding]:
