@@ -1,4 +1,4 @@
-"""Say until when a cluster must have answered: a person waits ten seconds for a sign of life."""
+"""Set a deadline for a cluster's answers: users wait ten seconds for a sign of life."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LEAST: Final = 3.0
 
 
 class Deadline:
-    """A moment that all answers share; it comes so many seconds from now, PATIENCE by default."""
+    """A moment shared by all answers; by default, it is PATIENCE seconds from now."""
 
     def __init__(self, seconds: float | None = None) -> None:
         self.seconds = PATIENCE if seconds is None else seconds
@@ -22,18 +22,18 @@ class Deadline:
 
     @property
     def left(self) -> float:
-        """Return the seconds that are left, 0 if none are."""
+        """Return the seconds that remain, at least 0."""
         return max(0.0, self._end - time.monotonic())
 
     def renew(self) -> None:
-        """Begin again after an answer: a slow cluster is not a silent one."""
+        """Restart the deadline after an answer: a slow cluster is not a silent one."""
         self.seconds = max(self.seconds, PATIENCE)
         self._end = time.monotonic() + self.seconds
 
 
 def after(began: float) -> Deadline:
-    """Return the deadline of a command that began at a time of time.monotonic() and has worked on its own since.
+    """Return the deadline for a command that started at `began` (time.monotonic()) and has worked locally since then.
 
-    Rendering the charts takes long on a busy machine; the answer may not.
+    Rendering the charts takes long on a busy machine; the cluster's answer may not.
     """
     return Deadline(min(PATIENCE, max(_LEAST, _IN_ALL - (time.monotonic() - began))))

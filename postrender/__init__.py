@@ -1,3 +1,3 @@
-"""Post-rendering of Kubernetes manifests: wiring, and the gate that refuses what would fail on the cluster."""
+"""Post-rendering of Kubernetes manifests: wiring, and the gate that rejects what would fail on the cluster."""
 
 __version__ = "0.1.0"

@@ -1,4 +1,4 @@
-"""What the values accept: `checks.ignore` lists ids of rules, each with a reason."""
+"""What the values accept: `checks.ignore` lists rule ids, each with a reason."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _ALWAYS: Final = ("secrets/literal-token", "stream/", "pods/duplicate-merge-key"
 
 
 def given(tree: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return checks.ignore of plain values, {} if it is not a map."""
+    """Return checks.ignore from plain values; {} if it is not a map."""
     checks = tree.get("checks")
     ignored = checks.get("ignore") if isinstance(checks, dict) else None
     return ignored if isinstance(ignored, dict) else {}
 
 
 def passes_gate(rule: str) -> bool:
-    """Return whether the gate lets a stream pass with an accepted finding of this rule."""
+    """Return whether the gate passes a stream whose findings of this rule have been accepted."""
     return not rule.startswith(_ALWAYS)

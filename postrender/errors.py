@@ -1,4 +1,4 @@
-"""The exceptions of all commands: one class for each kind of failure, with its exit code and the place in a file.
+"""The exceptions of all commands: one class for each kind of failure, with its exit code and a location in a file.
 
 Exit codes of every `grpo` command: 0 no errors, 1 errors (or warnings with --fail-on warning), 2 usage or bad
 input, 3 could not run.
@@ -21,9 +21,9 @@ NO_MEMORY = "out of memory\n  fix: raise the memory limit of this process (ulimi
 
 
 class Location(NamedTuple):
-    """A place in a file: the file name, and line and column counted from 1.
+    """A location in a file: the file name, and line and column counted from 1.
 
-    Line 0 means the file as a whole, column 0 the line as a whole.
+    Line 0 means the entire file, column 0 the entire line.
     """
 
     file: str
@@ -31,7 +31,7 @@ class Location(NamedTuple):
     col: int = 0
 
     def in_repository(self) -> str:
-        """Return the file's path relative to the repository root; a file outside the repository keeps its path.
+        """Return the file's path relative to the repository root; paths outside the repository are unchanged.
 
         The root is GITHUB_WORKSPACE, or the current folder if that variable is not set.
         """
@@ -49,7 +49,7 @@ class Location(NamedTuple):
 
 
 class GrpoError(Exception):
-    """The base class: a message in lower case, the place if it is known, and what to do."""
+    """The base class: a message in lower case, the location if it is known, and what to do."""
 
     exit_code = EXIT_CANNOT_RUN
 
@@ -86,11 +86,11 @@ class UnreadableError(GrpoError):
 
 
 class SpliceError(InputError):
-    """A document cannot be edited without changing more than was asked for."""
+    """A document cannot be edited without additional changes."""
 
 
 class OutputError(GrpoError):
-    """An output folder cannot be written."""
+    """An output folder is not writable."""
 
 
 class RenderError(InputError):

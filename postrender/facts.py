@@ -16,7 +16,7 @@ def path(name: str) -> str:
 
 
 def load(name: str) -> Any:  # noqa: ANN401 (JSON of any shape)
-    """Return the content of a generated file; raise InstallationError if it is missing or damaged."""
+    """Return a generated file's content; raise InstallationError if it is missing or damaged."""
     file = path(name)
     try:
         with open(file, "rb") as stream:

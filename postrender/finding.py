@@ -17,7 +17,7 @@ NOWHERE = Location("")
 
 
 class Place(NamedTuple):
-    """A place in a stream of documents: the number of a document, and the path of a value below its root.
+    """A place in a stream of documents: a document's number, and a value's path below the document's root.
 
     `of_key` means the last key of the path, not its value. If no path leads to the place, `line` and `col` give its
     position in the document's text, both counted from 1.
@@ -31,7 +31,7 @@ class Place(NamedTuple):
 
 
 class NewName(NamedTuple):
-    """A proposal to rename a key, in the place of a value for it."""
+    """A proposal to rename a key, used in place of a proposed value."""
 
     name: str
 
@@ -39,8 +39,8 @@ class NewName(NamedTuple):
 class Finding(NamedTuple):
     """One problem: what is wrong (with the numbers), where, why it matters and what to do.
 
-    The check of a rule sets `what` and the place. The place depends on the rule's target: `keys` for values, with the
-    one to edit first; `place` for objects; `at` for a chart. postrender/rules/judge.py and the command, which knows the
+    The rule's check sets `what` and the place. The place depends on the rule's target: `keys` for values, with the
+    key to edit first; `place` for objects; `at` for a chart. postrender/rules/judge.py and the command, which knows the
     files, fill in the rest.
     """
 
@@ -70,7 +70,7 @@ class Finding(NamedTuple):
 
 
 def reported(findings: Iterable[Finding], selected: Collection[str] | None = None) -> list[Finding]:
-    """Return the findings of the selected rules, by default of all, without those that another one of them covers."""
+    """Return the findings of the selected rules (default: all), without those covered by another selected rule."""
     return [
         finding
         for finding in findings

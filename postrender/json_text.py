@@ -1,4 +1,4 @@
-"""Parse JSON that may come from anybody: no other module of this package parses foreign JSON."""
+"""Parse untrusted JSON: no other module of this package parses JSON from outside."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _TOO_DEEP: Final = f"nested deeper than {MAX_DEPTH} levels"
 
 
 def loads(text: str | bytes) -> Untyped:
-    """Return the value of a JSON text; raise ValueError if it is none, or if it is nested deeper than MAX_DEPTH."""
+    """Return a JSON text's value; raise ValueError if the text is not JSON, or is nested deeper than MAX_DEPTH."""
     return decode(json.JSONDecoder(), text if isinstance(text, str) else text.decode(json.detect_encoding(text)))[0]
 
 
 def decode(decoder: json.JSONDecoder, text: str, *, whole: bool = True) -> tuple[Untyped, int]:
-    """Return the value at the start of a text and where it ends; raise as `loads` does.
+    """Return the value at the start of a text, and the value's end; raise as `loads` does.
 
-    With `whole`, nothing may follow it.
+    With `whole`, nothing may follow the value.
     """
     try:
         value, end = (decoder.decode(text), len(text)) if whole else decoder.raw_decode(text)

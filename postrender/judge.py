@@ -21,7 +21,7 @@ def judge(
     at: Location = NOWHERE,
     silent: tuple[type[Exception], ...] = (),
 ) -> list[Finding]:
-    """Return the findings in the order of the rules, with id, severity, why and fix filled in.
+    """Return the findings in rule order, with id, severity, why and fix filled in.
 
     `at` is the location of findings without one. A rule that raises one of the `silent` exceptions has no findings.
     Raises GrpoError if the input or the installation makes a check impossible.

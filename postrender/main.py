@@ -1,4 +1,4 @@
-"""The program `grpo-post-render`: wire a rendered stream from the values, and refuse an unsafe stream.
+"""The program `grpo-post-render`: wire a rendered stream from the values, and reject an unsafe stream.
 
 Helm starts it for every install and upgrade. It imports neither click nor rich nor jsonschema_rs.
 """
@@ -97,7 +97,7 @@ def _told(finding: Finding) -> dict[str, Any]:
 
 
 def _complain(lines: Sequence[str], code: int) -> int:
-    """Report why the stream was refused, where the user of this Helm version sees it; return the exit code."""
+    """Report why the stream was rejected, where this Helm version shows it to the user; return the exit code."""
     message = visible.text(masking.text(visible.lines(lines)))
     sys.stderr.write(message)
     # Other plugins that run Helm set their own name here.
@@ -110,7 +110,7 @@ def _complain(lines: Sequence[str], code: int) -> int:
 
 
 def _place(at: Location) -> str:
-    """Return a place in words: the line is one of the stream, also where its document names a template."""
+    """Describe a location: line numbers refer to the stream, even if the document names a template."""
     return f"{at} of the stream" if at.line and _FROM_TEMPLATE.match(at.file) else str(at)
 
 
@@ -123,7 +123,7 @@ def _refuse(refusals: Sequence[Finding]) -> int:
 
 
 def _report_skipped(result: Result) -> None:
-    """Report the pods with GPUs that were not wired; Helm discards this, and shows their annotation."""
+    """Report the GPU pods that were not wired; Helm discards this report, but shows their annotation."""
     for document, each in result.wired:
         for _, reason in each.unwired():
             what = f"{each.kind} {each.name}: {reason}: not wired"
@@ -131,7 +131,7 @@ def _report_skipped(result: Result) -> None:
 
 
 def _report_passed(result: Result) -> None:
-    """Report warnings, and what the values accept with the reason that they give; Helm discards this."""
+    """Report warnings, and the findings that the values accept, each with its reason; Helm discards this report."""
     lines = [f"warning: {_of(each)}; fix: {each.fix}" for each in result.warnings]
     lines += [f"{_of(each)}: accepted by checks.ignore: {reason}" for each, reason in result.accepted]
     sys.stderr.write(visible.text(masking.text(visible.lines([f"{NAME}: {line}" for line in lines]))))
@@ -178,7 +178,7 @@ def _pass_on(parts: Sequence[bytes | memoryview]) -> None:
 def main(words: list[str] | None = None) -> int:
     """Run the post-renderer.
 
-    Returns 0, 1 for a refused stream, 2 for a wrong command line or input, 3 if it could not run.
+    Returns 0, 1 if the stream was rejected, 2 if the command line or the input is wrong, 3 if it could not run.
     """
     # A stream is None if the shell closed it (>&-).
     if sys.stderr is None:

@@ -1,4 +1,4 @@
-"""The options of `grpo-post-render`: from its command line, or from the configuration of a kustomize function."""
+"""The options of `grpo-post-render`, from its command line or from a kustomize function's configuration."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _FUNCTION = b"apiVersion: config.kubernetes.io/"
 
 
 class Settings(argparse.Namespace):
-    """The options of the command line, or of a kustomize function."""
+    """The options from the command line, or of a kustomize function."""
 
     values: list[str]
     report: str
@@ -55,12 +55,12 @@ class Settings(argparse.Namespace):
 
 
 def help_text() -> str:
-    """Return the text of --help."""
+    """Return the --help text."""
     return _parser().format_help()
 
 
 def parse(words: Sequence[str], settings: Settings | None = None) -> Settings:
-    """Parse options and add them to settings; raise UsageError for a wrong option."""
+    """Parse options and add them to settings; raise UsageError if an option is wrong."""
     try:
         found, surplus = _parser().parse_known_args(words, settings or Settings())
     except argparse.ArgumentError as error:
@@ -73,10 +73,10 @@ def parse(words: Sequence[str], settings: Settings | None = None) -> Settings:
 
 
 def configure(settings: Settings, data: bytes) -> Settings:
-    """Add the configuration of a kustomize function: the `spec` of its functionConfig, whose keys are option names.
+    """Add a kustomize function's configuration: the `spec` of its functionConfig, whose keys are option names.
 
-    Only kustomize sends a single document that starts with _FUNCTION. In a stream from Helm the chart would set it, and
-    a chart must not switch off the gate.
+    Only kustomize sends a single document that starts with _FUNCTION. In a stream from Helm, a chart would be the one
+    to set it, and a chart must not switch off the gate.
     """
     if os.environ.get("HELM_PLUGIN_NAME") or not data.startswith(_FUNCTION):
         return settings

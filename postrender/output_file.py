@@ -1,6 +1,6 @@
-"""Write files: the only module that does, so that no file of a user's is lost.
+"""Write files: the only module that does, so that no user file is lost.
 
-A command names a mark for the files that it makes: the bytes with which they begin. A file without the mark belongs to
+Each command has a mark: the bytes with which its output files begin. A file without the mark belongs to
 somebody else, and is never replaced.
 """
 
@@ -20,9 +20,9 @@ DRAFT: Final = ".grpo-draft-"
 
 
 def refuse(path: str, *, mark: bytes, inputs: Iterable[str] = ()) -> None:
-    """Raise OutputRefusedError unless a file may be written at a user's path; OutputError if there is no folder for it.
+    """Raise OutputRefusedError unless a file may be written at a user's path; OutputError if its folder is missing.
 
-    A file with the mark may be replaced, and an empty one. Without a mark, no file may.
+    An empty file, or a file with the mark, may be replaced. If no mark is given, no non-empty file may.
     """
     folder = os.path.dirname(path) or os.curdir
     if not os.path.isdir(folder):
@@ -39,7 +39,7 @@ def refuse(path: str, *, mark: bytes, inputs: Iterable[str] = ()) -> None:
 
 
 def _why_not(path: str, mark: bytes, inputs: Iterable[str]) -> str:
-    """Return why a file must not be replaced; raise FileNotFoundError if there is none."""
+    """Return why a file must not be replaced; raise FileNotFoundError if it does not exist."""
     mode = os.lstat(path).st_mode
     if stat.S_ISLNK(mode):
         return "is a symbolic link"
@@ -55,7 +55,7 @@ def _why_not(path: str, mark: bytes, inputs: Iterable[str]) -> str:
 
 
 def write(path: str, data: bytes, *, mark: bytes, inputs: Iterable[str] = ()) -> None:
-    """Write a file at a user's path, atomically; raise as `refuse` does, and OutputError if the system refuses."""
+    """Write a file atomically at a user's path; raise as `refuse` does, and OutputError if the write fails."""
     if not data.startswith(mark):
         raise ValueError(f"{path}: the content does not begin with its mark")
     refuse(path, mark=mark, inputs=inputs)
@@ -66,7 +66,7 @@ def write(path: str, data: bytes, *, mark: bytes, inputs: Iterable[str] = ()) ->
 
 
 def replace(path: str, data: bytes) -> None:
-    """Write a file of the program's own atomically: a reader sees the old content or the new; raise OSError."""
+    """Write the program's own file atomically: a reader sees the old or the new content. Raises OSError on failure."""
     folder, name = os.path.split(path)
     # The process alone does not identify a draft: two containers may share the folder.
     draft = os.path.join(folder, f"{DRAFT}{secrets.token_hex(4)}-{name}"[:255])
@@ -84,7 +84,7 @@ def replace(path: str, data: bytes) -> None:
 
 
 def replace_if_changed(path: str, data: bytes) -> bool:
-    """Write a file of the program's own if its content changed; return whether it was written."""
+    """Write one of the program's own files if its content changed; return whether it was written."""
     with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
         if file.read() == data:
             return False

@@ -1,4 +1,4 @@
-"""Where the charts, profiles and schemas are: in a checkout beside the package, in a wheel inside it."""
+"""Where the charts, profiles and schemas are: next to the package in a checkout, inside it in a wheel."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _PACKAGE = os.path.dirname(os.path.abspath(__file__))
 
 
 def data_root() -> str:
-    """Return the folder that holds charts/, values/, schemas/ and jobs/.
+    """Return the folder that contains charts/, values/, schemas/ and jobs/.
 
-    Raises InstallationError when neither a checkout nor a wheel's data is there.
+    Raises InstallationError if neither a checkout nor a wheel's data is present.
     """
     for root in (os.path.join(_PACKAGE, "_data"), os.path.dirname(_PACKAGE)):
         if os.path.isdir(os.path.join(root, "charts")):
@@ -29,24 +29,24 @@ def data_root() -> str:
 
 
 def chart(layer: str) -> str:
-    """Return the folder of one layer's chart; raise UsageError for an unknown layer."""
+    """Return the folder of a layer's chart; raise UsageError for an unknown layer."""
     if layer not in LAYERS:
         raise UsageError(f"there is no layer {layer!r}; the layers are {', '.join(LAYERS)}")
     return os.path.join(data_root(), "charts", layer)
 
 
 def schema(layer: str) -> str:
-    """Return the path of the values.schema.json of one layer's chart."""
+    """Return the path of the values.schema.json in a layer's chart."""
     return os.path.join(chart(layer), "values.schema.json")
 
 
 def defaults(layer: str) -> str:
-    """Return the path of the values.yaml of one layer's chart."""
+    """Return the path of the values.yaml in a layer's chart."""
     return os.path.join(chart(layer), "values.yaml")
 
 
 def accelerators() -> list[str]:
-    """Return the names of the accelerator profiles, sorted."""
+    """Return the accelerator profiles' names, sorted."""
     folder = os.path.join(data_root(), "values", "accelerators")
     if not os.path.isdir(folder):
         return []
@@ -54,14 +54,14 @@ def accelerators() -> list[str]:
 
 
 def recipes() -> list[str]:
-    """Return the paths of the recipes, sorted; relative to the working directory where they are below it."""
+    """Return the recipes' paths, sorted; those below the working directory are relative to it."""
     folder = os.path.join(data_root(), "values", "recipes")
     found = (os.path.join(folder, name) for name in os.listdir(folder)) if os.path.isdir(folder) else ()
     return sorted(shown(path) for path in found if path.endswith(".yaml"))
 
 
 def frameworks(framework: str) -> dict[str, str]:
-    """Return the files that move a recipe to another version of its framework, by version."""
+    """Return the values files that switch a recipe to another version of its framework, by version."""
     folder = os.path.join(data_root(), "values", "frameworks")
     names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
     beginning = f"{framework}-"
@@ -70,19 +70,19 @@ def frameworks(framework: str) -> dict[str, str]:
 
 
 def editors_schema() -> str:
-    """Return the path of the schema of one values file, for editors."""
+    """Return the path of the values file schema for editors."""
     return os.path.join(data_root(), "schemas", "values.schema.json")
 
 
 def shown(path: str) -> str:
-    """Return a path as commands show it: relative to the working directory where it is below it."""
+    """Return a path as commands show it: relative to the working directory if it is below it."""
     return path.removeprefix(os.getcwd() + os.sep)
 
 
 def local(path: str) -> str:
-    """Return the copy of a packaged file in the working directory, where that is a checkout of the same version.
+    """Return a packaged file's copy in the working directory, if that is a checkout of the same version.
 
-    A path of an installed package is good on this machine alone.
+    A path in an installed package is valid only on this machine.
     """
     below = os.path.relpath(os.path.realpath(path), os.path.realpath(data_root()))
     charts = [os.path.join("charts", layer, "Chart.yaml") for layer in LAYERS]
@@ -91,18 +91,18 @@ def local(path: str) -> str:
 
 
 def _is_same(below: str) -> bool:
-    """Say whether a file of the package is in the working directory too."""
+    """Return whether the working directory has an identical copy of a package file."""
     ours = os.path.join(data_root(), below)
     return os.path.isfile(below) and os.path.isfile(ours) and filecmp.cmp(below, ours, shallow=False)
 
 
 def guide() -> str:
-    """Return the path of the template of `grpo guide`."""
+    """Return the path of the `grpo guide` template."""
     return os.path.join(data_root(), "docs", "tutorial.md.in")
 
 
 def change_guide() -> str:
-    """Return the path of the template of `grpo guide --change`."""
+    """Return the path of the `grpo guide --change` template."""
     return os.path.join(data_root(), "docs", "change.md.in")
 
 
@@ -112,7 +112,7 @@ def example_site() -> str:
 
 
 def accelerator(name: str) -> str:
-    """Return the path of one accelerator profile; raise UsageError when there is none of that name."""
+    """Return the path of an accelerator profile; raise UsageError if there is no profile with that name."""
     known = accelerators()
     if name not in known:
         listed = ", ".join(known) if known else "none are installed"
@@ -124,12 +124,12 @@ def accelerator(name: str) -> str:
 
 
 def is_chart(path: str) -> bool:
-    """Return whether a path is a chart's folder, or has the name of a chart's package."""
+    """Return whether a path is a chart's folder, or is named like a packaged chart."""
     return path.endswith((".tgz", ".tar.gz")) or os.path.isfile(os.path.join(path, "Chart.yaml"))
 
 
 def charts_of(files: Sequence[str]) -> str:
-    """Return the folder of the charts that belong to values files: beside one of them in a copy, or the package's."""
+    """Return the charts folder that belongs to values files: next to one of them in a copy, or else the package's."""
     root = data_root()
     for file in files:
         folder, values = os.path.split(os.path.dirname(os.path.dirname(os.path.abspath(file))))
@@ -142,7 +142,7 @@ def charts_of(files: Sequence[str]) -> str:
 
 
 def siblings(path: str) -> list[str]:
-    """Return the charts of the other layers, beside the folder or package of one of ours; none for another chart."""
+    """Return the other layers' charts, next to the folder or package of one of our charts; empty for other charts."""
     folder, name = os.path.split(os.path.abspath(path))
     layer = next((each for each in LAYERS if name == each or name.startswith(f"{each}-")), None)
     if layer is None:
@@ -152,15 +152,15 @@ def siblings(path: str) -> list[str]:
 
 
 def is_packaged(path: str) -> bool:
-    """Return whether a values file is one of those that come with the package, which an update replaces."""
+    """Return whether a values file comes with the package, so that an update replaces it."""
     return os.path.realpath(path).startswith(os.path.realpath(os.path.join(data_root(), "values")) + os.sep)
 
 
 def in_package(path: str) -> str:
-    """Return the path of a file of the package as it is below its folder."""
+    """Return a package file's path relative to the package's data folder."""
     return os.path.relpath(os.path.abspath(path), data_root())
 
 
 def own(files: Sequence[str]) -> list[str]:
-    """Return the values files that a user edits: no arguments of --set, and none that comes with the package."""
+    """Return the values files that a user edits: neither --set arguments nor the package's files."""
     return [file for file in files if not file.startswith("<") and not is_packaged(file)]

@@ -1,4 +1,4 @@
-"""Wire a stream of manifests and judge the result; documents without changes keep every byte."""
+"""Wire a stream of manifests and judge the result; unchanged documents are preserved byte for byte."""
 
 from __future__ import annotations
 
@@ -57,9 +57,10 @@ _ALLOW = "--allow-unwired (helm: --post-renderer-args --allow-unwired)"
 
 
 class Result:
-    """The parts of the new stream in order, a report on each object, and the findings that refuse the stream.
+    """The new stream's parts in order, a report on each object, and the findings that cause the stream to be rejected.
 
-    `accepted` are findings that do not, because the values accept them, each with the reason; `warnings` never do.
+    `accepted` are findings that the values accept, each with the reason; neither these nor `warnings` reject the
+    stream.
     """
 
     def __init__(self) -> None:
@@ -72,9 +73,9 @@ class Result:
 
 
 class Pipeline:
-    """Wire one stream; with `gate`, also judge the whole stream.
+    """Wire one stream; with `gate`, also judge the complete stream.
 
-    `ignored` maps the ids of rules to the reason why the values accept what they find.
+    `ignored` maps rule ids to the reason why the values accept their findings.
     """
 
     def __init__(
@@ -116,7 +117,7 @@ class Pipeline:
         return kind not in _WITHOUT_PODS and document.contains(_WORDS[:1])
 
     def _wire(self, document: Document) -> None:
-        """Wire the objects of a document and record the edit of its text."""
+        """Wire a document's objects and record the edit of its text."""
         before = document.parse()
         try:
             after, done = apply.wire(before, self._wiring, self._options)
@@ -138,10 +139,10 @@ class Pipeline:
             raise document.moved(error) from error
 
     def _known(self, document: Document) -> Json:
-        """Read what the gate needs of a document that is not wired: its identity, or the whole document.
+        """Read what the gate needs from a document that is not wired: its identity, or the complete document.
 
-        The whole document is read if it may hide a secret from a text search, and at the end of the stream, where a
-        truncated stream shows.
+        The complete document is read if it may hide a secret from a text search, and at the end of the stream, where
+        truncation shows.
         """
         text = document.text()
         if secrets.may_be_hidden(text) or document.end == len(document.data):
@@ -153,9 +154,9 @@ class Pipeline:
         return document.parse() if has_data or not pods.mapping(item.get("metadata")).get("name") else head
 
     def _note(self, document: Document, value: Json, done: list[Wired]) -> None:
-        """Collect the input of the gate: every object, and the pods of the wired ones.
+        """Collect the gate's input: every object, and the pods of the wired objects.
 
-        Raises InputError for a document that is not an object.
+        Raises InputError if a document is not an object.
         """
         number = len(self._documents)
         self._documents.append(document)
@@ -192,9 +193,9 @@ class Pipeline:
                 self._result.added.append((document, each))
 
     def _refuse_shared_domains(self) -> None:
-        """Raise InputError if two objects with the same name would share an object that they cannot share.
+        """Raise InputError if two objects with the same name would share an object that cannot be shared.
 
-        An NVLink domain would count the nodes of only one of them, and an object of a hook is deleted with the hook.
+        An NVLink domain would count only one object's nodes, and a hook's object is deleted with the hook.
         """
         owners: dict[tuple[str, str, str], tuple[str, Json]] = {}
         for document, wired in self._result.wired:
@@ -209,7 +210,7 @@ class Pipeline:
                     )
 
     def _lacking(self, objects: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-        """Yield the objects that are neither in the stream nor already added."""
+        """Yield the objects neither in the stream nor added yet; raise InputError if an existing one differs."""
         for each in objects:
             there = [*(item for _, item in self._result.added), *self._of_kind(each["kind"])]
             same = [item for item in there if _name(item) == _name(each)]
@@ -263,7 +264,7 @@ class Pipeline:
                 self._result.refusals.append(Finding(what, at, rule="wiring/conflict", why=why, fix=fix))
 
     def _refuse_unwired(self) -> None:
-        """Refuse a stream with pods with GPUs or of Ray clusters if none of them is wired."""
+        """Reject a stream that has GPU pods or Ray cluster pods if none of them is wired."""
         if self._options.allow_unwired or (self._wiring.gpus and any(each.pods for _, each in self._result.wired)):
             return
         told = any(each.rule == another_accelerator.RULE.id for each in self._result.refusals)
@@ -313,7 +314,7 @@ class Pipeline:
             self._answer(finding._replace(at=at))
 
     def _answer(self, finding: Finding) -> None:
-        """Refuse the stream for an error, unless the values accept it."""
+        """Reject the stream for an error, unless the values accept it."""
         reason = self._ignored.get(finding.rule)
         if reason and accepted.passes_gate(finding.rule):
             self._result.accepted.append((finding, reason))
@@ -354,7 +355,7 @@ def _short(value: Json) -> str:
 
 
 def _path_of(place: str, value: Json) -> Path:
-    """Return the path of a place such as `spec.containers[main].env[NCCL_NET]`, as far as an object has it."""
+    """Return the path of a place such as `spec.containers[main].env[NCCL_NET]`, as far as it exists in an object."""
     path: list[str | int] = []
     for match in _STEP.finditer(place):
         part = _part(value, match[1] or match[2])
@@ -366,7 +367,7 @@ def _path_of(place: str, value: Json) -> Path:
 
 
 def _part(value: Json, name: str) -> str | int | None:
-    """Return the key or the position of a name; of two items with the same name the last one counts."""
+    """Return the key or position for a name; if two items have the same name, that of the last one."""
     if isinstance(value, dict):
         return name if name in value else None
     items = value if isinstance(value, list) else []
@@ -383,9 +384,9 @@ def _at(value: Json, path: Path) -> Json:
 
 
 def _line(document: Document, path: Path, item: Item | None) -> int:
-    """Return the line of a path in its document, or the line of the nearest parent.
+    """Return a path's line in its document, or the line of the nearest parent.
 
-    The path belongs to the wired object, whose lists have new items before those in the text.
+    The path refers to the wired object, whose lists have new items before those in the text.
     """
     text = document.text()
     try:

@@ -1,4 +1,4 @@
-"""A problem: one thing that can go wrong, why it hurts, and what to do."""
+"""A problem: one thing that can go wrong, why it matters, and what to do."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Check = Callable[[Any], Any]
 
 
 class Fails(StrEnum):
-    """When a problem stops a run, if nobody finds it before; and what it does where it stops none."""
+    """When a problem stops a run if nobody finds it earlier, or what harm it does if it stops no run."""
 
     # A chart refuses it, so its findings cannot be accepted.
     AT_RENDER = "when the chart renders"
@@ -105,7 +105,7 @@ class Problem:
 
     @property
     def versions(self) -> str:
-        """Return framework and versions as text; empty for a problem that does not depend on the framework."""
+        """Return framework and versions as text; empty if the problem does not depend on the framework."""
         start = f" {self.since}" if self.since else ""
         and_later = " and later" if self.since and not self.before else ""
         return f"{self.framework}{start}{and_later}" + (f" before {self.before}" if self.before else "")

@@ -1,4 +1,4 @@
-"""Find the problems: every `Problem` in a module of a package."""
+"""Find the problems: every `Problem` in the modules of a package."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ GATE: Final = "postrender.gate"
 
 
 class RegistryError(Exception):
-    """Two problems have the same id, or a problem is in a module of another target."""
+    """Two problems have the same id, or a problem is in another target's module."""
 
 
 @cache
 def rules_in(*packages: str) -> tuple[Problem, ...]:
-    """Return the problems of all modules below packages such as "postrender.gate", sorted by id.
+    """Return the problems in all modules below packages such as "postrender.gate", sorted by id.
 
-    Raises RegistryError for two problems with the same id.
+    Raises RegistryError if two problems have the same id.
     """
     modules = [module for package in packages for module in _modules(importlib.import_module(package))]
     return collected([each for module in modules for each in problems_of(module)])
 
 
 def collected(found: Iterable[Problem]) -> tuple[Problem, ...]:
-    """Return problems sorted by id, each once; raise RegistryError for two with the same id."""
+    """Return problems without repetitions, sorted by id; raise RegistryError if two problems have the same id."""
     by_id: dict[str, Problem] = {}
     for each in found:
         if by_id.setdefault(each.id, each) is not each:
@@ -53,7 +53,7 @@ def _modules(module: ModuleType) -> Iterator[ModuleType]:
 
 
 def problems_of(module: ModuleType) -> Iterator[Problem]:
-    """Yield the problems among a module's variables, also in tuples and lists."""
+    """Yield the problems among a module's variables, including those in tuples and lists."""
     for value in vars(module).values():
         if isinstance(value, Problem):
             yield value

@@ -31,7 +31,7 @@ class SchemaError:
 
 
 def compiled(schema: dict[str, Any]) -> Draft7Validator:
-    """Return a validator for a draft-07 schema, with patterns as Go reads them; raise ValueError if it is none."""
+    """Return a validator for a draft-07 schema, with patterns as Go reads them; raise ValueError if it is invalid."""
     return Draft7Validator(schema, pattern_options=RegexOptions())
 
 
@@ -41,18 +41,18 @@ def _of_pattern(pattern: str) -> Draft7Validator:
 
 
 def matches(pattern: str, text: str) -> bool:
-    """Return whether a pattern of a schema is found in a text, in linear time; raise ValueError if it is none."""
+    """Return whether a schema pattern occurs in a text, in linear time; raise ValueError if the pattern is invalid."""
     return _of_pattern(pattern).is_valid(text)
 
 
 @cache
 def read_schema(file: str) -> Schema:
-    """Return the schema of a file, compiled once; raise InstallationError if the file is missing or not a schema."""
+    """Return a file's schema, compiled once; raise InstallationError if the file is missing or not a schema."""
     return Schema(file)
 
 
 class Schema:
-    """A compiled draft-07 schema file; raise InstallationError if the file is missing or not a schema."""
+    """A compiled draft-07 schema file; raises InstallationError if the file is missing or not a schema."""
 
     def __init__(self, file: str) -> None:
         try:
@@ -72,11 +72,11 @@ class Schema:
         return self._validator.is_valid(tree)
 
     def problems(self, tree: Json) -> list[SchemaError]:
-        """Return the validation errors of the tree; empty if it is valid."""
+        """Return the tree's validation errors; empty if it is valid."""
         return [_problem(error) for error in self._validator.iter_errors(tree)]
 
     def _parts(self, rule: Path) -> list[dict[str, Any]]:
-        """Return the parts of the schema on the way to a keyword, outermost first, references followed."""
+        """Return the parts of the schema on the path to a keyword, outermost first, following references."""
         root = self.source
         part: Json = root
         parts = [root]
@@ -87,11 +87,11 @@ class Schema:
         return parts
 
     def part(self, rule: Path) -> dict[str, Any]:
-        """Return the part of the schema that holds the keyword to which `rule` leads."""
+        """Return the part of the schema that contains the keyword at `rule`."""
         return self._parts(rule)[-1]
 
     def description(self, rule: Path) -> str:
-        """Return the description of the innermost schema around a keyword that has one, or an empty text."""
+        """Return the description of the innermost described schema around a keyword, or an empty text."""
         texts = [part["description"] for part in self._parts(rule) if isinstance(part.get("description"), str)]
         return texts[-1] if texts else ""
 

@@ -1,4 +1,4 @@
-"""Say what a secret is: by its shape (schemas/tokens.yaml), or by the name in front of it and how it looks."""
+"""Recognize secrets: by shape (schemas/tokens.yaml), or by the name before a value and how the value looks."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ _ANY_PLACE = ("ray.env.NAME.secret.name and ray.env.NAME.secret.key", "a variabl
 
 
 class Secret(NamedTuple):
-    """The shape and the place of a secret, counted from 1; the secret itself is not stored."""
+    """A secret's shape and its location, counted from 1; the secret itself is not stored."""
 
     shape: str
     line: int
@@ -132,7 +132,7 @@ class Secret(NamedTuple):
 
 @cache
 def shapes() -> Mapping[str, re.Pattern[str]]:
-    """Return the pattern of each shape by its name, in the order of schemas/tokens.yaml."""
+    """Return each shape's pattern by name, in the order of schemas/tokens.yaml."""
     # One pattern for all would be slower: `re` is fast only where a pattern starts with a literal text.
     return {name: re.compile(pattern) for name, pattern in facts.load("secrets.json").items()}
 
@@ -144,12 +144,12 @@ def _matches(text: str) -> Iterator[tuple[str, re.Match[str]]]:
 
 
 def shape_of(text: str) -> str | None:
-    """Return the shape of the first kind of secret that the text contains, or None."""
+    """Return the shape of the first kind of secret in the text, or None."""
     return next((name for name, _ in _matches(text)), None)
 
 
 def is_bare_key(text: str) -> bool:
-    """Return whether a text is a key of W&B, which has no shape: elsewhere forty digits may be a commit."""
+    """Return whether a text is a W&B key, which has no shape of its own: elsewhere, forty digits may be a commit."""
     return _BARE_KEY.fullmatch(text) is not None
 
 
@@ -159,12 +159,12 @@ def title_of(shape: str) -> str:
 
 
 def place_of(shape: str) -> str:
-    """Return the values that name the Secret of a token of this shape."""
+    """Return the values keys that name the Secret for a token of this shape."""
     return _place(shape)[0]
 
 
 def variable_of(shape: str) -> str:
-    """Return the variable that pods read a token of this shape from."""
+    """Return the variable from which pods read a token of this shape."""
     return _place(shape)[1]
 
 
@@ -173,7 +173,7 @@ def _place(shape: str) -> tuple[str, str]:
 
 
 def find(text: str) -> list[Secret]:
-    """Return the place and shape of every secret in a text, in the order of the text."""
+    """Return the location and shape of every secret in a text, in order."""
     found = []
     line, begin, last = 1, 0, 0
     for name, start in sorted(((name, match.start()) for name, match in _matches(text)), key=itemgetter(1)):
@@ -185,7 +185,7 @@ def find(text: str) -> list[Secret]:
 
 
 def mask(text: str) -> str:
-    """Replace every secret that has a shape by the name of the shape in angle brackets; of a key only the mark has."""
+    """Replace every secret that has a shape with its name in angle brackets; private keys are masked elsewhere."""
     for name, pattern in shapes().items():
         text = text if name == _MARK else pattern.sub(f"<{name} token>", text)
     return text
@@ -210,7 +210,7 @@ def names_secret(name: str) -> bool:
 
 
 def holds_secret(name: str, value: str) -> bool:
-    """Return whether a key or variable with this name and value holds a secret: not a reference, a path or a count."""
+    """Return whether a key or variable with this name and value holds a secret, not a reference, path or count."""
     if not names_secret(name) or is_no_value(value):
         return False
     if is_sure(name):
@@ -223,7 +223,7 @@ def holds_secret(name: str, value: str) -> bool:
 
 
 def is_literal(name: str, value: str) -> bool:
-    """Return whether a variable in a file has a secret as its value, and not the name of an object or a placeholder."""
+    """Return whether a variable in a file has a secret as its value rather than an object's name or a placeholder."""
     if in_address(value):
         return True
     if name in _VARIABLES:
@@ -238,13 +238,13 @@ def in_address(text: str) -> bool:
 
 
 def is_sure(name: str) -> bool:
-    """Return whether this name, which names a secret, names nothing else."""
+    """Return whether this name, which may denote a secret, can denote nothing else."""
     joined = "".join(_WORD.findall(name)).lower()
     return joined.endswith(_SURE_ENDS) or (joined.endswith(_SHORT) and name.upper() == name)
 
 
 def is_no_value(value: str) -> bool:
-    """Return whether a value stands for a secret: a reference, a path, another name, or a word such as none."""
+    """Return whether a value only stands in for a secret: a reference, a path, another name, or a word such as none."""
     if _NO_VALUE.match(value) or _PATH.match(value):
         return True
     if _CONSTANT.match(value) and NAME_PART.search(value):

@@ -1,4 +1,4 @@
-"""Find the name that somebody meant by a misspelt one, or by a natural guess (schemas/guesses.yaml)."""
+"""Find the name meant by a misspelt name, or by a natural guess (schemas/guesses.yaml)."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _SEPARATORS = re.compile(r"[-_]")
 
 
 def plain(name: str) -> str:
-    """Return a name without case and separators, which people write in different ways."""
+    """Return a name without case and separators, which vary in spelling."""
     return _SEPARATORS.sub("", name).lower()
 
 
 def near(name: str, known: Iterable[str], most: int = 1) -> list[str]:
-    """Return the known names that are most like a misspelt one, the nearest first; empty if none is like it."""
+    """Return the known names most similar to a misspelt one, the nearest first; empty if none is similar."""
     by_plain = {plain(each): each for each in known}
     if plain(name) in by_plain:
         return [by_plain[plain(name)]]
@@ -32,9 +32,9 @@ def near(name: str, known: Iterable[str], most: int = 1) -> list[str]:
 
 
 def meant(name: str, known: Iterable[str], *, is_value: bool = False) -> str:
-    """Return the one name that a misspelt one can only mean; an empty text if that is not certain.
+    """Return the only name that a misspelt one can mean; an empty text if that is not certain.
 
-    A value must be nearer than a key: whoever writes fp16 does not mean bf16.
+    A value must be more similar than a key: somebody who writes fp16 does not mean bf16.
     """
     by_plain = {plain(each): each for each in known}
     if plain(name) in by_plain:
@@ -48,7 +48,7 @@ def meant(name: str, known: Iterable[str], *, is_value: bool = False) -> str:
 
 
 def is_slip(name: str, known: str) -> bool:
-    """Say whether a name differs from a known one by its case, its separators or a letter or two, and by no digit."""
+    """Return whether a name differs from a known one only in case, separators, or a letter or two, but in no digit."""
     one, other = plain(name), plain(known)
     return _digits(one) == _digits(other) and difflib.SequenceMatcher(None, one, other).ratio() > _SLIP
 
@@ -58,7 +58,7 @@ def _digits(name: str) -> str:
 
 
 def guess(key: str) -> str:
-    """Return what to write instead of a key that people guess, such as job.image: another key, or a sentence."""
+    """Return what to write instead of a wrongly guessed key, such as job.image: another key, or a sentence."""
     return _guesses().get(plain(key), "")
 
 
@@ -69,7 +69,7 @@ def _guesses() -> Mapping[str, str]:
 
 
 def elsewhere(framework: str, name: str) -> list[str]:
-    """Return the framework's keys for what another framework calls by a name."""
+    """Return the framework's keys for what another framework calls by this name."""
     return _names(framework).get(plain(name), [])
 
 

@@ -18,14 +18,15 @@ _streams: dict[str, bytes] = {}
 
 
 def is_limited() -> bool:
-    """Return whether GRPO_CHECKOUT limits what is read."""
+    """Return whether GRPO_CHECKOUT limits which files can be read."""
     return bool(os.environ.get(CHECKOUT))
 
 
 def refuse_outside(path: str) -> None:
-    """Raise InputError if a file, or what a link in a folder leads to, is outside of the folder in GRPO_CHECKOUT.
+    """Raise InputError if a file, or the target of a link in a folder, is outside the folder in GRPO_CHECKOUT.
 
-    Who opens a pull request makes its links, and a message shows lines of what was read. Our own files may be read.
+    A pull request's author controls its links, and messages show lines of the files that were read. The package's own
+    files may be read.
     """
     checkout = os.environ.get(CHECKOUT)
     if not checkout:
@@ -46,7 +47,7 @@ def refuse_outside(path: str) -> None:
 
 
 def read_bytes(path: str) -> bytes:
-    """Read a whole file of at most MAX_BYTES; raise UnreadableError or InputError."""
+    """Read a file of at most MAX_BYTES; raise UnreadableError if it cannot be read, InputError if it is too large."""
     if path in _streams:
         return _streams[path]
     refuse_outside(path)
@@ -78,27 +79,27 @@ def read_bytes(path: str) -> bytes:
 
 
 def keep(name: str, data: bytes) -> None:
-    """Store the content of a pipe, or a text that is not a file, under the name that messages use."""
+    """Store a pipe's content, or a text that is not a file, under the name used in messages."""
     _streams[name] = data
 
 
 def forget() -> None:
-    """Forget every text that was stored, so that a command reads the files as they are now."""
+    """Forget all stored texts, so that a command reads the files' current content."""
     _streams.clear()
 
 
 def is_stream(path: str) -> bool:
-    """Return whether the file was a pipe, so that only this module still has its content."""
+    """Return whether the file was a pipe, whose content only this module still has."""
     return path in _streams
 
 
 def place(data: bytes, offset: int) -> tuple[int, int]:
-    """Return line and column, from 1, of a byte offset; columns count bytes, because the text may not be decodable."""
+    """Return a byte offset's line and column, from 1; columns count bytes, because the text may be undecodable."""
     return data.count(b"\n", 0, offset) + 1, offset - (data.rfind(b"\n", 0, offset) + 1) + 1
 
 
 def check_text(data: bytes, file: str) -> None:
-    """Raise InputError for bytes that are not text: a NUL byte, not UTF-8, a byte order mark inside the text."""
+    """Raise InputError if bytes are not text: a NUL byte, invalid UTF-8, or a byte order mark inside the text."""
     nul = data.find(b"\0")
     if nul >= 0:
         raise InputError(

@@ -1,6 +1,6 @@
-"""Make text visible: no character of a log, a name or a file commands the terminal or the CI system that shows it.
+"""Make text visible: no character in a log, a name or a file controls the terminal or the CI system that shows it.
 
-All that the programs print passes the streams of `streams`, so no caller has to think of it. A document for another
+All program output passes through `streams`, so no caller needs to take care of it. A document for another
 program, such as a manifest in a pipe, goes to the stream that `exact` returns.
 """
 
@@ -28,9 +28,9 @@ _CI: Final = ("CI", "GITHUB_ACTIONS", "TF_BUILD", "TEAMCITY_VERSION")
 
 
 def text(given: str) -> str:
-    r"""Return a text without colours, each character that nobody sees as an escape such as `\u001b`.
+    r"""Return a text without colours, each invisible character as an escape such as `\u001b`.
 
-    JSON, and YAML in double quotes, read the escape as the character.
+    JSON and double-quoted YAML read the escape as the character.
     """
     if given.isascii() and given.isprintable():
         return given
@@ -38,12 +38,12 @@ def text(given: str) -> str:
 
 
 def lines(given: Iterable[str]) -> str:
-    """Return texts as lines with line ends; a line feed within one sets off what follows, so that it forges no line."""
+    """Return texts as lines with line ends; text after an inner line feed is marked, so that it forges no line."""
     return "".join(f"{line.replace(_LINE_FEED, _CONTINUED)}\n" for line in given)
 
 
 class VisibleStream:
-    """Write visible text to a stream; in CI also without commands."""
+    """Write visible text to a stream; in CI, also disable workflow commands."""
 
     def __init__(self, stream: TextIO, *, in_ci: bool) -> None:
         """Write to a stream."""
@@ -58,7 +58,7 @@ class VisibleStream:
         return len(given)
 
     def writelines(self, lines: Iterable[str]) -> None:
-        """Write texts one after another."""
+        """Write several texts in order."""
         for line in lines:
             self.write(line)
 
@@ -71,18 +71,18 @@ class VisibleStream:
         return broken[done:]
 
     def __getattr__(self, name: str) -> object:
-        """Return what the stream has."""
+        """Return an attribute of the underlying stream."""
         return getattr(self.exact, name)
 
 
 def exact(stream: TextIO) -> TextIO:
-    """Return the stream that writes each character as it is."""
+    """Return the stream that writes each character unchanged."""
     return stream.exact if isinstance(stream, VisibleStream) else stream
 
 
 @contextlib.contextmanager
 def streams() -> Iterator[None]:
-    """Let stdout and stderr write visible text."""
+    """Make stdout and stderr write visible text."""
     before = sys.stdout, sys.stderr
     in_ci = any(map(os.environ.get, _CI))
     sys.stdout, sys.stderr = (cast(TextIO, VisibleStream(exact(each), in_ci=in_ci)) for each in before)

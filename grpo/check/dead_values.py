@@ -1,4 +1,4 @@
-"""Find values without effect: change each leaf, render the chart again, and compare the two outputs."""
+"""Find values that have no effect: change each leaf, render the chart again, and compare the two outputs."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ _SHOWN = 3
 
 @dataclass(frozen=True)
 class Leaf:
-    """One value that was tried: its path, its value, its place, and why it is listed.
+    """A value that was tested: its path, its value, its place, and why it is listed.
 
-    `switch` is a boolean near it that was seen to be the reason: with the opposite of it, the value moves something.
+    `switch` is a nearby boolean found to be the reason: when that boolean is inverted, the value has an effect.
     """
 
     path: str
@@ -67,7 +67,7 @@ class DeadValues:
 class _Charts:
     """The charts that get the same files, with a `change`: `tree` is the merged values, `before` each chart's output.
 
-    The first chart is the one that is asked about. The others are the siblings of one of our charts.
+    The first chart is the one under test. The others are its siblings, if it is one of our charts.
     """
 
     engine: Engine
@@ -81,11 +81,11 @@ class _Charts:
         return rendered.manifest, rendered.notes
 
     def moves(self, change: Mapping[str, Any]) -> bool:
-        """Render with one more change until the output of a chart differs."""
+        """Render with one more change, chart by chart, until a chart's output differs."""
         return any(self._render(chart, change) != before for chart, before in self.before.items())
 
     def switched(self, path: Path) -> _Charts | None:
-        """Return the charts with a boolean inverted, None if Helm refuses it."""
+        """Return the charts with a boolean inverted, or None if Helm rejects the inverted value."""
         change = mutations.changed(self.tree, path, not mutations.at(self.tree, path))
         try:
             before = {chart: self._render(chart, change) for chart in self.before}
@@ -95,7 +95,7 @@ class _Charts:
         return replace(self, tree=tree, change=change, before=before)
 
     def verdict(self, path: Path) -> str:
-        """Return an empty text for a value that changes the output, or why the value is listed."""
+        """Return an empty text for a value that changes the output, or else why the value is listed."""
         now = mutations.at(self.tree, path)
         queue = mutations.candidates(now)
         offered: list[Json] = []
@@ -117,7 +117,7 @@ class _Charts:
 
 
 class _Switches:
-    """The booleans that change the output, with the charts when one of them is inverted."""
+    """The booleans that change the output, each with the charts as they render when it is inverted."""
 
     def __init__(self, charts: _Charts, leaves: Sequence[tuple[Path, Node]]) -> None:
         self._charts = charts
@@ -128,7 +128,7 @@ class _Switches:
     def of(self, path: Path) -> Leaf | None:
         """Find the nearest boolean beside or above a value without effect whose inversion gives the value an effect.
 
-        One that moves nothing itself is not tried: what it switches on would be seen.
+        A boolean that changes nothing itself is skipped: if it switched anything on, its own change would show.
         """
         for depth in range(len(path), 0, -1):
             for other, verdict in self.verdicts.items():
@@ -145,12 +145,12 @@ class _Switches:
 def find(
     engine: Engine, chart: str, files: Sequence[str], *, progress: Callable[[int, int], None] = lambda _done, _all: None
 ) -> DeadValues:
-    """Try every leaf of the chart's values.yaml and of the files, later files over earlier ones.
+    """Test every leaf of the chart's values.yaml and of the files, where later files override earlier ones.
 
-    All of our charts get the same files, so a value of one of them has no effect if it has none on any of the four. If
-    one of the others does not render with these files, what it may read is not judged. `progress` is told how many
-    leaves are done, of how many. Raises RenderError where the unchanged values do not render, InputError or
-    UnreadableError for files that cannot be read.
+    All of our charts get the same files, so a value of one of them is dead only if it changes none of the four. If
+    another of these charts does not render with the files, values that it may read are not judged. `progress` is called
+    with the number of leaves done and their total. Raises RenderError if the unchanged values do not render, and
+    InputError or UnreadableError if a file cannot be read.
     """
     names = [*files]
     merged = merge.merge([_defaults(chart), *map(reader.load_values, files)], [f"{chart}/values.yaml", *names])
@@ -182,7 +182,7 @@ def find(
 
 
 def _output(engine: Engine, chart: str, files: Sequence[str]) -> _Output | None:
-    """Render a sibling; return None if it refuses the files."""
+    """Render a sibling; return None if it rejects the files."""
     try:
         rendered = engine.render(chart, files)
     except RenderError:
@@ -191,7 +191,7 @@ def _output(engine: Engine, chart: str, files: Sequence[str]) -> _Output | None:
 
 
 def _defaults(chart: str) -> Node:
-    """Read values.yaml of a chart's folder or package."""
+    """Read values.yaml from a chart's folder or package."""
     if os.path.isdir(chart):
         return reader.load_values(f"{chart}/values.yaml")
     try:
@@ -206,13 +206,13 @@ def _defaults(chart: str) -> Node:
 
 
 def as_text(result: DeadValues) -> str:
-    """Format the result as text: a line per value, the place first, and one for all that wait for the same switch."""
+    """Format the result as text: one line per value, with its place first; values with the same switch share a line."""
     lines = [": ".join(filter(None, row)) for row in rows(result)]
     return masking.text("\n".join(lines) + ("\n" if lines else "") + count(result))
 
 
 def rows(result: DeadValues) -> list[tuple[str, str, str]]:
-    """Return the result as rows of three columns: the place, the value, and a note that may be empty."""
+    """Return the result as rows of three columns: the place, the value, and a note, which may be empty."""
     waiting: dict[Leaf, list[Leaf]] = {}
     for leaf in result.nothing:
         if leaf.switch:
@@ -223,7 +223,7 @@ def rows(result: DeadValues) -> list[tuple[str, str, str]]:
 
 
 def count(result: DeadValues) -> str:
-    """Return a line with the number of values without effect."""
+    """Return a line with the number of values that have no effect."""
     number = len(result.nothing)
     where = f", in none of {', '.join(result.charts)}" if len(result.charts) > 1 else ""
     return f"{number} of {result.tried} values move{'s' if number == 1 else ''} nothing with these files{where}\n"
@@ -234,7 +234,7 @@ def _set(leaf: Leaf) -> str:
 
 
 def _because(leaves: Sequence[Leaf]) -> str:
-    """Describe the values that wait for a switch: name some, count the rest; the JSON has all of them."""
+    """Describe the values that depend on a switch: name a few and count the rest; the JSON output lists all of them."""
     names = ", ".join(leaf.path for leaf in leaves[:_SHOWN])
     rest = f" and {len(leaves) - _SHOWN} more" if len(leaves) > _SHOWN else ""
     many = "1 value moves" if len(leaves) == 1 else f"{len(leaves)} values move"
@@ -242,7 +242,7 @@ def _because(leaves: Sequence[Leaf]) -> str:
 
 
 def as_json(result: DeadValues) -> str:
-    """Format the result as JSON; `switch` is the path of the boolean that a value waits for, or null."""
+    """Format the result as JSON; `switch` is the path of the boolean that a value depends on, or null."""
     listed = {"nothing": result.nothing, "undecided": result.undecided}
     entries = {name: [_entry(leaf) for leaf in leaves] for name, leaves in listed.items()}
     return json.dumps(masking.clean({"tried": result.tried, **entries}), indent=2, ensure_ascii=False) + "\n"

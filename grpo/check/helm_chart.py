@@ -1,4 +1,4 @@
-"""Check a chart, ours or another: its files, two renders of it, and the rendered objects."""
+"""Check a chart, ours or another: its files, two renders of the chart, and the rendered objects."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _SOURCE = re.compile(r"^# Source: [^/\n]+/(\S+)", re.MULTILINE)
 
 
 class RefusedChartError(RenderError):
-    """Helm refused a chart; `findings` has what was found in the charts until then."""
+    """Helm rejected a chart; `findings` holds what was found in the charts up to that point."""
 
     def __init__(self, refused: RenderError, findings: Sequence[Finding]) -> None:
         super().__init__(refused.message, at=refused.at, fix=refused.fix)
@@ -39,7 +39,7 @@ class RefusedChartError(RenderError):
 
 
 class Checked:
-    """The result for one chart: its `findings`, and the rendered `manifest`, which is empty for a library."""
+    """The result for one chart: its `findings`, and the rendered `manifest`, which is empty for a library chart."""
 
     def __init__(self, chart: Chart, findings: list[Finding], error: RenderError | None = None) -> None:
         self.name = f"<{chart.name}>"
@@ -50,9 +50,9 @@ class Checked:
         self._chart = chart
 
     def moved(self, finding: Finding, text: str, line: int) -> Finding:
-        """Return a finding at a line of a rendered document, moved to the line of its template, if that is certain.
+        """Return a finding at a line of a rendered document, moved to the line of its template if that line is certain.
 
-        Where it is not, the template is named beside the place.
+        If the line is not certain, the template is named beside the place.
         """
         source = _SOURCE.search(text)
         if not source or source[1] not in self._chart.files:
@@ -65,7 +65,7 @@ class Checked:
 
 
 class Given(NamedTuple):
-    """What a chart is rendered with: values files, arguments of --set, a namespace and a version of Kubernetes."""
+    """The inputs for rendering a chart: values files, --set arguments, a namespace and a Kubernetes version."""
 
     files: Sequence[str] = ()
     arguments: Sequence[Argument] = ()
@@ -74,9 +74,9 @@ class Given(NamedTuple):
 
 
 def check(engine: Engine, path: str, given: Given) -> Checked:
-    """Check a chart with values; keep Helm's refusal together with the findings.
+    """Check a chart with values; if Helm rejects the chart, keep the findings with Helm's error.
 
-    Raises UnreadableError and InputError for a chart that cannot be read.
+    Raises UnreadableError or InputError if the chart cannot be read.
     """
     chart = chart_files.read(path)
     refused = None
@@ -92,7 +92,7 @@ def check(engine: Engine, path: str, given: Given) -> Checked:
 
 
 def _explained(error: RenderError, path: str, files: Sequence[str]) -> RenderError:
-    """Return Helm's refusal with the name of the chart, and what to do."""
+    """Return Helm's error with the chart's name and a suggested fix."""
     words = "".join(f" -f {file}" for file in files)
     fix = (
         error.fix or f"helm template {path}{words} prints the same error; give the values that the chart needs with -f"
@@ -121,7 +121,7 @@ def _renders(engine: Engine, path: str, chart: Chart, given: Given) -> tuple[str
 
 @contextlib.contextmanager
 def _copied(path: str) -> Iterator[str]:
-    """Yield a copy of a chart, a folder or a package, as a folder that may be changed; links are resolved."""
+    """Yield a modifiable copy of a chart, given as a folder or a package; links are resolved."""
     with tempfile.TemporaryDirectory(prefix="grpo-chart-") as folder:
         if os.path.isdir(path):
             copy = os.path.join(folder, os.path.basename(os.path.abspath(path)))
@@ -132,7 +132,7 @@ def _copied(path: str) -> Iterator[str]:
 
 
 def _unpack(package: str, folder: str) -> str:
-    """Unpack a chart into a folder and return its name there."""
+    """Unpack a chart into a folder and return the chart's name there."""
     with tarfile.open(package) as archive:
         if sum(member.size for member in archive) > stream.MAX_BYTES:
             limit = stream.MAX_BYTES // (1024 * 1024)
@@ -145,7 +145,7 @@ def _unpack(package: str, folder: str) -> str:
 
 
 def _set_the_clock(folder: str, chart: Chart, asking: Sequence[str]) -> None:
-    """Change the time in templates, because the second render may be in the same second as the first."""
+    """Shift the time that templates read, because both renders may run within the same second."""
     for path in asking:
         file = os.path.join(folder, path)
         # Packaged subcharts are not changed.

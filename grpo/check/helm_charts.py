@@ -1,4 +1,4 @@
-"""Check the charts of the command line: their files, and the objects that they render."""
+"""Check the charts given on the command line: their files, and the objects that they render."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def judge_charts(
 ) -> tuple[list[Finding], int]:
     """Check charts, each rendered separately with the values; return the findings and the number of manifests.
 
-    Raises RefusedChartError, with what was found of all charts, where Helm refuses one.
+    Raises RefusedChartError, with the findings of all charts so far, if Helm rejects a chart.
     """
     findings: list[Finding] = []
     count, refused = 0, None
@@ -51,9 +51,9 @@ def judge_charts(
 
 
 def _of_helm(files: Sequence[str]) -> list[str]:
-    """Return the files for Helm, without a file that has only checks.ignore, which a strict schema would refuse.
+    """Return the files to pass to Helm, without files that set only checks.ignore, which a strict schema would reject.
 
-    Raises InputError for exceptions that are none: no schema judges them then.
+    Raises InputError if checks.ignore is malformed, because no schema validates such files.
     """
     return [file for file in files if not _has_exceptions_alone(load_values(file))]
 

@@ -30,13 +30,13 @@ _OF_TWO = "rename one of the two, or remove it; if the files are for several clu
 def check(documents: Sequence[ManifestDocument], wiring: Wiring | None, kinds: Kinds | None = None) -> list[Finding]:
     """Check objects that are installed together; rules over a machine need the wiring, rules over schemas the kinds.
 
-    Findings are sorted by place; those of a schema may be covered.
+    Findings are sorted by place; schema findings may be marked as covered by others.
     """
     return [finding for finding, _, _ in checked(documents, wiring, kinds)]
 
 
 def checked(documents: Sequence[ManifestDocument], wiring: Wiring | None, kinds: Kinds | None) -> list[Checked]:
-    """Return the findings with their documents and the paths below these."""
+    """Return the findings, each with its document and its path in the document."""
     items = [
         Item(number, path, item, pods.pods(item))
         for number, document in enumerate(documents)
@@ -77,9 +77,10 @@ def _judged(manifests: Manifests) -> list[Finding]:
 
 
 def twice(words: Sequence[Sequence[ManifestDocument]]) -> list[Finding]:
-    """Return warnings about the objects that several arguments of one command have: if they are for one cluster.
+    """Return warnings about objects that occur in several arguments of one command, in case these are for one cluster.
 
-    An object without a namespace may go into another one in each argument, and a patch of kustomize is no object.
+    An object without a namespace is skipped, because each argument may go into a different namespace; so is a
+    kustomize patch, which is not an object.
     """
     everything = [document for documents in words for document in documents]
     word_of = [number for number, documents in enumerate(words) for _ in documents]
@@ -109,14 +110,14 @@ def _location(document: ManifestDocument, place: Place) -> Location:
 
 
 class _Lines:
-    """The lines of documents with findings, and which of them contain secrets."""
+    """The lines of documents with findings, and which of these lines contain secrets."""
 
     def __init__(self, documents: Sequence[ManifestDocument]) -> None:
         self._documents = documents
         self._known: dict[int, tuple[list[str], set[str]]] = {}
 
     def show_secret(self, number: int, line: int) -> bool:
-        """Say whether the line of a finding contains a secret beside it, as in `{name: a, value: b}`."""
+        """Return whether the line of a finding also contains a secret, as in `{name: a, value: b}`."""
         document = self._documents[number]
         if number not in self._known:
             self._known[number] = document.text.split("\n"), set(secret_texts(document.plain))
@@ -125,7 +126,7 @@ class _Lines:
 
 
 def _covered(found: Sequence[Checked]) -> Iterator[Checked]:
-    """Note with a schema's finding the rules that have a better one at the same place."""
+    """Mark each schema finding with the rules that report the same place better."""
     better = defaultdict(set)
     for finding, document, path in found:
         # A schema's findings are errors. A warning does not say that the API server refuses the object.

@@ -1,4 +1,4 @@
-"""Check what a stack renders to: what its charts refuse, and its objects, placed in the values files."""
+"""Check what a stack renders to: values that its charts reject, and its objects, traced back to the values files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from postrender.wiring.plan import Wiring
 
 
 class Verdict(NamedTuple):
-    """The findings of a stack, the layers that rendered and those that refused the values, the number of objects."""
+    """A stack's findings, the layers that rendered, the layers that rejected the values, and the number of objects."""
 
     findings: list[Finding]
     rendered: Sequence[str]
@@ -39,7 +39,7 @@ _VALUES: Final = re.compile(rb"\.Values|\b(?:include|template|tpl)\b")
 
 
 class Target(NamedTuple):
-    """The namespace and the Kubernetes version for which a stack is rendered; None for the chart's default version."""
+    """The namespace and the Kubernetes version that a stack is rendered for; None means the chart's default version."""
 
     namespace: str = "default"
     kube_version: str | None = None
@@ -48,7 +48,7 @@ class Target(NamedTuple):
 def judge(stack: Stack, engine: Engine, kinds: Kinds, target: Target, reported: Sequence[Finding]) -> Verdict:
     """Render all layers for one namespace and one cluster, and check them.
 
-    `reported` are the findings in the values, which are not repeated. Raises EngineError if Helm cannot run.
+    Findings in `reported`, which are about the values, are not repeated. Raises EngineError if Helm cannot run.
     """
 
     def render(layer: str, change: Mapping[str, Any]) -> str:
@@ -82,9 +82,9 @@ def _name(layer: str) -> str:
 
 
 def _wiring(stack: Stack) -> Wiring | None:
-    """Return the wiring of the values; None for values that are too wrong for it, of which there are findings.
+    """Return the values' wiring, or None if the values are too broken for one, which is reported as findings.
 
-    None too for a stack whose pods the post-renderer wires: what the charts render is not yet for the machine.
+    Also None for a stack whose pods the post-renderer wires: what the charts render does not fit the machine yet.
     """
     if stack.values.get("stack.wiring.enabled") is False:
         return None
@@ -95,7 +95,7 @@ def _wiring(stack: Stack) -> Wiring | None:
 
 
 def _moved(checked: Sequence[Checked], origins: Origins, charts: str) -> Iterator[Finding]:
-    """Yield findings about rendered objects, moved to the lines of the values that cause them, if there are any."""
+    """Yield findings about rendered objects, moved to the lines of the values that cause them, if any."""
     places = [(identity(document.plain), path) for _, document, path in checked]
     reads = {document.text: _reads_values(document.text, charts) for _, document, _ in checked}
     sought = [place for place, (_, document, _) in zip(places, checked, strict=True) if reads[document.text]]
@@ -110,7 +110,7 @@ def _moved(checked: Sequence[Checked], origins: Origins, charts: str) -> Iterato
 
 
 def _reads_values(text: str, charts: str) -> bool:
-    """Return whether the template of a document may read values; a manifest in a chart reads none, as it is."""
+    """Return whether a document's template may read values; a plain manifest in a chart reads none."""
     source = _SOURCE.search(text)
     template = os.path.join(charts, *source[1].split("/")) if source else ""
     return not os.path.isfile(template) or _VALUES.search(textfile.read_bytes(template)) is not None

@@ -87,7 +87,7 @@ def _judge_manifests(words: Sequence[str], wiring: Wiring | None, known: Kinds, 
 
 
 def _wiring(words: Sequence[str], values: Values) -> Wiring | None:
-    """Return the wiring of the values; None for values that are not of a stack."""
+    """Return the values' wiring, or None for values that do not describe a stack."""
     try:
         return wiring_of(values)
     except InputError:

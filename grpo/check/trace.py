@@ -1,7 +1,8 @@
 """Find the line of the values that causes a place in a rendered object.
 
-Nothing is known of templates: each value is changed, the chart rendered again, and the place looked at. Of the values
-that move it the one that moves least besides counts, and one that stands there as it is before all others.
+The search does not parse templates: it changes each value, renders the chart again, and compares the place. Among
+the values that change the place, it picks the one that changes the fewest other objects; a value that appears
+verbatim at the place takes precedence over all others.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _MISSING = object()
 
 
 def identity(item: Mapping[str, Any]) -> tuple[str, str]:
-    """Return what identifies an object of a layer in another rendering of the layer."""
+    """Return the identity of a layer's object, which is the same in another rendering of the layer."""
     metadata = item.get("metadata")
     return str(item.get("kind")), str(metadata.get("name")) if isinstance(metadata, dict) else ""
 
@@ -33,7 +34,7 @@ def identity(item: Mapping[str, Any]) -> tuple[str, str]:
 class Origins:
     """The places of one layer, and the values that change them.
 
-    `render` returns the layer's manifest with the given changes of the values.
+    `render` returns the layer's manifest for a given change of the values.
     """
 
     def __init__(self, values: Values, render: Callable[[Mapping[str, Any]], str]) -> None:
@@ -43,10 +44,10 @@ class Origins:
         self._before = self._objects(self._render({}))
 
     def of(self, places: Sequence[Place], tell: Tell) -> dict[Place, tuple[Location, str]]:
-        """Return the place and the path of the value that changes each place; report the progress to `tell`.
+        """Return, for each place, the location and path of the value that changes it; report progress to `tell`.
 
-        Values that stand there as they are come first, then those of a like name, then all others: what is found
-        among the first ones needs no others, and most are.
+        Values that appear verbatim at the place are tried first, then those with a similar name, then all others. A
+        match in an earlier group, which is the usual case, makes the later groups unnecessary.
         """
         found: dict[Place, tuple[Location, str]] = {}
         left = list(mutations.leaves(self._values.root))
@@ -63,7 +64,7 @@ class Origins:
         return found
 
     def _best(self, places: Sequence[Place], leaves: Sequence[Leaf]) -> dict[Place, Leaf]:
-        """Return for each place the leaf that changes it and the fewest other objects."""
+        """Return, for each place, the leaf that changes it and the fewest other objects."""
         tree = self._values.as_helm_merges()
         best: dict[Place, tuple[int, Leaf]] = {}
         for leaf in leaves:
@@ -78,14 +79,14 @@ class Origins:
         return _stands(leaf[1].value, self._value(self._before, place))
 
     def _named_like(self, leaf: Leaf, place: Place) -> bool:
-        """Say whether a key of the leaf's path is also in the place's path, except for very common keys."""
+        """Return whether a key of the leaf's path is also in the place's path, ignoring very common keys."""
         return not {*leaf[0][1:]}.isdisjoint(place[1])
 
     def _may_move(self, leaf: Leaf, place: Place) -> bool:
         return bool(leaf and place)
 
     def _after(self, tree: Mapping[str, Any], path: Path) -> dict[tuple[str, str], Any]:
-        """Return the objects with one value changed; {} if Helm refuses every other value."""
+        """Return the objects with one value changed; {} if Helm rejects every alternative value."""
         for value in mutations.candidates(mutations.at(tree, path)):
             try:
                 return self._objects(self._render(mutations.changed(tree, path, value)))
@@ -113,7 +114,7 @@ class Origins:
             return _MISSING
 
     def _differs(self, place: Place, after: Mapping[tuple[str, str], Any]) -> bool:
-        """Say whether a place has another value after the change; False if the object has another name."""
+        """Return whether a place has a different value after the change; False if the object's name has changed."""
         return place[0] in after and self._value(after, place) != self._value(self._before, place)
 
 
@@ -122,7 +123,7 @@ def _object(text: str) -> dict[str, Any] | None:
 
 
 def _stands(value: Json, there: Json) -> bool:
-    """Say whether a value is the value at a place, or a part of its text."""
+    """Return whether a value equals the value at a place, or is part of its text."""
     if isinstance(value, (dict, list)) or value in (None, ""):
         return False
     return value == there or (isinstance(there, str) and not isinstance(value, bool) and str(value) in there)

@@ -1,1 +1,1 @@
-"""The command line: `grpo`, one module a command, and the post-renderer `grpo-post-render`."""
+"""The command line: `grpo`, with one module per command, and the post-renderer `grpo-post-render`."""

@@ -1,4 +1,4 @@
-"""Base classes of the commands of `grpo`, and the errors of a wrong command line."""
+"""Base classes for the commands of `grpo`, and the errors for a wrong command line."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _OF_VALUES: Final = (".yaml", ".yml", ".json")
 
 
 class _Named(click.Command):
-    """Name the command in every error of its command line; some of click's errors do not."""
+    """Name the command in every command-line error; some of click's errors do not."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse as click does."""
@@ -29,20 +29,20 @@ class _Named(click.Command):
 
 
 class Command(_Named):
-    """Report a surplus word, with a suggestion."""
+    """Report a surplus argument, with a suggestion."""
 
     # click's own message has no suggestion, so surplus words are handled here.
     allow_extra_args = True
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse as click does; raise UsageError for a surplus word."""
+        """Parse as click does; raise UsageError if there is a surplus argument."""
         surplus = super().parse_args(ctx, args)
         if surplus and not ctx.resilient_parsing:
             raise wrong(f"{surplus[0]!r} was not expected", fix=self._fix(ctx, surplus[0]))
         return surplus
 
     def _fix(self, ctx: click.Context, word: str) -> str:
-        """Return where a surplus word belongs, else how many words there may be; empty if there may be none."""
+        """Return where a surplus argument belongs, or else how many arguments are allowed; empty if none are."""
         names = [each.name for each in self.params if isinstance(each, click.Argument)]
         return self.option_of(word) or (f"{ctx.command_path} takes one {names[0]}" if names else "")
 
@@ -57,14 +57,14 @@ class Command(_Named):
 
 
 class CommandGroup(_Named, click.Group):
-    """Suggest the nearest command for an unknown one."""
+    """Suggest the closest command for an unknown one."""
 
     command_class = Command
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Resolve as click does; raise UsageError for an unknown command."""
+        """Resolve as click does; raise UsageError if the command is unknown."""
         names = self.list_commands(ctx)
         if args[0] in names or ctx.resilient_parsing:
             return super().resolve_command(ctx, args)
@@ -74,14 +74,15 @@ class CommandGroup(_Named, click.Group):
 
 
 def examples(*lines: str) -> str:
-    """Return the examples of a command's help, in a block that click does not wrap, so that they can be pasted."""
+    """Return the examples in a command's help as a block that click does not wrap, so that they can be pasted."""
     return "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)])
 
 
 def wrong(message: str, *, near: str = "", known: Sequence[str] = (), fix: str = "") -> UsageError:
-    """Return the error of a wrong command line, for the command that runs.
+    """Return the error for a wrong command line, for the command that is running.
 
-    The fix names the word of `known` that is nearest to `near`. Where there is none it is `fix`, or where the help is.
+    The fix suggests the word of `known` closest to `near`. If no word is close, the fix is `fix`, or else a pointer to
+    the help.
     """
     path = click.get_current_context().command_path
     if close := spelling.near(near, known):
@@ -97,7 +98,7 @@ def surplus(word: str) -> UsageError:
 
 
 def from_click(error: click.UsageError) -> UsageError:
-    """Convert click's error, so that all errors look the same and say what to do."""
+    """Convert click's error, so that all errors look the same and suggest a fix."""
     path = error.ctx.command_path if error.ctx else "grpo"
     message, fix = error.format_message().rstrip("."), f"see {path} --help"
     message = message[:1].lower() + message[1:]

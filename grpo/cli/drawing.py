@@ -45,7 +45,7 @@ class _Highlighter(RegexHighlighter):
 
 
 def draw_text(text: str, stream: TextIO) -> None:
-    """Draw the text of a command with colours."""
+    """Draw a command's text with colours."""
     coloured = Text(text)
     _Highlighter().highlight(coloured)
     console.create(stream, _THEME).print(coloured, end="", soft_wrap=True)

@@ -1,4 +1,4 @@
-"""Print all that is known of a problem: what it is, what finds it and when, and examples."""
+"""Print everything known about a problem: what it is, what finds it and when, and examples."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _LIVE = (CLUSTER, FAILURE)
 
 
 def complete_ids(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """Complete the ids of problems in a shell."""
+    """Complete problem ids in a shell."""
     return [each.id for each in index.everything() if each.id.startswith(incomplete)]
 
 
 def pages(words: Sequence[str]) -> str:
-    """Return the full text of what has these ids or domains; raise UsageError with similar names for an unknown one."""
+    """Return the full text for these ids or domains; raise UsageError, suggesting similar names, if one is unknown."""
     found = index.find(words, click.get_current_context().command_path, index.everything())
     return "\n".join(_page(each) for each in found)
 
@@ -52,7 +52,7 @@ def _commands(problem: Judged) -> str:
 
 
 def _after(problem: Problem) -> dict[str, str]:
-    """Say what shows a problem in a cluster, or in a run that has ended."""
+    """Return what reveals a problem in a cluster, or in a run that has ended."""
     words = [sign.key for sign in problem.logs[:_WORDS]]
     more = len(problem.logs) - len(words)
     is_failure = problem.target == FAILURE
@@ -71,7 +71,7 @@ def _earlier(problem: Judged) -> tuple[str, ...]:
 
 
 def _acceptance(problem: Judged) -> str:
-    """Say how the values accept a finding of a problem; empty if nothing accepts it."""
+    """Return how the values can accept a finding of a problem; empty if nothing accepts it."""
     if problem.target in (*_LIVE, LOG) or problem.id in index.never_ignored():
         return ""
     only = "" if accepted.passes_gate(problem.id) else f"  ({problem.command} only)"
@@ -79,7 +79,7 @@ def _acceptance(problem: Judged) -> str:
 
 
 def _examples(problem: Judged) -> str:
-    """Return the first examples of what is wrong and of what is right."""
+    """Return the first bad example and the first good one."""
     found = {name: cases.case(problem.id, name) for name in ("bad", "good")}
     texts = {name: case.text if case else "" for name, case in found.items()}
     shown = [line for name, text in texts.items() if text for line in ("", f"{name}:", *_indented(text))]

@@ -1,4 +1,4 @@
-"""What the commands that judge share: --format, --fail-on and --select, schemas, and the refusals of charts."""
+"""Shared parts of the commands that judge: --format, --fail-on and --select, schemas, and errors from charts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SECRETS = ("values/token", "job/secret-by-value")
 
 
 def judging(function: Callable[..., int]) -> Callable[..., int]:
-    """Add the options to a command, which gets them as one Report in its parameter `report`."""
+    """Add the options to a command, which receives them as one Report in its parameter `report`."""
 
     @output_format(*formats.FORMATS)
     @one_of(
@@ -50,7 +50,7 @@ def judging(function: Callable[..., int]) -> Callable[..., int]:
 
 
 def kinds(version: str | None) -> Kinds:
-    """Return the schemas of a version of Kubernetes; raise UsageError for a version without schemas."""
+    """Return the schemas of a Kubernetes version; raise UsageError for a version without schemas."""
     minor = schemas.DEFAULT if version is None else schemas.minor(version)
     if minor is None:
         listed = f"1.{schemas.VERSIONS[0]} to 1.{schemas.VERSIONS[-1]}"
@@ -66,27 +66,27 @@ def _with_report(kind: type[GrpoError], report: str) -> GrpoError:
 
 
 def refuse_secrets(stack: Stack) -> None:
-    """Raise InputError if the values hold a secret: a command that prints them would print it too."""
+    """Raise InputError if the values contain a secret: a command that prints them would print it too."""
     if found := [each for each in judge_values(stack.values) if each.rule in _SECRETS]:
         raise _with_report(InputError, formats.write(found, "text"))
 
 
 def refuse_unreadable(stack: Stack) -> None:
-    """Raise InputError if the values are no stack: sections of a wrong type, no machine, no recipe, no site file."""
+    """Raise InputError if the values are not a stack: sections of a wrong type, or no machine, recipe or site file."""
     if found := [each for each in judge_values(stack.values) if not can_render([each])]:
         raise _with_report(InputError, formats.write(found, "text"))
 
 
 def of_charts(stack: Stack) -> str:
-    """Return which charts were rendered, for the line that names the Helm; an empty text for those of the package."""
+    """Return which charts were rendered, for the line that names the Helm; empty for the charts in the package."""
     return f", charts in {stack.copied_charts}" if stack.copied_charts else ""
 
 
 @contextlib.contextmanager
 def explaining(stack: Stack) -> Iterator[None]:
-    """Report what a chart refuses as grpo lint does, with the lines of the values, instead of in Helm's words.
+    """Report what a chart rejects as grpo lint does, with the lines of the values, instead of with Helm's message.
 
-    Values with a secret are refused before.
+    Values that contain a secret are rejected first.
     """
     refuse_secrets(stack)
     try:

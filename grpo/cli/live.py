@@ -1,4 +1,4 @@
-"""Options of the commands that ask a cluster, or a bundle of what was read from one."""
+"""Options of the commands that query a cluster, or read a bundle of evidence collected from one."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Source:
 
 @contextlib.contextmanager
 def _slow_login_said() -> Iterator[None]:
-    """Say what is waited for when the block takes longer than an answer of the cluster may."""
+    """Say what the command is waiting for if the block takes longer than the cluster may take to answer."""
     timer = threading.Timer(deadline.PATIENCE, lambda: sys.stderr.write(_LOGIN))
     timer.daemon = True
     timer.start()

@@ -54,7 +54,7 @@ class Commands(CommandGroup):
         return sorted(_modules())
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return one command, None if there is none of this name."""
+        """Return a command, or None if no command has this name."""
         module = _modules().get(cmd_name)
         if module is None:
             return None
@@ -62,7 +62,7 @@ class Commands(CommandGroup):
         return found if isinstance(found, click.Command) else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the commands below what their package is for, in the order in which people need them."""
+        """Write the commands under their package's heading, in the order in which users need them."""
         modules = _modules()
         for package, heading in _HEADINGS.items():
             found = [name for name, module in modules.items() if module.split(".")[-2] == package]
@@ -77,7 +77,7 @@ class Commands(CommandGroup):
 
 
 def _modules() -> dict[str, str]:
-    """Return the modules of the commands by the names of the commands."""
+    """Return the command modules by command name."""
     found = pkgutil.walk_packages(commands.__path__, f"{commands.__name__}.")
     return {each.name.rpartition(".")[2].replace("_", "-"): each.name for each in found if not each.ispkg}
 
@@ -170,9 +170,9 @@ def _written(words: list[str]) -> int:
 
 
 def program() -> NoReturn:
-    """Run `grpo` as a program, and end at once if the cluster still owes an answer.
+    """Run `grpo` as a program, and exit at once if requests to the cluster are still pending.
 
-    Python takes such threads away at its own end, and a library in the middle of a call may then abort the process.
+    On a normal exit, Python kills their threads, and a library in the middle of a call may then abort the process.
     """
     code = main()
     if threading.active_count() > 1:

@@ -1,4 +1,4 @@
-"""Options that several commands have, and the types of their values."""
+"""Options shared by several commands, and the types of their values."""
 
 from __future__ import annotations
 
@@ -28,31 +28,31 @@ _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 def is_name(text: str) -> bool:
-    """Say whether a text can be the name of an object, a namespace or a release."""
+    """Return whether a text can be the name of an object, a namespace or a release."""
     return _NAME.fullmatch(text) is not None
 
 
 def inputs() -> list[str]:
-    """Return the files that the options and arguments of the current command name, without what it writes."""
+    """Return the files named by the current command's options and arguments, except the files that it writes."""
     context = click.get_current_context()
     given = [context.params.get(each.name or "") for each in context.command.params if each.type is FILE]
     return [path for each in given for path in ([each] if isinstance(each, str) else each or ())]
 
 
 def called(param: click.Parameter) -> str:
-    """Return an option as users write it, by its long name."""
+    """Return an option's long name, as users write it."""
     return max(param.opts, key=len)
 
 
 def kubernetes_name(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
-    """Refuse a name that Kubernetes and Helm refuse; the embedded Helm would render any text."""
+    """Reject a name that Kubernetes and Helm reject; the embedded Helm would render any text."""
     if value is not None and not is_name(value):
         raise wrong(f"{called(param)} is {value!r}, expected lower-case letters, digits and -, at most 63")
     return value
 
 
 def completing(names: Callable[[], Iterable[str]]) -> Complete:
-    """Return what completes one of the names in a shell."""
+    """Return a function that completes one of the names in a shell."""
 
     def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
         return [name for name in names() if name.startswith(incomplete)]
@@ -61,7 +61,7 @@ def completing(names: Callable[[], Iterable[str]]) -> Complete:
 
 
 def one_of(*names: str, choices: Sequence[str], default: str | None = None, help: str) -> Decorator:  # noqa: A002 (as click)
-    """Add an option that takes one of a few words; the error names the nearest one."""
+    """Add an option with a fixed set of values; the error for any other value suggests the closest one."""
 
     def check(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
         if value is not None and value not in choices:
@@ -96,7 +96,7 @@ def values(*, envvar: str | None = None) -> Decorator:
 
 
 def _only_one(ctx: click.Context, param: click.Parameter, value: Sequence[str]) -> str | None:
-    """Return the only value of an option; click would silently take the last of several."""
+    """Return an option's only value; click would silently use the last of several."""
     if len(value) > 1:
         message = f"{called(param)} is given {len(value)} times: {', '.join(value)}"
         raise wrong(message, fix="give one; grpo diff compares several accelerators")
@@ -104,7 +104,7 @@ def _only_one(ctx: click.Context, param: click.Parameter, value: Sequence[str]) 
 
 
 def set_values(function: Function) -> Function:
-    """Add --set and its relatives, which become the parameter `arguments`: pairs of a flag and its argument."""
+    """Add --set and related options, which become the parameter `arguments`: pairs of a flag and its argument."""
     helps = {
         set_arguments.SET: "Set values, with Helm's syntax: a.b=1,c[0]=x. Repeatable.",
         set_arguments.STRING: "Set values that stay text.",
@@ -151,12 +151,12 @@ helm = click.option(
 
 
 def namespace(text: str) -> Decorator:
-    """Add -n/--namespace; `text` is its help."""
+    """Add -n/--namespace, with `text` as its help."""
     return click.option("-n", "--namespace", metavar="NAME", callback=kubernetes_name, help=text)
 
 
 def kube_version(text: str = "") -> Decorator:
-    """Add --kube-version; `text` is its help. Without it any version is accepted, because only the charts see it."""
+    """Add --kube-version, with `text` as its help; without `text`, check only the format, because the charts use it."""
     if text:
         return click.option("--kube-version", metavar="VERSION", help=text)
     text = "Kubernetes version that the charts see."
@@ -170,12 +170,12 @@ def _version(ctx: click.Context, param: click.Parameter, value: str | None) -> s
 
 
 def output_format(*forms: str) -> Decorator:
-    """Add --format, which becomes the parameter `form`; the first form is the default."""
+    """Add --format, which becomes the parameter `form`; the first format is the default."""
     return one_of("--format", "form", choices=forms, default=forms[0], help="Format of the output.")
 
 
 def stack_files(files: Sequence[str], accelerator: str | None) -> list[str]:
-    """Return the values files of a stack; raise UsageError if there is none, or if a name contains a comma."""
+    """Return a stack's values files; raise UsageError if there is none, or if a name contains a comma."""
     if not files and accelerator is None:
         path = click.get_current_context().command_path
         raise wrong(
@@ -188,17 +188,17 @@ def stack_files(files: Sequence[str], accelerator: str | None) -> list[str]:
 
 
 def stack(files: Sequence[str], accelerator: str | None, arguments: Sequence[Argument] = ()) -> Stack:
-    """Read the values of a stack; raise as `stack_files` and Stack.load do."""
+    """Read a stack's values; raise as `stack_files` and Stack.load do."""
     return Stack.load(stack_files(files, accelerator), arguments, accelerator=accelerator)
 
 
 def with_profile(files: Sequence[str], accelerator: str | None) -> list[str]:
-    """Return the files with the profile of an accelerator before them; raise UsageError for an unknown one."""
+    """Return the files, preceded by an accelerator's profile; raise UsageError if the accelerator is unknown."""
     return [*([paths.accelerator(accelerator)] if accelerator else []), *files]
 
 
 def _samples(ctx: click.Context, param: click.Parameter, given: Sequence[str]) -> list[tuple[str, str]]:
-    """Return the role and the name of each file of data; refuse other words, and a role that is given twice."""
+    """Return the role and the name of each data file; reject other words, and a role that is given twice."""
     found = [(role, file) for role, _, file in (each.partition("=") for each in given)]
     for role, file in found:
         if role not in ROLES or not file:

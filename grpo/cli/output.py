@@ -21,12 +21,12 @@ NOTHING_JUDGED: Final = "Nothing that it concerns has been judged."
 
 
 def give_up(stream: TextIO) -> None:
-    """Discard buffered output: at exit Python would try to write it again, and print an error."""
+    """Discard buffered output; at exit, Python would otherwise try to write it again and print an error."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def tell(text: str) -> None:
-    """Write the last line to stderr: the exit code is that of the judgement, though nobody may read it."""
+    """Write the last line to stderr; the exit code reflects the judgement even if nobody reads the line."""
     try:
         sys.stderr.write(text)
         sys.stderr.flush()
@@ -35,18 +35,18 @@ def tell(text: str) -> None:
 
 
 def write(text: str) -> None:
-    """Write a text to stdout, with colour on a terminal."""
+    """Write text to stdout, with colour on a terminal."""
     _write(text, sys.stdout)
 
 
 def write_lines(lines: Iterable[str]) -> None:
-    """Write the lines of a command for people to stdout, without secrets."""
+    """Write a command's human-readable lines to stdout, with secrets masked."""
     # A secret may stand in several lines, of one text or of several.
     sys.stdout.write(masking.text(visible.lines(map(masking.text, lines))))
 
 
 def write_document(text: str) -> None:
-    """Write what another program reads to stdout, each character as it is; on a terminal it is made visible."""
+    """Write machine-readable output to stdout, character for character; on a terminal, show control characters."""
     (sys.stdout if sys.stdout.isatty() else visible.exact(sys.stdout)).write(text)
 
 
@@ -66,7 +66,7 @@ def _drawing() -> ModuleType:
 def write_table(
     headings: Sequence[str], rows: Iterable[Sequence[str]], text: Callable[[], str], below: str = ""
 ) -> None:
-    """Write rows as a table and the lines `below` it to a terminal, and `text` to anything else.
+    """Write rows as a table, followed by the lines `below`, to a terminal, and `text` to anything else.
 
     Secrets in the rows are masked.
     """
@@ -78,7 +78,7 @@ def write_table(
 
 
 def complain(error: GrpoError) -> None:
-    """Print an error with its line of the file; mask secrets in both."""
+    """Print an error with the line of the file it is about; mask secrets in both."""
     place = f"{error.at}: " if error.at else ""
     fix = visible.lines([f"  fix: {error.fix}"]) if error.fix else ""
     source = report_text.excerpt(error.at) if error.at and not error.secret else ""
@@ -89,7 +89,7 @@ def complain(error: GrpoError) -> None:
 class Report:
     """Print the selected findings in the selected format.
 
-    `fail_on` is the least severity that makes the exit code 1; `selected` holds the ids of rules, None means all.
+    `fail_on` is the lowest severity that makes the exit code 1; `selected` holds rule ids, and None means all rules.
     """
 
     def __init__(self, form: str, fail_on: str, selected: Collection[str] | None) -> None:
@@ -99,7 +99,7 @@ class Report:
 
     @property
     def of_all_rules(self) -> bool:
-        """Return whether no rule is left out."""
+        """Return whether every rule is selected."""
         return self._selected is None
 
     def of(self, findings: Iterable[Finding]) -> list[Finding]:
@@ -107,7 +107,7 @@ class Report:
         return reported(findings, self._selected)
 
     def left_out(self, findings: Iterable[Finding]) -> str:
-        """Return a line that says how many findings other rules have; nothing where all rules are selected."""
+        """Return a line that counts the findings of other rules; empty if all rules are selected."""
         count = sum(self._selected is not None and each.rule not in self._selected for each in reported(findings))
         return f"not shown: {counted(count, 'finding')} of other rules\n" if count else ""
 
@@ -120,10 +120,10 @@ class Report:
         why: str = NOTHING_JUDGED,
         scope: Scope | None = None,
     ) -> None:
-        """Print what was found before an error ended the command; in machine formats the error is a finding too.
+        """Print what was found before an error ended the command; in machine formats, the error is a finding too.
 
-        An empty report would look like a clean one, or like none. A wrong command line is no finding in any file.
-        `place` stands for an error that names none; `why` says what it left without a judgement.
+        An empty report would look like a clean one, or like no report at all. A wrong command line is not a finding in
+        any file. `place` is used for an error that names no place; `why` says what was not judged because of the error.
         """
         told = list(findings)
         if self._form != "text" and not isinstance(error, (UsageError, InstallationError)):
@@ -133,7 +133,7 @@ class Report:
             self.deliver(told, scope)
 
     def deliver(self, findings: Sequence[Finding], scope: Scope | None = None) -> int:
-        """Print a report of findings, and of what was judged; return the exit code."""
+        """Print a report of the findings and of what was judged; return the exit code."""
         text = formats.write(findings, self._form, self._fail_on, scope)
         try:
             if self._form == "text":

@@ -1,6 +1,6 @@
-"""Create the plugin with which Helm 4 runs the post-renderer: unlike Helm 3, it does not accept a program.
+"""Create the plugin that Helm 4 uses to run the post-renderer: unlike Helm 3, Helm 4 does not accept a program.
 
-A plugin is a folder with a plugin.yaml. Ours starts the Python that made it, found by no search.
+A plugin is a folder with a plugin.yaml. Ours starts the Python that created it, by its path and without a search.
 """
 
 from __future__ import annotations
@@ -64,19 +64,19 @@ else:
 
 
 def files(python: str, root: str) -> dict[str, str]:
-    """Return the files of the plugin for one Python and the folder that holds this package."""
+    """Return the plugin's files for one Python and the folder that contains this package."""
     code = _CODE.format(root=ascii(root), name=NAME)
     # Helm finds the plugin as soon as there is its metadata, so that comes last.
     return {"run.sh": _SCRIPT.format(python=shlex.quote(python), code=shlex.quote(code)), _METADATA: _PLUGIN}
 
 
 def _root() -> str:
-    """Return the folder that holds this package."""
+    """Return the folder that contains this package."""
     return os.path.dirname(os.path.dirname(os.path.abspath(postrender.__file__)))
 
 
 def default_folder() -> str:
-    """Return the folder for plugins of this Python: another one never changes what a running Helm is about to start."""
+    """Return this Python's own plugin folder: no other Python can change what a running Helm is about to start."""
     # The commands of one environment start it by several names (python, python3).
     identity = "\0".join((sys.prefix, os.path.realpath(sys.executable), _root()))
     own = hashlib.sha256(os.fsencode(identity)).hexdigest()[:12]
@@ -87,7 +87,7 @@ def default_folder() -> str:
 
 
 def _is_ours(folder: str) -> bool:
-    """Return whether a folder was made here, or is what an interrupted run left of one."""
+    """Return whether a folder was created by this module, or is left over from an interrupted run of it."""
     if not os.path.isdir(folder):
         return not os.path.lexists(folder)
     try:
@@ -98,7 +98,7 @@ def _is_ours(folder: str) -> bool:
 
 
 def _refuse(directory: str) -> None:
-    """Raise the error of a folder, or of a system, that a plugin cannot be for."""
+    """Raise an error if the plugin cannot be installed in this folder or on this system."""
     if not _HAS_SHELL:
         raise InstallationError(
             "the plugin needs /bin/sh, which this system does not have",
@@ -111,10 +111,10 @@ def _refuse(directory: str) -> None:
 
 
 def make(directory: str) -> bool:
-    """Make the plugin in a folder for plugins, or renew it; say whether anything had to be written.
+    """Create or update the plugin in a plugin folder; return whether anything had to be written.
 
-    Raises UsageError for a folder that Helm cannot read, OutputRefusedError where another's plugin has our name,
-    OutputError where the system refuses, and InstallationError where there is no shell.
+    Raises UsageError if Helm cannot read the folder, OutputRefusedError if another program's plugin has our name,
+    OutputError if the system refuses to write, and InstallationError if there is no shell.
     """
     _refuse(directory)
     folder = os.path.join(directory, NAME)

@@ -26,9 +26,9 @@ def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> lis
 
 
 def reference(section: str | None = None) -> str:
-    """Return the reference of one section or key, such as `ray` or `ray.workers`, or of all.
+    """Return the reference for one section or key, such as `ray` or `ray.workers`, or for all of them.
 
-    Raises UsageError where there is no such key.
+    Raises UsageError if there is no such key.
     """
     known = listed = _listed(_source())
     if section is not None:
@@ -40,7 +40,7 @@ def reference(section: str | None = None) -> str:
 
 
 def _instead(key: str, known: Sequence[str]) -> str:
-    """Return what to ask for instead of a key that does not exist: where it went, what it is like, or a section."""
+    """Return what to look up instead of a nonexistent key: the key that replaced it, a similar key, or a section."""
     right = spelling.guess(key) or next(iter(spelling.near(key, known)), "")
     if " " in right:
         return right
@@ -58,12 +58,12 @@ def _listed(root: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
 
 
 def _is_within(path: list[str], asked: list[str]) -> bool:
-    """Return whether a path is the requested one or below it; any word matches the name of a map's entry."""
+    """Return whether a path is the requested one or below it; any word matches the name of an entry in a map."""
     return len(path) >= len(asked) and all(one in (other, "NAME") for one, other in zip(path, asked, strict=False))
 
 
 def _keys(root: dict[str, Any], node: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield every key below a node with its dotted path; an entry of a map is called NAME."""
+    """Yield every key below a node with its dotted path; an entry of a map is written as NAME."""
     for key, raw in node.get("properties", {}).items():
         here = f"{path}.{key}" if path else key
         yield from _key(root, raw, here)
@@ -86,7 +86,7 @@ def _key(root: dict[str, Any], raw: dict[str, Any] | bool, path: str) -> Iterato
 
 
 def _kubernetes(raw: dict[str, Any]) -> str:
-    """Return the name of the Kubernetes definition that a key has, or nothing."""
+    """Return the name of a key's Kubernetes definition, or an empty text."""
     _, overlay, name = str(raw.get("else", raw).get("$ref", "")).partition("#/definitions/overlay.")
     return name if overlay else ""
 

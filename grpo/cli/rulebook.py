@@ -11,7 +11,7 @@ from postrender.problem import Problem
 
 
 def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """Complete ids of rules and domains, separated by commas, in a shell."""
+    """Complete comma-separated ids of rules and domains in a shell."""
     before, comma, word = incomplete.rpartition(",")
     names = dict.fromkeys(name for each in index.findable() for name in (each.domain, each.id))
     return [f"{before}{comma}{name}" for name in names if name.startswith(word)]
@@ -23,5 +23,5 @@ def split(words: Sequence[str]) -> list[str]:
 
 
 def find_rules(words: Sequence[str]) -> list[Problem]:
-    """Return what a finding can have of these ids and domains; raise UsageError for an unknown name."""
+    """Return the problems with these ids or domains that a finding can have; raise UsageError for an unknown name."""
     return index.find(words, click.get_current_context().command_path, index.findable())

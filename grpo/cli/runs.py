@@ -31,7 +31,7 @@ USAGE = f"DIR | {named_run.USAGE} [OPTIONS]"
 
 @dataclass(frozen=True)
 class Run:
-    """What a command line says about the run: `words` should be one, its name or its directory."""
+    """A run as given on the command line: `words` should be a single word, its name or its directory."""
 
     words: Sequence[str]
     files: Sequence[str]
@@ -42,9 +42,9 @@ class Run:
     show_commands: bool
 
     def place(self) -> tuple[str, kubectl.Head | None]:
-        """Return the directory of the run, and the pod that sees it unless it is on this machine.
+        """Return the run's directory, and the pod that can read it unless it is on this machine.
 
-        Raises UsageError where no run can be meant.
+        Raises UsageError if the arguments cannot mean a run.
         """
         path = click.get_current_context().command_path
         by_values = bool(self.files or self.accelerator)
@@ -70,7 +70,7 @@ class Run:
 
 
 def run_options(function: Callable[..., int]) -> Callable[..., int]:
-    """Add the argument RUN and its options to a command, which gets them in its parameter `run`."""
+    """Add the argument RUN and its options to a command, which receives them in its parameter `run`."""
 
     @click.argument("words", nargs=-1, metavar="", type=options.FILE)
     @options.values()
@@ -101,7 +101,7 @@ def _is_of_a_run(directory: str) -> bool:
 
 
 def _no_run(command: str, directory: str) -> UsageError:
-    """Return the error for a directory that is not a run's; suggest a run below it if there is one."""
+    """Return the error for a directory that is not a run; suggest a run below it if there is one."""
     below = [entry for entry in os.scandir(directory) if entry.is_dir() and not entry.name.startswith(".")]
     inside = sorted(entry.path for entry in below if os.access(entry, os.R_OK))
     run = next((path for path in inside if _is_of_a_run(path)), "")
@@ -112,10 +112,10 @@ def _no_run(command: str, directory: str) -> UsageError:
 
 
 def ask(program: str, run: Run, arguments: Sequence[str]) -> kubectl.Outcome:
-    """Run a program of jobs/ on the directory of a run; return what it printed, and the exit code of the command.
+    """Run a program of jobs/ on a run's directory; return its output, and the command's exit code.
 
-    With --show-commands the output is the command line itself. Raises UsageError where no run can be meant, and what
-    `kubectl.run` raises.
+    With --show-commands, the output is the command line itself. Raises UsageError if the arguments cannot mean a run,
+    and whatever `kubectl.run` raises.
     """
     directory, head = run.place()
     words = [directory, *arguments]

@@ -1,4 +1,4 @@
-"""Read from the definition of a kind of KubeRay's which fields it has; the API server drops all others."""
+"""Read which fields a KubeRay kind has from its definition; the API server drops all others."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Fields = dict[str, Any]
 
 
 def shortened(definition: Json) -> dict[str, Any]:
-    """Return the name, the kind and, by version, the fields of a CustomResourceDefinition without those of pods."""
+    """Return a CustomResourceDefinition's name, kind and, by version, fields, without the fields of pods."""
     spec = mapping(mapping(definition).get("spec"))
     return {
         "metadata": {"name": mapping(mapping(definition).get("metadata")).get("name")},
@@ -29,14 +29,14 @@ def shortened(definition: Json) -> dict[str, Any]:
 
 
 def _fields(schema: dict[str, Any]) -> Fields:
-    """Return the fields below a schema by name; those of a list are the fields of its items."""
+    """Return the fields below a schema by name; a list's fields are those of its items."""
     inner = mapping(schema.get("items")) or schema
     found = mapping(inner.get("properties"))
     return {name: {} if name in _LEFT_OUT else _fields(mapping(each)) for name, each in found.items()}
 
 
 def unknown(item: Json, fields: Fields, path: str = "") -> list[str]:
-    """Return the paths of the fields of an object that its definition does not have."""
+    """Return the paths of an object's fields that its definition does not have."""
     if isinstance(item, list):
         return list(dict.fromkeys(each for entry in item for each in unknown(entry, fields, path)))
     found = []

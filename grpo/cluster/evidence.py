@@ -14,12 +14,12 @@ Objects = list[dict[str, Any]]
 
 @dataclass
 class Evidence:
-    """What was read: objects by the plural of their kind, and a reason for each kind that could not be read.
+    """The evidence that was read: objects by their kind's plural, and a reason for each kind that could not be read.
 
-    A kind that the cluster does not have, such as Kueue's, has no objects and is not `unread`. `allPods` are those of
-    all namespaces, for the room on the nodes. `releases` has only the metadata of Helm's Secrets. `record` is the
-    status.json in the run's directory, `ray` is what Ray's Jobs API says of the job, `logs` are the last lines of
-    programs, by their names.
+    A kind that the cluster does not have, such as Kueue's, has no objects but is not `unread`. `allPods` covers all
+    namespaces, to compute the free room on the nodes. `releases` has only the metadata of Helm's Secrets. `record` is
+    the status.json in the run's directory, `ray` is the job as reported by Ray's Jobs API, and `logs` are the last
+    lines of programs, by program name.
     """
 
     expected: Expected
@@ -32,7 +32,7 @@ class Evidence:
     logs: dict[str, str] = field(default_factory=dict)
 
     def of(self, kind: str) -> Objects:
-        """Return the objects of a kind."""
+        """Return the objects of one kind."""
         return self.objects.get(kind, [])
 
     def find(self, kind: str, name: str) -> dict[str, Any] | None:
@@ -41,11 +41,11 @@ class Evidence:
 
     @property
     def cluster(self) -> str:
-        """Return the name of the RayCluster; KubeRay names the one that a job brings with it."""
+        """Return the RayCluster's name, which KubeRay chooses if the job creates the cluster itself."""
         job = self.find("rayjobs", self.expected.job) or {}
         return self.expected.cluster or str(mapping(job.get("status")).get("rayClusterName") or "")
 
     def pods_of_cluster(self) -> Objects:
-        """Return the pods of the Ray cluster."""
+        """Return the Ray cluster's pods."""
         name = self.cluster
         return [pod for pod in self.of("pods") if name and labels_of(pod).get("ray.io/cluster") == name]

@@ -1,4 +1,4 @@
-"""What a stack asks the cluster for: the objects that its charts render, and the names in them."""
+"""What a stack requires from the cluster: the objects that its charts render, and the names in them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from postrender.values import mutations
 
 @dataclass(frozen=True)
 class Expected:
-    """The rendered stack. `releases` has each layer's release name, `objects` what the charts render for it."""
+    """The rendered stack: `releases` has each layer's release name, and `objects` what the charts render for it."""
 
     name: str
     namespace: str
@@ -36,7 +36,7 @@ class Expected:
     classes: list[str] = field(default_factory=list)
 
     def of_kind(self, kind: str) -> list[dict[str, Any]]:
-        """Return the objects of a kind, of all layers."""
+        """Return the objects of one kind from all layers."""
         return [each for objects in self.objects.values() for each in objects if each.get("kind") == kind]
 
     def all(self) -> list[dict[str, Any]]:
@@ -44,29 +44,29 @@ class Expected:
         return [each for objects in self.objects.values() for each in objects]
 
     def needs(self, kind: str) -> list[Need]:
-        """Return what the objects name of a kind and no chart makes, in the namespace of the stack or in none."""
+        """Return the references to objects of a kind that no chart creates, in the stack's namespace or in none."""
         found = needed.needs(self.all(), self.namespace)
         return [each for each in found if each.kind == kind and each.namespace in ("", self.namespace)]
 
     @property
     def job(self) -> str:
-        """Return the name of the RayJob."""
+        """Return the RayJob's name."""
         return next((name_of(each) for each in self.of_kind("RayJob")), "")
 
     @property
     def cluster(self) -> str:
-        """Return the name of the RayCluster; empty where KubeRay names it, because the job brings its own."""
+        """Return the RayCluster's name; empty if KubeRay chooses it, because the job creates the cluster itself."""
         return next((name_of(each) for each in self.of_kind("RayCluster")), "")
 
     @property
     def owner(self) -> str:
-        """Return the value of the label grpo-charts/owner on the pods of the cluster."""
+        """Return the value of the label grpo-charts/owner on the cluster's pods."""
         for _, pod in self.roles():
             return str(mapping(mapping(pod.template.get("metadata")).get("labels")).get("grpo-charts/owner", ""))
         return ""
 
     def roles(self) -> list[tuple[str, pods.Pod]]:
-        """Return the pod templates of the Ray cluster with their roles: head, and the name of each worker group."""
+        """Return the Ray cluster's pod templates with their roles: head, or the worker group's name."""
         return [
             (str(mutations.at(item, pod.path[:-1]).get("groupName", "head")), pod)
             for item in (*self.of_kind("RayCluster"), *self.of_kind("RayJob"))
@@ -74,12 +74,12 @@ class Expected:
         ]
 
     def place(self, path: str) -> str:
-        """Return where a value stands in the files, or the value above it; empty for one that no file has."""
+        """Return where the files set a value, or else the nearest value above it; empty if no file sets either."""
         while path and path not in self.places:
             path = path.rpartition(".")[0]
         return self.places[path][1] if path else ""
 
     @property
     def gpus(self) -> int:
-        """Return the GPUs that the cluster asks for."""
+        """Return the number of GPUs that the cluster requests."""
         return sum(pod.gpu_container()[1] * (pod.count or 0) for _, pod in self.roles())

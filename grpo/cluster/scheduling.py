@@ -1,4 +1,4 @@
-"""Say why no node takes a pod: its selector, taints and resources against every node.
+"""Explain why no node can take a pod, by comparing its selector, tolerations and resources with every node.
 
 The rules are the scheduler's: https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/ and
 .../taint-and-toleration/.
@@ -31,7 +31,7 @@ Amounts = dict[str, float]
 
 
 def requests(spec: Mapping[str, Any]) -> Amounts:
-    """Return what a pod asks for: the sum of its containers and of those init containers that go on running."""
+    """Return a pod's requests: the sum over its containers and over the init containers that keep running."""
     total: Amounts = {"pods": 1.0}
     kept = [each for each in sequence(spec.get("initContainers")) if mapping(each).get("restartPolicy") == "Always"]
     for container in map(mapping, (*sequence(spec.get("containers")), *kept)):
@@ -43,7 +43,7 @@ def requests(spec: Mapping[str, Any]) -> Amounts:
 
 
 def needs(spec: Mapping[str, Any]) -> str:
-    """Say what a pod needs from its node."""
+    """Return a description of what a pod needs from its node."""
     asked = {name: amount for name, amount in requests(spec).items() if name != "pods"}
     special = [f"{amount:g} {name}" for name, amount in sorted(asked.items()) if name not in _ORDINARY]
     plain = [_amount(name, asked[name]) for name in _ORDINARY if name in asked]
@@ -58,16 +58,16 @@ def _amount(name: str, amount: float) -> str:
 
 @dataclass(frozen=True)
 class Node:
-    """A node, and what the pods on it ask for together."""
+    """A node, and the total requests of its pods."""
 
     item: dict[str, Any]
     used: Amounts
 
 
 def nodes(evidence: Evidence, pods: Iterable[dict[str, Any]] | None = None) -> list[Node]:
-    """Return the nodes with what these pods use, by default those of all namespaces.
+    """Return the nodes with what these pods use; by default, the pods of all namespaces.
 
-    Where these could not be read, every node counts as empty.
+    If the pods could not be read, every node is treated as empty.
     """
     used: dict[str, Amounts] = {}
     for pod in evidence.of("allPods") if pods is None else pods:
@@ -80,9 +80,9 @@ def nodes(evidence: Evidence, pods: Iterable[dict[str, Any]] | None = None) -> l
 
 
 def obstacles(spec: Mapping[str, Any], among: Iterable[Node]) -> list[tuple[str, list[str]]]:
-    """Return what keeps the nodes from taking a pod, the most frequent first, each with the names of its nodes.
+    """Return what keeps the nodes from taking a pod, most frequent obstacle first, each with its nodes' names.
 
-    Each node counts once, for the first obstacle.
+    Each node is counted once, for its first obstacle.
     """
     found: dict[str, list[str]] = {}
     asked = requests(spec)
@@ -93,7 +93,7 @@ def obstacles(spec: Mapping[str, Any], among: Iterable[Node]) -> list[tuple[str,
 
 
 def counted(found: Sequence[tuple[str, list[str]]], total: int) -> str:
-    """Say how many of the nodes each obstacle keeps from taking a pod; empty if there is none."""
+    """Return how many of the nodes each obstacle keeps from taking a pod; empty if there is no obstacle."""
     if not total:
         return "The cluster has no node"
     reasons = "; ".join(f"{len(names)} {reason}" for reason, names in found)
@@ -101,7 +101,7 @@ def counted(found: Sequence[tuple[str, list[str]]], total: int) -> str:
 
 
 def _obstacle(spec: Mapping[str, Any], asked: Amounts, node: dict[str, Any], used: Amounts) -> str:
-    """Return the first reason for which a node cannot take the pod, or an empty text."""
+    """Return the first reason why a node cannot take the pod, or an empty text."""
     if missing := _missing_label(spec, labels_of(node)):
         return missing
     if not is_ready(node):
@@ -125,7 +125,7 @@ def _missing_label(spec: Mapping[str, Any], labels: Mapping[str, Any]) -> str:
 
 
 def unmet(expressions: Iterable[Any], labels: Mapping[str, Any]) -> str:
-    """Return the first expression of a term or of a selector that labels do not meet."""
+    """Return the first expression of a term or a selector that the labels do not satisfy."""
     for each in map(mapping, expressions):
         key, operator, values = str(each.get("key")), each.get("operator"), sequence(each.get("values"))
         value = labels.get(key)
@@ -144,7 +144,7 @@ def unmet(expressions: Iterable[Any], labels: Mapping[str, Any]) -> str:
 
 
 def _number(value: object) -> float:
-    """Return a label as a number; nothing compares with one that is none."""
+    """Return a label as a number, or NaN, which compares false with everything, if it is not a number."""
     try:
         return float(str(value))
     except ValueError:
@@ -161,7 +161,7 @@ def _tolerated(taint: Mapping[str, Any], tolerations: Iterable[Any]) -> bool:
 
 
 def _too_small(asked: Amounts, allocatable: Mapping[str, Any], used: Amounts) -> str:
-    """Return the resource that is lacking; what is rented comes before memory and processors."""
+    """Return the resource that is short; devices that are rented are checked before memory and CPUs."""
     for name in sorted(asked, key=lambda each: (each in (*_ORDINARY, "pods"), each != GPU, each)):
         offered = quantity(allocatable.get(name)) or 0.0
         if offered < asked[name]:
@@ -173,5 +173,5 @@ def _too_small(asked: Amounts, allocatable: Mapping[str, Any], used: Amounts) ->
 
 
 def offer(name: str, amount: float) -> str:
-    """Write an amount of a resource."""
+    """Format an amount of a resource."""
     return _amount(name, amount) if name in _ORDINARY else f"{amount:g} {name}"

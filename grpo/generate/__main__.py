@@ -20,9 +20,9 @@ from postrender.manifests.schemas import DEFAULT, of_version
 
 
 def outputs(root: Path) -> dict[str, str]:
-    """Return the text of each generated file by its path below the repository root, but those of `rendered`.
+    """Return the text of each generated file by its path below the repository root, except those of `rendered`.
 
-    Raises SourceError for sources with errors.
+    Raises SourceError if the sources have errors.
     """
     tree = sources.load(root)
     problems = list(sources.check(tree))
@@ -50,18 +50,18 @@ def outputs(root: Path) -> dict[str, str]:
 
 
 def rendered(root: Path) -> dict[str, str]:
-    """Return the text of what is generated from rendered charts, which must be written before; raise RenderError."""
+    """Return the texts generated from rendered charts, which must be written first; raise RenderError on failure."""
     defaults = reference.defaults(sources.load(root), "grpo-job")
     return {name: tutorial.page(root, defaults, name=name) for name in tutorial.TEMPLATES}
 
 
 def text(schema: Schema) -> str:
-    """Return a schema as JSON text for the repository."""
+    """Return a schema as JSON text, formatted for the repository."""
     return json.dumps(schema, indent=1, ensure_ascii=False) + "\n"
 
 
 def check_defaults(chart: str, schema: Schema, defaults: Schema) -> None:
-    """Raise SourceError if a default does not match its own schema; the user sets missing required keys."""
+    """Raise SourceError if a default does not match its own schema; missing required keys are left to the user."""
     validator = jsonschema_rs.Draft7Validator(schema, pattern_options=jsonschema_rs.RegexOptions())
     problems = [
         f"{'.'.join(map(str, error.instance_path))}: the default does not match its own schema: {error.message}"
@@ -73,7 +73,7 @@ def check_defaults(chart: str, schema: Schema, defaults: Schema) -> None:
 
 
 def stale(root: Path, texts: Mapping[str, str]) -> list[str]:
-    """Return the paths whose file is missing or differs from its text."""
+    """Return the paths whose files are missing or differ from their texts."""
     return [p for p, t in texts.items() if not (root / p).is_file() or (root / p).read_text("utf-8") != t]
 
 
@@ -84,14 +84,14 @@ def left_over(root: Path, texts: Mapping[str, str]) -> list[str]:
 
 
 def write(root: Path, texts: Mapping[str, str], changed: Sequence[str]) -> None:
-    """Write the texts of these paths below the repository root."""
+    """Write the texts for these paths below the repository root."""
     for path in changed:
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_text(texts[path], encoding="utf-8")
 
 
 def main(argv: Sequence[str] | None = None, root: Path = ROOT) -> int:
-    """Run the command line; exit status 0, 1 for stale files, 2 for sources with errors or a wrong command line."""
+    """Run the command line; return exit status 0, or 1 for stale files, 2 for source errors or a wrong command line."""
     parser = argparse.ArgumentParser(prog=COMMAND, description="write every generated file")
     parser.add_argument("--check", action="store_true", help="write nothing; list stale files and exit 1")
     options = parser.parse_args(argv)

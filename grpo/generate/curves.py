@@ -1,8 +1,8 @@
-"""Draw what good and bad look like for each sign of a training, for docs/howto/metrics.md.
+"""Draw what good and bad look like for each sign of a training run, for docs/howto/metrics.md.
 
-docs/metrics/learn.jsonl has the measures of a run of `make learn` with verl 0.9.1 on a CPU (seed 1): these curves are
-real. The bad ones are the same run, changed from a step on by the functions here, and each picture says so. The judge
-of `grpo watch` must find the sign in the bad curve and not in the good one.
+docs/metrics/learn.jsonl has the measures of a `make learn` run with verl 0.9.1 on a CPU (seed 1): these curves are
+real. The bad curves are the same run, modified from some step on by the functions here, as each picture states. The
+judge of `grpo watch` must find the sign in the bad curve and not in the good one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _BAD: Final = f"synthetic from step {_BEFORE + 1}"
 
 
 class Sign(NamedTuple):
-    """A sign: the measure that shows it, its title, and what changes a step, given how many steps it has gone on."""
+    """A sign: the measure that shows it, its title, and a function that changes a step, given the sign's duration."""
 
     measure: str
     title: str
@@ -42,7 +42,7 @@ def _set(**measures: float) -> Callable[[Step, int], None]:
 
 
 def _grow(measure: str, factor: float, *, start: float | None = None, **others: float) -> Callable[[Step, int], None]:
-    """Multiply a measure by a factor for each step, from its own value or from a given one."""
+    """Multiply a measure by a factor at each step, starting from its own value or from a given one."""
 
     def change(step: Step, count: int) -> None:
         first = getattr(step, measure) if start is None else start
@@ -77,7 +77,7 @@ SIGNS: Final = {
 
 
 def render(root: Path) -> dict[str, str]:
-    """Return the picture of each sign by its path; raise SourceError if the judge does not agree with one."""
+    """Return each sign's picture by its path; raise SourceError if the judge disagrees with a picture."""
     lines = (root / FOLDER / "learn.jsonl").read_text("utf-8").splitlines()
     found = {f"{FOLDER}/{name}.svg": _picture(name, sign, lines) for name, sign in SIGNS.items()}
     # The limit of this run is five tokens: its own start shows the sign.
@@ -111,13 +111,13 @@ def _picture(name: str, sign: Sign, lines: Sequence[str]) -> str:
 
 
 def _first(steps: Sequence[Step], name: str) -> int:
-    """Return the step that shows a sign first, 0 if none does."""
+    """Return the first step that shows a sign, or 0 if none does."""
     judge = Judge()
     return next((step.number for step in steps for sign in judge.add(step) if sign.id == name), 0)
 
 
 def _panel(steps: Sequence[Step], measure: str, title: str, shown: int, left: int) -> list[str]:
-    """Return a curve with its lowest and highest value; a line marks the step that shows the sign."""
+    """Return a curve labelled with its lowest and highest value; a line marks the step that shows the sign."""
     points = [(step.number, value) for step in steps if math.isfinite(value := getattr(step, measure))]
     low, high = min(0.0, *(value for _, value in points)), max(value for _, value in points)
     wide, tall = _WIDTH - _LEFT - 8, _HEIGHT - _TOP - _BOTTOM

@@ -36,7 +36,7 @@ def render(root: Path, sources: Sources) -> dict[str, str]:
 
 
 def provisional(root: Path) -> dict[str, Any]:
-    """Return the sentence on each provisional version by framework, which the chart's NOTES print."""
+    """Return the sentence about each provisional version by framework, which the chart's NOTES print."""
     files = sorted((root / "schemas" / "catalogues").glob("*/provisional.yaml"))
     named = {file.parent.name: read_yaml(file) for file in files}
     return {
@@ -46,7 +46,7 @@ def provisional(root: Path) -> dict[str, Any]:
 
 
 def models(written: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
-    """Return the facts of each model by its name, merged over the facts of the model that it is `like`."""
+    """Return each model's facts by its name, merged over the facts of the model that it is `like`."""
     found: dict[str, Any] = {}
     for name, facts in written.items():
         own = dict(facts)
@@ -58,14 +58,14 @@ def models(written: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
 
 
 def guesses(written: Mapping[str, str]) -> dict[str, str]:
-    """Return what to write instead of a guessed key, by the guess without case, - and _."""
+    """Return what to write instead of a commonly guessed key, by the guess in lower case and without - and _."""
     return {plain(guess): right for guess, right in written.items()}
 
 
 def secrets(shapes: Mapping[str, str]) -> dict[str, str]:
-    r"""Return the patterns for Python's `re`, which is fast if a pattern starts with literal characters.
+    r"""Return the secret patterns for Python's `re`, which is fast if a pattern starts with literal characters.
 
-    A leading `\b` prevents that, so move it after the characters: `\bsk-` becomes `sk-(?<=\bsk-)`.
+    A leading `\b` prevents that, so it is moved behind those characters: `\bsk-` becomes `sk-(?<=\bsk-)`.
     """
     return {name: _WORD.sub(r"\1(?<=\\b\1)", pattern) for name, pattern in shapes.items()}
 
@@ -77,7 +77,7 @@ _NAMES = ("/secretName", "/objectName")
 def wiring(sources: Sources) -> dict[str, Any]:
     """Return the schema of the sections that the wiring reads, with the defaults; every object in it is strict.
 
-    It has only the types, names, enums and required keys of the charts' schemas and the patterns of objects' names,
+    It has only the types, names, enums and required keys of the charts' schemas and the patterns for object names,
     because the post-renderer validates without a JSON Schema library. The charts' schemas check the rest.
     """
     sections = {name: _shape(sources, sources.sections[name], whole=name == _WHOLE) for name in WIRED}
@@ -112,12 +112,12 @@ def _shape(sources: Sources, raw: Schema, *, whole: bool) -> Schema:
 
 
 def compact(value: object) -> str:
-    """Return JSON on one line, in the order of the value."""
+    """Return JSON on one line, keeping the value's key order."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def lines_json(value: Mapping[str, Any]) -> str:
-    """Return JSON with one entry a line down to the second level: small, and a diff shows what changed."""
+    """Return JSON with one entry per line down to the second level, so that it is compact and diffs are readable."""
     parts = []
     for key, inner in value.items():
         if isinstance(inner, dict) and inner:

@@ -1,10 +1,10 @@
-"""Generate the schemas of the kinds of Kubernetes, Ray and GKE: schemas/generated/kinds/.
+"""Generate the schemas for Kubernetes, Ray and GKE kinds: schemas/generated/kinds/.
 
-The schemas of Kubernetes come from the strict bundles in the package `kubernetes-validate`, which only this module
-uses. They are pruned and refined by schemas/kinds/kubernetes.yaml, and stored once for each change between versions.
-The schemas of Ray and GKE have short sources in the same folder. This module makes every object strict, allows null
-for optional fields (the API server drops such a null; the rules report a missing required field), and adds the fields
-that all kinds share.
+The Kubernetes schemas come from the strict bundles in the package `kubernetes-validate`, which only this module
+uses. They are pruned and refined by schemas/kinds/kubernetes.yaml, and each definition is stored once per version
+that changes it. The Ray and GKE schemas have short sources in the same folder. This module makes every object
+strict, allows null for optional fields (the API server drops such a null; the rules report a missing required
+field), and adds the fields that all kinds share.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def short(name: str) -> str:
 
 
 def prune(node: Schema) -> Schema:
-    """Return the schema without descriptions, formats and extensions, its references shortened."""
+    """Return the schema without descriptions, formats and extensions, and with shortened references."""
     if "$ref" in node:
         return {"$ref": "#/$defs/" + short(reference_name(node["$ref"]))}
     out: Schema = {key: node[key] for key in KEPT if key in node}
@@ -57,7 +57,7 @@ def _property(name: str, node: Schema) -> Schema:
 
 
 def refine(defs: dict[str, Schema], refinements: Mapping[str, Schema]) -> None:
-    """Apply refinements in place; raise KeyError for a field that the bundle no longer has."""
+    """Apply refinements in place; raise KeyError if the bundle no longer has a field."""
     for where, extra in refinements.items():
         name, *steps = where.split(" ")
         node = defs[name]
@@ -80,7 +80,7 @@ def _narrow(node: Schema, extra: Schema) -> None:
 
 
 def definitions(bundle: Mapping[str, Schema], source: Schema) -> dict[str, Schema]:
-    """Return the definitions of one version, pruned and refined by the source."""
+    """Return one version's definitions, pruned and refined according to the source."""
     defs = {short(name): prune(node) for name, node in bundle.items()}
     defs.update({name: dict(node) for name, node in source["shapes"].items()})
     refine(defs, source["refinements"])
@@ -88,7 +88,7 @@ def definitions(bundle: Mapping[str, Schema], source: Schema) -> dict[str, Schem
 
 
 def entries(defs: Mapping[str, Schema], minor: int, source: Schema) -> dict[str, Schema]:
-    """Return the kinds of one version by `apiVersion/kind`: definition, name pattern and required fields."""
+    """Return one version's kinds by `apiVersion/kind`: definition, name pattern and required fields."""
     found = {}
     for name, node in sorted(defs.items()):
         properties = node.get("properties", {})
@@ -105,7 +105,7 @@ def entries(defs: Mapping[str, Schema], minor: int, source: Schema) -> dict[str,
 
 
 def read_bundle(version: int) -> dict[str, Schema]:
-    """Read the strict definitions of Kubernetes 1.`version` from the installed kubernetes-validate."""
+    """Read the strict definitions for Kubernetes 1.`version` from the installed kubernetes-validate."""
     folder = files("kubernetes_validate") / "kubernetes-json-schema" / f"v1.{version}.0-local-strict"
     content = json.loads((folder / "_definitions.json").read_text(encoding="utf-8"))
     defs: dict[str, Schema] = content.get("$defs") or content["definitions"]
@@ -113,7 +113,7 @@ def read_bundle(version: int) -> dict[str, Schema]:
 
 
 def merged(versions: Mapping[int, Mapping[str, Schema]]) -> Schema:
-    """Return each name with its definition from a version on, or null if it was removed: `{"30": …, "36": null}`."""
+    """Return each name's definitions by their first version, null for a removal: `{"30": …, "36": null}`."""
     names = sorted({name for content in versions.values() for name in content})
     return {name: _changes(name, versions) for name in names}
 
@@ -129,7 +129,7 @@ def _changes(name: str, versions: Mapping[int, Mapping[str, Schema]]) -> Schema:
 
 
 def kubernetes(root: Path) -> Schema:
-    """Return the kinds and definitions of all versions of Kubernetes."""
+    """Return the kinds and definitions of all Kubernetes versions."""
     source = read_yaml(root / FOLDER / "kubernetes.yaml")
     kinds, defs = {}, {}
     for version in VERSIONS:
@@ -143,7 +143,7 @@ def kubernetes(root: Path) -> Schema:
 
 
 def custom(root: Path, kubernetes: Mapping[str, Schema]) -> Schema:
-    """Return the kinds and definitions of what is not in Kubernetes; raise SourceError for a reference to nothing.
+    """Return the kinds and definitions that are not part of Kubernetes; raise SourceError if a reference has no target.
 
     `kubernetes` has the definitions that they may refer to.
     """
@@ -195,7 +195,7 @@ def closed(node: Schema) -> Schema:
 
 
 def optional(node: Schema) -> Schema:
-    """Return the schema with null allowed; a reference is not changed, because its definition allows null itself."""
+    """Return the schema with null allowed; a reference is left unchanged, because its definition allows null itself."""
     if not isinstance(node.get("type"), str):
         return node
     out: dict[str, Any] = {**node, "type": [node["type"], "null"]}
@@ -205,7 +205,7 @@ def optional(node: Schema) -> Schema:
 
 
 def cron_pattern() -> str:
-    """Return the pattern of a CronJob's schedule; it does not check that a range ends after its start."""
+    """Return the pattern for a CronJob's schedule; it does not check that a range ends after its start."""
     months = _words("jan feb mar apr may jun jul aug sep oct nov dec")
     days = _words("sun mon tue wed thu fri sat")
     fields = map(
@@ -231,5 +231,5 @@ def _cron_field(one: str) -> str:
 
 
 def _words(words: str) -> str:
-    """Return the pattern of some words in any letter case, which compiles faster than `(?i:)`."""
+    """Return a pattern that matches some words in any letter case, and compiles faster than `(?i:)`."""
     return "|".join("".join(f"[{each}{each.upper()}]" for each in word) for word in words.split())

@@ -25,5 +25,5 @@ def table_row(cells: Iterable[str]) -> str:
 
 
 def cell(text: str) -> str:
-    """Return text for a table: a bar would end the cell, and `<name>` outside of code would be HTML."""
+    """Return text for a table, escaped: a bar would end the cell, and `<name>` outside of code would be HTML."""
     return text.replace("|", "\\|") if text.startswith("`") else text.replace("|", "\\|").replace("<", "&lt;")

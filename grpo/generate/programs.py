@@ -1,8 +1,8 @@
-"""Pack the programs of each task into one archive, which the entrypoint of its job carries as text.
+"""Pack each task's programs into one archive, which the entrypoint of its job carries as text.
 
-An archive is a tar with bzip2, a fifth smaller than with gzip, in base64: `base64 -d FILE | tar -tj` lists it. All
-programs lie side by side in it, without the text of docstrings and comments, a quarter of it: Ray refuses an entrypoint
-of 128 KiB. Each line keeps its number, so a traceback of a pod fits the source.
+An archive is a base64-encoded bzip2 tar, a fifth smaller than with gzip: `base64 -d FILE | tar -tj` lists it. It
+contains all programs side by side, without docstring and comment text, which is a quarter of their size: Ray
+rejects an entrypoint of 128 KiB. Line numbers are kept, so a traceback from a pod matches the source.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ TASKS = {
 
 
 def render(root: Path) -> dict[str, str]:
-    """Return the archive of each task by its path below a repository root.
+    """Return each task's archive by its path below the repository root.
 
-    An archive that holds the same programs stays as it is, because another library would write other bytes.
+    An existing archive that contains the same programs is kept, because another library would write different bytes.
     """
     found = {}
     for task in TASKS:
@@ -55,13 +55,13 @@ def render(root: Path) -> dict[str, str]:
 
 
 def files(root: Path, task: str) -> dict[str, str]:
-    """Return the text of each program of a task by the name that it has where the job runs."""
+    """Return the text of each of a task's programs by the name that it has where the job runs."""
     paths = sorted(path for pattern in (*_EVERY, *TASKS[task]) for path in (root / "jobs").glob(pattern))
     return {"__main__.py" if path.stem == "launch" else path.name: code(path.read_text("utf-8")) for path in paths}
 
 
 def code(source: str) -> str:
-    """Return a Python program without comments and with empty docstrings; no line changes its number."""
+    """Return a Python program without comments and with empty docstrings, keeping all line numbers."""
     # What goes: where it begins and ends, by lines from 1 and characters from 0, and what takes its place.
     places = [
         (token.start, token.end, "")
@@ -86,7 +86,7 @@ def code(source: str) -> str:
 
 
 def pack(programs: Mapping[str, str]) -> str:
-    """Return an archive of programs as lines of base64; the same programs make the same text."""
+    """Return an archive of programs as lines of base64; the same programs always give the same text."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.USTAR_FORMAT) as tar:
         for name, text in programs.items():

@@ -45,7 +45,7 @@ def _chart_versions(root: Path) -> dict[str, str]:
 
 
 def problems(tag: str, dist: Path, root: Path) -> list[str]:
-    """Return one sentence for each contradiction to the tag; empty if the tag may be published."""
+    """Return one sentence for each conflict with the tag; empty if the tag may be published."""
     if not re.fullmatch(r"v\d+\.\d+\.\d+", tag):
         return [f"the tag is {tag!r}, expected vX.Y.Z"]
     version = tag[1:]
@@ -62,7 +62,7 @@ def problems(tag: str, dist: Path, root: Path) -> list[str]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; exit status 0, 1 if the tag may not be published, 2 for a wrong command line."""
+    """Run the command line; return exit status 0, or 1 if the tag may not be published, 2 for a wrong command line."""
     parser = argparse.ArgumentParser(prog="python -m grpo.generate.release", description="package and check a release")
     commands = parser.add_subparsers(dest="command", required=True)
     packing = commands.add_parser("package", help="write one .tgz for each chart")

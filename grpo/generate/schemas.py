@@ -1,9 +1,9 @@
 """Bundle the schema sources into one self-contained, strict values.schema.json per chart.
 
-Helm does not resolve relative references, so each chart gets one file with all definitions. They stand under the
-keyword of draft-07: Helm compiles a schema that refers to any other place at twice the cost. A schema cannot
-set its error message, so a `const` with a sentence refuses tokens: Helm and jsonschema-rs print the expected value, not
-the token.
+Helm does not resolve relative references, so each chart gets one file with all definitions. They are placed under
+draft-07's keyword, because Helm takes twice as long to compile a schema that refers to any other place. A schema
+cannot set its error message, so tokens are rejected by a `const` that is a sentence: Helm and jsonschema-rs print
+the expected value, not the token.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ OVERLAY = "overlay."
 
 
 def bundle(sources: Sources, chart: str, kubernetes: Mapping[str, Schema]) -> Schema:
-    """Return values.schema.json of one chart.
+    """Return a chart's values.schema.json.
 
     `kubernetes` are the pruned definitions of Kubernetes (see kinds.py). Sections that the chart does not
     read are equally strict about spelling and types, but have no required keys.
@@ -58,7 +58,7 @@ def bundle(sources: Sources, chart: str, kubernetes: Mapping[str, Schema]) -> Sc
 
 
 def for_editors(schema: Schema) -> Schema:
-    """Return a chart's schema without required keys, because one of several values files is never complete."""
+    """Return a chart's schema without required keys, because a stack's individual values files are never complete."""
     return {**_partial(schema), "title": "One values file of a stack"}
 
 
@@ -70,8 +70,8 @@ def _partial(node: Schema) -> Schema:
 def has_default(sources: Sources, raw: Schema) -> bool:
     """Return whether values.yaml sets the key.
 
-    Such a key is required too: only null deletes a default, and a template would read the missing key as 0, false or
-    an empty text.
+    Such a key is required too: only null deletes a default, and a template would then read the missing key as 0, false
+    or an empty text.
     """
     node = sources.resolve(raw)
     return "default" in node or any(has_default(sources, inner) for inner in node.get("properties", {}).values())
@@ -128,7 +128,7 @@ class _Bundler:
         return {**out, **self._completeness(node, whole=whole)}
 
     def _overlay(self, node: Schema) -> str:
-        """Return the name of the definition; only charts that read a pod template include these large definitions."""
+        """Return the definition's name; only charts that read a pod template include these large definitions."""
         name = OVERLAY + str(node["x-kubernetes"]).rpartition(".")[2]
         self.used.setdefault(name, overlay(self.kubernetes, node))
         return name
@@ -142,14 +142,14 @@ class _Bundler:
         return out
 
     def needed(self, node: Schema) -> list[str]:
-        """Return the keys of an object that must be set when the chart renders."""
+        """Return the object's keys that must be set when the chart renders."""
         listed = {*node.get("required", ()), *node.get("x-requiredIn", {}).get(self.chart, ())}
         if "properties" not in node:
             return sorted(listed)
         return [k for k, inner in node["properties"].items() if k in listed or has_default(self.sources, inner)]
 
     def definitions(self) -> dict[str, Schema]:
-        """Return the definitions: the token guard, the shared shapes, and what the PodSpec needs."""
+        """Return the definitions: the token guard, the shared shapes, and those that the PodSpec needs."""
         guard: dict[str, Schema] = {
             "token": {"type": "string", "pattern": self.sources.token_pattern},
             "notASecret": {"const": REFUSAL},
@@ -165,7 +165,7 @@ class _Bundler:
 
 
 def _entries(node: Schema, entry: Schema) -> Schema:
-    """Return the schema of a map's entries; `propertyNames` keeps no pattern, because Helm reports it elsewhere."""
+    """Return the schema of a map's entries; `propertyNames` gets no pattern, because Helm would report it elsewhere."""
     if "propertyNames" not in node:
         return {"additionalProperties": entry}
     names = node["propertyNames"]
@@ -197,7 +197,7 @@ def nullable(schema: Schema) -> Schema:
 def overlay(kubernetes: Mapping[str, Schema], node: Schema) -> Schema:
     """Return a Kubernetes definition for use in values.
 
-    It lacks the fields that the charts set, and has the source's own list of required fields.
+    It lacks the fields that the charts set, and uses the source's own list of required fields.
     """
     definition = kubernetes[node["x-kubernetes"]]
     properties = {k: v for k, v in definition["properties"].items() if k not in node.get("x-without", ())}

@@ -1,8 +1,8 @@
 """Assemble the pages of the documentation site: `python -m grpo.generate.site FOLDER`.
 
-The folder mirrors the repository, so that a link between two pages works in both. It generates a page for each rule
-from the rule and its cases, the tables of all rules, and a page for each section of the values. `make docs` builds
-the site from the folder.
+The folder mirrors the repository, so that links between pages work in both. The module generates a page for each
+rule from the rule and its cases, the tables of all rules, and a page for each section of the values. `make docs`
+builds the site from the folder.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _WIRING = re.compile(r"# values: (\S+)(?: (\{.*\}))?$")
 
 
 def pages(root: Path) -> dict[str, str]:
-    """Return the text of every page of the site by its path; index.md is the README."""
+    """Return the text of each page of the site by its path; index.md is the README."""
     written = {
         path.relative_to(root).as_posix(): path.read_text("utf-8")
         for pattern in PAGES
@@ -73,18 +73,18 @@ def pages(root: Path) -> dict[str, str]:
 
 
 def _menu(caption: str, entries: Iterable[str]) -> str:
-    """Return a table of contents; without a caption it is on the page, otherwise only in the sidebar."""
+    """Return a table of contents; with a caption it appears only in the sidebar, otherwise on the page."""
     options = [f":caption: {caption}", ":hidden:"] if caption else [":titlesonly:"]
     return "\n".join(["```{toctree}", ":glob:", *options, "", *entries, "```"]) + "\n"
 
 
 def rule_pages() -> dict[str, str]:
-    """Return the text of each problem's page by its path; one without cases has no examples."""
+    """Return the text of each problem's page by its path; a problem without cases has no examples."""
     return {f"docs/rules/{each.id}.md": _rule_page(each) for each in index.everything()}
 
 
 def rule_tables() -> str:
-    """Return a table of problems for each domain, with links that are relative to docs/."""
+    """Return a table of problems for each domain, with links relative to docs/."""
     rules = index.rules()
     lines = [f"## All rules\n\nThere are {len(rules)}. The id of a rule begins with its domain.\n"]
     for domain in dict.fromkeys(rule.domain for rule in rules):
@@ -103,7 +103,7 @@ def _table(problems: Iterable[Problem]) -> Iterator[str]:
 
 
 def verdicts(root: Path) -> str:
-    """Return a table of what `grpo plan` says about every recipe on the machines that most have."""
+    """Return a table of `grpo plan`'s verdicts for every recipe on the most common machines."""
     lines = [
         f"## Do they fit?\n\n{_VERDICTS}\n",
         f"| recipe | {' | '.join(_MACHINES)} |",
@@ -116,7 +116,7 @@ def verdicts(root: Path) -> str:
 
 
 def _verdict(profile: Path, recipe: Path) -> str:
-    """Return the verdict, and the share of a GPU that the fullest phase of training takes."""
+    """Return the verdict, and the share of a GPU's memory that the fullest training phase takes."""
     run = described_run(merge.load([str(profile), str(recipe)]))
     if run is None:
         return "no run"
@@ -163,7 +163,7 @@ def _example(case: Case | None) -> Iterator[str]:
 
 
 def _files_below(first: str) -> str:
-    """Describe the files that the first line of a case names; return an empty text if it names none."""
+    """Describe the files that a case's first line names; return an empty text if it names none."""
     if found := _LINT.match(first):
         profile, recipe, framework = found.groups()
         files = [f"accelerators/{profile}.yaml", *([f"recipes/{recipe}.yaml"] if recipe else [])]
@@ -176,7 +176,7 @@ def _files_below(first: str) -> str:
 
 
 def write(root: Path, folder: Path) -> None:
-    """Write the pages into a folder, which is deleted first."""
+    """Write the pages into a folder, deleting its old content first."""
     shutil.rmtree(folder, ignore_errors=True)
     for path, text in pages(root).items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
@@ -190,7 +190,7 @@ def write(root: Path, folder: Path) -> None:
 
 
 def main() -> int:
-    """Write the pages into the folder that the command line names."""
+    """Write the pages into the folder given on the command line."""
     if len(sys.argv) != 2:
         print("usage: python -m grpo.generate.site FOLDER", file=sys.stderr)
         return 2

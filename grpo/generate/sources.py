@@ -1,7 +1,7 @@
-"""Read the hand-written schema sources, schemas/values/*.yaml and schemas/tokens.yaml, and refuse invalid ones.
+"""Read the hand-written schema sources, schemas/values/*.yaml and schemas/tokens.yaml, and reject invalid ones.
 
 A source is draft-07 with a few keys of our own: `x-unit`, `x-source`, `x-requiredIn`, `x-verbatim`,
-`x-kubernetes` (a definition of Kubernetes, without the fields of `x-without`), `x-nullable`, `x-scalar` (a text that
+`x-kubernetes` (a Kubernetes definition, without the fields of `x-without`), `x-nullable`, `x-scalar` (a text that
 may be written as a number or a boolean, without quotes).
 """
 
@@ -70,7 +70,7 @@ class SourceError(InputError):
 
 @dataclass(frozen=True)
 class Sources:
-    """The schema sources: section and shared definitions by name, token patterns by name."""
+    """The schema sources: sections and shared definitions by name, and token patterns by name."""
 
     sections: Mapping[str, Schema]
     defs: Mapping[str, Schema]
@@ -82,7 +82,7 @@ class Sources:
         return "|".join(self.tokens.values())
 
     def resolve(self, node: Schema) -> Schema:
-        """Return the node with its shared definition, if any, merged under it."""
+        """Return the node merged over its shared definition, if it has one."""
         if "$ref" not in node:
             return node
         rest = {k: v for k, v in node.items() if k != "$ref"}
@@ -90,12 +90,12 @@ class Sources:
 
 
 def reference_name(ref: str) -> str:
-    """Return NAME of `…#/$defs/NAME`."""
+    """Return the NAME in `…#/$defs/NAME`."""
     return ref.rsplit("/", 1)[-1]
 
 
 def load(root: Path) -> Sources:
-    """Read the sources below the repository root; raise SourceError for a missing or unknown file."""
+    """Read the sources below the repository root; raise SourceError if a file is missing or unknown."""
     folder = root / "schemas" / "values"
     missing = [s for s in SECTIONS if not (folder / f"{s}.yaml").is_file()]
     extra = sorted({p.stem for p in folder.glob("*.yaml")} - {*SECTIONS, "_defs"})
@@ -115,7 +115,7 @@ def load(root: Path) -> Sources:
 
 
 def versions(folder: Path) -> list[str]:
-    """Return the versions of a framework that have a catalogue in a folder, oldest first."""
+    """Return the framework versions that have a catalogue in a folder, oldest first."""
     found = [path.stem for path in folder.glob("*.yaml") if path.stem.strip("v")[:1].isdigit()]
     return sorted(found, key=lambda version: [int(part) for part in version.strip("v").split(".")])
 
@@ -132,7 +132,7 @@ def all_required(node: Schema) -> set[str]:
 
 
 def check(sources: Sources) -> Iterator[str]:
-    """Yield one line for each mistake in the sources, with the path of the key."""
+    """Yield one line for each mistake in the sources, with the key's path."""
     for name, pattern in sources.tokens.items():
         yield from _token(pattern, f"tokens.{name}")
     for name, node in sources.defs.items():
@@ -152,7 +152,7 @@ def _token(pattern: str, path: str) -> Iterator[str]:
 
 
 def _has_alternatives(pattern: str) -> bool:
-    """Return whether a pattern has alternatives, separated by bars."""
+    """Return whether a pattern has alternatives separated by bars."""
     bare, count = re.sub(r"\\.|\[\^?\]?(\\.|[^]\\])*(\]|\Z)", "", pattern), 1
     while count:
         bare, count = re.subn(r"\([^()]*\)", "", bare)
@@ -175,7 +175,7 @@ def _pattern(pattern: str, examples: Sequence[object], path: str) -> Iterator[st
 
 
 def _node(sources: Sources, raw: object, path: str, *, required: bool, entry: bool) -> Iterator[str]:
-    """Check one key; `entry` is true inside an entry of a map, where nothing can have a default."""
+    """Check one key; `entry` is true inside a map's entry, where nothing can have a default."""
     if not isinstance(raw, dict):
         yield f"{path}: expected a schema, which is a map"
         return

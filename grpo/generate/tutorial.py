@@ -1,4 +1,4 @@
-"""Write the pages of `grpo guide` for a shipped stack, with the names of the example site file."""
+"""Write the `grpo guide` pages for a shipped stack, with the names from the example site file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FILES = ("values/accelerators/b200.yaml", "values/recipes/gemma3-27b-gsm8k.yaml"
 
 
 def page(root: Path, defaults: Schema, files: Sequence[str] = FILES, name: str = PAGE) -> str:
-    """Return a page for the stack of these files below a repository root, with the defaults of the charts."""
+    """Return a page for the stack given by these files below a repository root, with the charts' defaults."""
     found = [str(root / name) for name in files]
     tree = merge.without_nulls(merge.overlay(defaults, merge.load(found).as_helm_merges()))
     recipe, text = guide.recipe_of(found, tree)

@@ -23,9 +23,9 @@ def install(
     release: str | None = None,
     namespace: str | None = None,
 ) -> Iterator[str]:
-    """Yield a line of shell for each layer, in this order; it also upgrades a layer that is there.
+    """Yield a shell line for each layer, in this order; it also upgrades a layer that is already installed.
 
-    The flags are those of the engine's version of Helm; `program` defaults to helm on PATH.
+    The flags match the engine's version of Helm; `program` defaults to helm on PATH.
     """
     files = [word for file in stack.files for word in ("-f", paths.shown(file))]
     arguments = [word for argument in stack.arguments for word in argument]

@@ -55,7 +55,7 @@ class Rendered:
 
 @dataclass(frozen=True)
 class Release:
-    """A request to Helm: the chart's folder, the values to merge over its own, and the release's names."""
+    """A request to Helm: the chart's folder, the values to merge over the chart's own, and the release's names."""
 
     chart: str
     files: Sequence[str]
@@ -67,7 +67,7 @@ class Release:
 
 
 class Engine(ABC):
-    """Render charts; use it as a context manager."""
+    """Renders charts; use it as a context manager."""
 
     def __enter__(self) -> Self:
         return self
@@ -78,11 +78,11 @@ class Engine(ABC):
     @property
     @abstractmethod
     def name(self) -> str:
-        """Return the name and version of the engine, for messages."""
+        """Return the engine's name and version, for messages."""
 
     @property
     def rollback(self) -> str:
-        """Return the flag of `helm upgrade` that takes a refused upgrade back, by the name that it has since Helm 4."""
+        """Return the `helm upgrade` flag that rolls back a failed upgrade, under the name that it has since Helm 4."""
         return "--rollback-on-failure"
 
     @abstractmethod
@@ -102,7 +102,7 @@ class Engine(ABC):
     ) -> Rendered:
         """Render one chart with values files; later files override earlier ones, and `values` overrides all of them.
 
-        Raises RenderError with Helm's message if Helm rejects the input, UnreadableError for a missing file, and
+        Raises RenderError with Helm's message if Helm rejects the input, UnreadableError if a file is missing, and
         EngineError if Helm crashes.
         """
         names = [os.fspath(file) for file in files]
@@ -124,13 +124,13 @@ def _too_slow() -> EngineError:
 
 
 def _environment() -> dict[str, str]:
-    """Return an environment in which Helm cannot reach the cluster of a kubeconfig."""
+    """Return an environment in which Helm cannot reach a kubeconfig's cluster."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("HELM_KUBE", "HELM_NAMESPACE"))}
     return {**kept, "KUBECONFIG": os.devnull}
 
 
 class Binary(Engine):
-    """Render with a helm executable, version 3 or 4."""
+    """Renders with a helm executable, version 3 or 4."""
 
     def __init__(self, path: str | os.PathLike[str] = "helm") -> None:
         self._path = os.fspath(path)
@@ -146,12 +146,12 @@ class Binary(Engine):
 
     @property
     def name(self) -> str:
-        """Return the version and path of the executable."""
+        """Return the executable's version and path."""
         return f"helm {self.version} ({self._path})"
 
     @property
     def rollback(self) -> str:
-        """Return the flag by the name that this version has."""
+        """Return the flag under the name that this version uses."""
         return "--atomic" if self._is_helm_3 else super().rollback
 
     @property
@@ -211,7 +211,7 @@ class Binary(Engine):
 
 
 class Embedded(Engine):
-    """Render with the Helm embedded in helm-python-sdk, in one worker process for each context."""
+    """Renders with the Helm embedded in helm-python-sdk, in one worker process per context."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[str] | None = None
@@ -259,7 +259,7 @@ class Embedded(Engine):
 
     @property
     def name(self) -> str:
-        """Name the embedded Helm and its version."""
+        """Return the name and version of the embedded Helm."""
         return self._name
 
     def _receive(self) -> dict[str, Any]:
@@ -308,7 +308,7 @@ class Embedded(Engine):
         return EngineError(f"the embedded Helm crashed: {last[0]}", fix="give a helm executable with --helm PATH")
 
     def ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Send one request to the worker and return its answer; raise RenderError with Helm's message."""
+        """Send one request to the worker and return its answer; raise RenderError with Helm's message if Helm fails."""
         if self._process is None or self._process.stdin is None:
             raise EngineError("the embedded Helm is not running: use `with Embedded() as engine`")
         try:
@@ -322,7 +322,7 @@ class Embedded(Engine):
         return answer
 
     def package(self, chart: str, destination: str) -> str:
-        """Package a chart as .tgz in a folder and return the archive's path; links become real files."""
+        """Package a chart as .tgz in a folder and return the archive's path; links are replaced by real files."""
         answer = self.ask({"op": "package", "chart": os.path.abspath(chart), "destination": destination})
         return str(answer["archive"])
 
@@ -341,7 +341,7 @@ class Embedded(Engine):
 
 
 def _readable(file: str, copy: str) -> str:
-    """Return a path that another program can read: the content of a pipe is copied to `copy`."""
+    """Return a path that another program can read: a pipe's content is copied to `copy`."""
     if not textfile.is_stream(file):
         return os.path.abspath(file)
     output_file.create(copy, textfile.read_bytes(file))
@@ -356,7 +356,7 @@ def _text(file: str) -> str:
 
 
 def choose(path: str | None = None) -> Engine:
-    """Choose the engine: the given executable, else `helm` on PATH, else the embedded Helm."""
+    """Choose the engine: the given executable, or else `helm` on PATH, or else the embedded Helm."""
     if path:
         return Binary(path)
     found = which("helm")

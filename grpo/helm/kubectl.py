@@ -48,7 +48,7 @@ _PROGRAM_FAILED = "command terminated with exit code"
 
 @dataclass(frozen=True)
 class Head:
-    """The head pod of a cluster: the labels that select it, and its namespace (None: the one of kubectl's context)."""
+    """A cluster's head pod: the labels that select it, and its namespace (None: that of kubectl's context)."""
 
     labels: str
     namespace: str | None = None
@@ -63,18 +63,18 @@ class Head:
         return ["kubectl", "get", "pods", *self._namespace, "--selector", self.labels, *running]
 
     def execute(self, pod: str, words: Sequence[str]) -> list[str]:
-        """Return the command that runs a program in the pod, with this program's stdin."""
+        """Return the command that runs a program in the pod, and passes this program's stdin to it."""
         return ["kubectl", "exec", "--stdin", *self._namespace, pod, "--container", _CONTAINER, "--", *words]
 
     def shell(self, words: Sequence[str]) -> str:
-        """Return a line to paste into a shell that finds the pod and runs a program in it."""
+        """Return a line, to paste into a shell, that finds the pod and runs a program in it."""
         found = f'"$({shlex.join(self.find())} | head -n 1)"'
         return shlex.join(self.execute("POD", words)).replace(" POD ", f" {found} ", 1)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The output and the exit code of a program."""
+    """A program's output and exit code."""
 
     code: int
     output: str
@@ -82,7 +82,7 @@ class Outcome:
 
 
 def head(values: Values, run: str, *, namespace: str | None = None, cluster: str | None = None) -> Head:
-    """Return the head pod that mounts the volume of a run, by the names that the charts use.
+    """Return the head pod that mounts a run's volume, by the names that the charts use.
 
     Raises InputError if the values do not name a stack.
     """
@@ -117,7 +117,7 @@ def mount_path(values: Values) -> str:
 
 
 def program(name: str) -> str:
-    """Return the path of a program of jobs/inspection/; raise ClusterError if the installation lacks it."""
+    """Return the path of a program in jobs/inspection/; raise ClusterError if the installation lacks it."""
     path = os.path.join(paths.data_root(), "jobs", "inspection", f"{name}.py")
     if not os.path.isfile(path):
         raise ClusterError(f"{path} is missing", fix="install grpo-charts again, or run from a checkout")
@@ -125,14 +125,14 @@ def program(name: str) -> str:
 
 
 def packed(name: str, arguments: Sequence[str]) -> list[str]:
-    """Return the words that run a program of jobs/ with a stdin of its own; raise ClusterError as `program` does."""
+    """Return the words that run a program of jobs/ and leave its stdin free; raise ClusterError as `program` does."""
     with open(program(name), "rb") as file:
         text = base64.b64encode(zlib.compress(file.read(), 9)).decode()
     return ["python3", "-I", "-c", _UNPACK, text, *arguments]
 
 
 def shell(name: str, arguments: Sequence[str], pod: Head | None = None) -> str:
-    """Return the command of `run` as a line to paste into a shell."""
+    """Return the command that `run` runs, as a line to paste into a shell."""
     path = program(name)
     if pod is None:
         return shlex.join(["python3", path, *arguments])
@@ -146,10 +146,10 @@ def run(
     stdin: bytes = b"",
     deadline: Deadline | None = None,
 ) -> Outcome:
-    """Run a program of jobs/ on this machine or in a head pod, and wait for its end; there it may get a stdin.
+    """Run a program of jobs/ on this machine or in a head pod, where it may get a stdin, and wait for it to finish.
 
-    Its end is waited for until the deadline, or for ten minutes. Raises ClusterError if kubectl is missing or fails,
-    or if there is no such pod.
+    The wait lasts until the deadline, or ten minutes. Raises ClusterError if kubectl is missing or fails, or if there
+    is no such pod.
     """
     path = program(name)
     if pod is None:
@@ -164,7 +164,7 @@ def run(
 
 
 def _name(pod: Head, deadline: Deadline | None) -> str:
-    """Return the name of the pod; raise ClusterError if none runs."""
+    """Return the pod's name; raise ClusterError if no such pod is running."""
     found = _start(pod.find(), None, deadline or Deadline())
     names = found.output.split()
     if found.code:
@@ -179,7 +179,7 @@ def _name(pod: Head, deadline: Deadline | None) -> str:
 
 @contextlib.contextmanager
 def running(name: str, arguments: Sequence[str], pod: Head) -> Iterator[int]:
-    """Run a program of jobs/ in a head pod, as `run` does, and give the descriptor of its output, as `piped` does."""
+    """Run a program of jobs/ in a head pod, as `run` does, and yield its output's descriptor, as `piped` does."""
     with open(program(name), "rb") as file:
         words = pod.execute(_name(pod, None), ["python3", "-I", "-", *arguments])
         with piped(words, (), file.fileno()) as descriptor:
@@ -193,9 +193,9 @@ def namespace() -> str:
 
 
 def read(path: str, deadline: Deadline) -> bytes:
-    """Return what the API server answers to a GET of a path, as JSON; raise ClusterError without an answer in time.
+    """Return the API server's answer to a GET of a path, as JSON; raise ClusterError if it does not answer in time.
 
-    kubectl asks for nothing else, as it would to find out the name of a kind.
+    With a path, kubectl sends only this request; given a kind, it would first look up the kind's name.
     """
     done = _start(["kubectl", "get", "--raw", path], None, deadline)
     if done.code:
@@ -205,9 +205,10 @@ def read(path: str, deadline: Deadline) -> bytes:
 
 @contextlib.contextmanager
 def piped(words: Sequence[str], ends: Collection[int], stdin: int = subprocess.DEVNULL) -> Iterator[int]:
-    """Run kubectl, and give the descriptor of its output; stop it at the end of the block.
+    """Run kubectl, and yield its output's descriptor; stop it at the end of the block.
 
-    Raises ClusterError if it cannot run, or has ended by then with another exit code than 0 and `ends`.
+    Raises ClusterError if kubectl cannot run, or if it has ended by then with an exit code that is neither 0 nor in
+    `ends`.
     """
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as errors:
         try:
@@ -231,7 +232,7 @@ def piped(words: Sequence[str], ends: Collection[int], stdin: int = subprocess.D
 
 
 def definitions() -> bytes:
-    """Return the CustomResourceDefinitions of the cluster that kubectl reaches, as JSON.
+    """Return the CustomResourceDefinitions of kubectl's current cluster, as JSON.
 
     Raises ClusterError if kubectl is missing or fails.
     """

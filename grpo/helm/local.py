@@ -1,4 +1,4 @@
-"""Run a program of this package on this machine, with a time limit; it may run code of the user's."""
+"""Run a program of this package on this machine, with a time limit; the program may run the user's code."""
 
 # ruff: noqa: TID251 - this module may start programs
 
@@ -26,10 +26,10 @@ _PATIENCE: Final = 5.0
 def run(
     program: str, arguments: Sequence[str], folder: str, seconds: float, environment: Mapping[str, str]
 ) -> int | None:
-    """Run a Python program in a folder, its output on stderr; return its exit code, None after the time limit.
+    """Run a Python program in a folder, with its output on stderr; return its exit code, or None if it timed out.
 
-    All processes that it started end with it; on systems other than Linux, those of its session. Secrets in the output
-    are masked, and the middle of a long output is left out.
+    All processes that it started end with it; on systems other than Linux, only those in its session. Secrets in the
+    output are masked, and the middle of a long output is left out.
     """
     words = [sys.executable, "-B", program, *arguments]
     with (
@@ -56,7 +56,7 @@ def run(
 
 @contextlib.contextmanager
 def _adopting() -> Iterator[None]:
-    """Adopt processes that lose their parents while the block runs, and kill all children that began in it."""
+    """Adopt processes that lose their parents while the block runs, and kill all children started during it."""
     if sys.platform != "linux":
         yield
         return
@@ -97,7 +97,7 @@ def _children() -> set[int]:
 
 
 class _Output:
-    """A pipe that is read to its end, of which the beginning and the end are kept and printed on stderr."""
+    """A pipe that is read to its end; the beginning and the end of its content are kept and printed on stderr."""
 
     def __init__(self) -> None:
         self._head, self._tail, self._count = b"", b"", 0

@@ -23,9 +23,9 @@ _RELEASE = re.compile("[a-z0-9]([-a-z0-9]{0,51}[a-z0-9])?")
 
 
 def installs_network(sections: Mapping[str, Any]) -> bool:
-    """Return whether the chart network has objects for a stack: networks of GKE, an installer, a policy for pods.
+    """Return whether the chart network creates objects for a stack: GKE networks, an installer, a policy for pods.
 
-    `sections` are values over the defaults of the charts.
+    `sections` are the values merged over the charts' defaults.
     """
     network = mapping(sections.get("network"))
     options = (mapping(network.get(name)) for name in ("rdmaInstaller", "podPolicy"))
@@ -34,9 +34,9 @@ def installs_network(sections: Mapping[str, Any]) -> bool:
 
 @dataclass(frozen=True)
 class Stack:
-    """The merged values of one training set-up.
+    """The merged values of one training setup.
 
-    `files` are the names as the user gave them, `arguments` those of --set and its relatives.
+    `files` are the names as the user gave them, `arguments` those of --set and related flags.
     """
 
     files: tuple[str, ...]
@@ -45,24 +45,24 @@ class Stack:
 
     @classmethod
     def load(cls, files: Sequence[str], arguments: Sequence[Argument] = (), *, accelerator: str | None = None) -> Stack:
-        """Read the files, after an accelerator's profile; raise as merge.load and paths.accelerator do."""
+        """Read the files, preceded by an accelerator's profile; raise as merge.load and paths.accelerator do."""
         profile = [paths.accelerator(accelerator)] if accelerator else []
         names = (*profile, *files)
         return cls(names, set_arguments.apply(merge.load(names), arguments), tuple(arguments))
 
     @property
     def name(self) -> str:
-        """Return the name of the stack, or an empty one if the values have none."""
+        """Return the stack's name, or an empty text if the values do not set it."""
         return str(self.values.get("stack.name") or "")
 
     @property
     def charts(self) -> str:
-        """Return the folder of the charts: those that are copied beside a values file, else those of the package."""
+        """Return the folder of the charts: those copied beside a values file, or else those in the package."""
         return paths.charts_of(self.files)
 
     @property
     def copied_charts(self) -> str:
-        """Return the folder of the charts as commands show it, if it is a copy; else an empty text."""
+        """Return the folder of the copied charts as commands show it; empty if the charts are not a copy."""
         own = os.path.realpath(os.path.join(paths.data_root(), "charts"))
         return "" if os.path.realpath(self.charts) == own else paths.shown(self.charts)
 
@@ -80,7 +80,7 @@ class Stack:
         return name if named and _RELEASE.fullmatch(name) else layer
 
     def objects(self, engine: Engine, layers: Sequence[str], namespace: str) -> dict[str, list[dict[str, Any]]]:
-        """Return the objects of some layers, by layer; raise as `render` does."""
+        """Return the objects of the given layers, by layer; raise as `render` does."""
         return {layer: [*self.render(engine, layer, namespace=namespace).documents] for layer in layers}
 
     def render(
@@ -96,8 +96,8 @@ class Stack:
     ) -> Rendered:
         """Render one layer; `release` defaults to the README's name, and `change` overrides the files.
 
-        What is installed is rendered: the copied charts, if there are any. Raises as Engine.render does, and InputError
-        for copies that lead out of a checkout.
+        The charts that would be installed are rendered: the copied ones, if there are any. Raises as Engine.render
+        does, and InputError if the copies lead out of a checkout.
         """
         chart = os.path.join(self.charts, layer)
         textfile.refuse_outside(chart)

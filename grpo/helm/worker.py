@@ -1,6 +1,7 @@
 """Run the embedded Helm as a process: one JSON request per line on stdin, one JSON answer per line on stdout.
 
-It is a separate process because the Go library does not survive a fork and keeps the environment of its start.
+It is a separate process because the Go library does not survive a fork, and never sees later changes of the
+environment.
 """
 
 # ruff: noqa: TID251 - this is the one module that may import helm_python
@@ -34,7 +35,7 @@ _HOOK, _ASIDE = "helm.sh/hook", "helm.sh/hooked"
 
 
 def _private_stdout() -> TextIO:
-    """Return the real stdout for answers, and redirect every other print to stderr, where it cannot break the JSON."""
+    """Return the real stdout for answers, and redirect all other prints to stderr, where they cannot break the JSON."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     return answers
@@ -56,7 +57,7 @@ def _mentions_hooks(path: str) -> bool:
 
 
 def _copy(source: str, target: str) -> None:
-    """Link files without hooks, and copy the others with the annotation renamed."""
+    """Link the files without hooks, and copy the others with the annotation renamed."""
     if not _mentions_hooks(source):
         os.symlink(os.path.abspath(source), target)
     elif os.path.isdir(source):
@@ -70,7 +71,7 @@ def _copy(source: str, target: str) -> None:
 
 @contextlib.contextmanager
 def _with_hooks(chart: str) -> Iterator[str]:
-    """Yield a chart folder that also renders its hooks: the folder itself, or a temporary copy."""
+    """Yield a chart folder whose hooks render too: the folder itself, or a temporary copy."""
     if not os.path.isdir(chart) or not _mentions_hooks(chart):
         yield chart
         return
@@ -98,7 +99,7 @@ def _is_hook(helm: Untyped, document: str) -> bool:
 
 
 def _install(helm: Untyped, request: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
-    """Run the code path of `helm template`: schema, kubeVersion, YAML check, install order; no cluster is contacted."""
+    """Run the same code as `helm template`: schema, kubeVersion, YAML check, install order; no cluster is contacted."""
     options = {"dry_run": "client", "namespace": request["namespace"]}
     if request["kube_version"]:
         options["kube_version"] = request["kube_version"]
@@ -139,7 +140,7 @@ def _answer(helm: Untyped, request: dict[str, Any]) -> dict[str, Any]:
 
 
 def _limit_memory() -> None:
-    """End this process, and not the machine, where a template counts to a hundred million."""
+    """Limit memory, so that a template that counts to a hundred million ends this process instead of the machine."""
     if resource is not None:
         _, most = resource.getrlimit(resource.RLIMIT_AS)
         bound = _MEMORY if most == resource.RLIM_INFINITY else min(_MEMORY, most)

@@ -1,6 +1,6 @@
-"""Find values that a later file overrides although it is the more general one: a recipe after a site file.
+"""Find values that a later file overrides although it is the more general one, such as a recipe after a site file.
 
-The order is: accelerator profile and recipe, then a file of values/frameworks/, then the files of the site.
+The order is: accelerator profile and recipe, then a file of values/frameworks/, then the site's files.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SHOWN = 3
 
 
 def findings(merged: Values) -> Iterator[Finding]:
-    """Yield one finding for each pair of files in the wrong order, at the first value that is overridden."""
+    """Yield one finding for each pair of files in the wrong order, at the first overridden value."""
     yield from _second_recipes(merged)
     ranks = [_rank(root) for root in merged.documents]
     for first, second in combinations(range(len(ranks)), 2):
@@ -36,7 +36,7 @@ def findings(merged: Values) -> Iterator[Finding]:
 
 
 def _second_recipes(merged: Values) -> Iterator[Finding]:
-    """Yield a finding for each recipe of the package after the first one."""
+    """Yield a finding for each packaged recipe after the first one."""
     shipped = {os.path.realpath(recipe) for recipe in paths.recipes()}
     first, *others = [each for each in dict.fromkeys(merged.files) if os.path.realpath(each) in shipped] or [""]
     for other in others:
@@ -51,7 +51,7 @@ def _second_recipes(merged: Values) -> Iterator[Finding]:
 
 
 def _rank(root: Node) -> int:
-    """Return which kind of file a document is, by what it sets."""
+    """Return a document's kind of file, judged by what it sets."""
     tree = root.plain()
     job = mapping(tree.get("job"))
     # A file of one's own may name an image and change the configuration; it says nothing of what is in the image.
@@ -62,7 +62,7 @@ def _rank(root: Node) -> int:
 
 
 def _overridden(document: Node, later: Node, merged: Values) -> Iterator[tuple[Path, Node, Node]]:
-    """Yield the values of a document that a later document changes for good."""
+    """Yield the values of a document whose final, different value is set by a later document."""
     for path, leaf in mutations.leaves(document):
         keys = next((path[:depth] for depth, part in enumerate(path) if isinstance(part, int)), path)
         used = merged.node(keys)

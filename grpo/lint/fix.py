@@ -1,4 +1,4 @@
-"""`grpo lint --fix` and `grpo plan --fix`: print the changes to the user's values files, ask, and write them."""
+"""`grpo lint --fix` and `grpo plan --fix`: show the changes to the user's values files, ask, and write them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from postrender.values.merge import Values
 
 
 class _Plan:
-    """The new texts of the files, and messages about proposals that cannot be written."""
+    """The files' new texts, and messages about changes that cannot be made."""
 
     def __init__(self, values: Values) -> None:
         self._files = values.files
@@ -28,7 +28,7 @@ class _Plan:
         self.messages: list[str] = []
 
     def put(self, path: Path, value: Json | NewName, rule: str) -> None:
-        """Edit the file that sets a value, or its key; add a message if no file can be edited."""
+        """Edit a value, or its key, in the file that sets it; add a message if no file can be edited."""
         name = ".".join(map(str, path))
         try:
             file = self._file_with(path) if isinstance(value, NewName) else self._file_of(path)
@@ -47,7 +47,7 @@ class _Plan:
             self.new[file] = text.encode("utf-8")
 
     def changed(self) -> list[str]:
-        """Return the files whose text changes."""
+        """Return the files whose texts change."""
         return [file for file, text in self.new.items() if text != self.old[file]]
 
     def _file_with(self, path: Path) -> str:
@@ -59,7 +59,7 @@ class _Plan:
         return file
 
     def _file_of(self, path: Path) -> str:
-        """Return the user's file that sets a value, or the user's last file if it overrides the one that does."""
+        """Return the user's file that sets a value, or else the user's last file, if it overrides the setting."""
         own = [file for file in paths.own(self._files) if not textfile.is_stream(file)]
         if not own:
             raise InputError("all values files are packaged ones: add your own with -f, which may be empty")
@@ -81,9 +81,9 @@ def _last(files: Sequence[str], file: str) -> int:
 def apply(findings: Sequence[Finding], values: Values, *, command: str, yes: bool) -> bool:
     """Print the changes, ask unless `yes`, and write them; return whether a file was written.
 
-    `command` is the one that was given, for messages.
+    `command` is the command as given, for messages.
 
-    Raises UsageError without a terminal to ask on, and OutputError if a file cannot be written: then none is.
+    Raises UsageError if there is no terminal to ask on, and OutputError if a file cannot be written; then no file is.
     """
     plan = _planned(findings, values)
     for line in plan.messages:
@@ -125,7 +125,7 @@ def _planned(findings: Sequence[Finding], values: Values) -> _Plan:
 
 
 def _of_arguments(finding: Finding, values: Values) -> Iterator[str]:
-    """Yield a message for each value that --set or one of its relatives gives: no file can change it."""
+    """Yield a message for each value set by --set or a related flag, which no file can change."""
     for path in finding.edits:
         node = values.node(path)
         if node and set_arguments.is_place(node.at.file):
@@ -160,14 +160,14 @@ def _is_agreed(changed: Sequence[str], command: str) -> bool:
 
 
 def _refuse_read_only(file: str) -> None:
-    """Raise OutputError for a read-only file, which could be replaced if its folder is writable."""
+    """Raise OutputError if a file is read-only, although it could be replaced in a writable folder."""
     mode = os.stat(file).st_mode
     if not mode & (stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH) or not os.access(file, os.W_OK):
         raise OutputError(f"{file}: no permission to write it, nothing was changed", fix=f"chmod u+w {file}")
 
 
 def _write(file: str, old: bytes, new: bytes) -> None:
-    """Replace a file atomically: a reader sees the old or the new text."""
+    """Replace a file atomically: a reader sees either the old or the new text."""
     target = os.path.realpath(file)
     try:
         with open(target, "rb") as stream:

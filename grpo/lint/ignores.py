@@ -1,4 +1,4 @@
-"""Accept findings: `checks.ignore` of the values lists rule ids, each with a reason."""
+"""Accept findings: `checks.ignore` in the values lists rule ids, each with a reason."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _WHY = "An unnecessary exception hides the next mistake of its kind."
 
 
 class Ignores:
-    """The ids that the values accept, and which of them have accepted a finding."""
+    """The ids that the values accept, and those that have accepted a finding so far."""
 
     def __init__(self, merged: Values) -> None:
         self._values = merged
@@ -41,8 +41,8 @@ class Ignores:
     def useless_of_values(self, run: RunConfig | None = None) -> Iterator[Finding]:
         """Yield a finding for each id of a rule over values that accepted nothing, and for each unknown id.
 
-        The same files are judged for each task of a run: what an id accepts for another task than that of `run`, it
-        accepts.
+        The same files are judged for each task of a run, so an id that accepts a finding in a task other than `run`'s
+        is not reported.
         """
         if not self._ids:
             return
@@ -59,7 +59,8 @@ class Ignores:
     def useless_of_objects(self, severity: str) -> Iterator[Finding]:
         """Yield a finding for each id of a rule over objects or charts that accepted nothing.
 
-        They are told with the training, which has all pods of a stack; its other tasks have some of them.
+        They are reported only with the training task, which has all of a stack's pods; its other tasks have some of
+        them.
         """
         if self._ids and self._values.get("job.task") in (None, "train"):
             for name in sorted((self._ids - self._used) & _ids(OBJECTS, CHART)):
@@ -74,7 +75,7 @@ class Ignores:
 
 
 def _is_for_another(name: str, run: RunConfig) -> bool:
-    """Return whether a rule is for another framework, or finds something in another task of a run."""
+    """Return whether a rule is for a different framework, or finds something in another of the run's tasks."""
     (rule,) = [each for each in registry.rules(VALUES) if each.id == name]
     if rule.framework and rule.framework != run.framework:
         return True

@@ -1,4 +1,4 @@
-"""Find a digest of an earlier file that stays when a later file names another training image: the digest wins."""
+"""Find a digest in an earlier file that overrides the training image named in a later file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _IMAGE = "images.training"
 
 
 def findings(merged: Values) -> Iterator[Finding]:
-    """Yield a finding for the tag or repository that the digest of an earlier file makes ineffective."""
+    """Yield a finding for the tag or repository that an earlier file's digest makes ineffective."""
     given = [Values(each, ()) for each in merged.documents]
     position = max((at for at, each in enumerate(given) if each.get(f"{_IMAGE}.digest") is not None), default=-1)
     digest = str(merged.get(f"{_IMAGE}.digest") or "")

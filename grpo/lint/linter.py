@@ -1,6 +1,7 @@
 """Judge values files without rendering.
 
-What Helm misreads, what the schemas refuse, what is a secret or covered; and then the run that they describe.
+It reports what Helm misreads, what the schemas reject, secrets and overridden values, and then checks the run that
+the values describe.
 """
 
 from __future__ import annotations
@@ -60,12 +61,12 @@ _HARMLESS = frozenset(
 
 
 def lint(files: Sequence[str]) -> list[Finding]:
-    """Return the findings of values files, given in the order of `-f`; raise as merge.load does."""
+    """Return the findings for values files, given in the order of `-f`; raise as merge.load does."""
     return judge_values(merge.load(files))
 
 
 def judge_values(merged: Values) -> list[Finding]:
-    """Return the findings of values, sorted by place and each once."""
+    """Return the findings for values, sorted by place and without duplicates."""
     texts = [(file, textfile.read_bytes(file)) for file in dict.fromkeys(merged.files)]
     found = [*_tokens(texts, merged.root), *_misread(merged.root), *_accelerator(merged), *_recipe(merged)]
     found += [
@@ -87,7 +88,7 @@ def judge_values(merged: Values) -> list[Finding]:
 
 
 def can_render(findings: Sequence[Finding]) -> bool:
-    """Return whether a render tells more than these findings: values that cannot be read would only be refused."""
+    """Return whether rendering can reveal more than these findings: Helm would only reject unreadable values."""
     read = all(finding.rule in _HARMLESS or not finding.rule.startswith("values/") for finding in findings)
     return read and not refined.has_section(findings)
 
@@ -98,7 +99,7 @@ def _has_catalogue(tree: Mapping[str, Any]) -> bool:
 
 
 def _tokens(texts: Sequence[tuple[str, bytes]], root: Node) -> Iterator[Finding]:
-    """Search the whole text: a secret in a comment is in the repository too."""
+    """Search the complete text for tokens: a secret in a comment is in the repository too."""
     seen = set()
     for file, data in texts:
         for token in secrets.find(data.decode("utf-8")):
@@ -181,7 +182,7 @@ def _accelerator(merged: Values) -> Iterator[Finding]:
 
 
 def has_recipe(merged: Values) -> bool:
-    """Return whether values say what is trained, in which image."""
+    """Return whether the values say what is trained, and in which image."""
     # A site file may name an image and change the configuration too, but does not say what is in the image.
     return any(merged.node(path) for path in (("job", "version"), ("images", "training", "rayVersion")))
 
@@ -241,7 +242,7 @@ def _no_site(merged: Values, missing: Sequence[str]) -> Finding:
 
 
 def described_run(merged: Values) -> RunConfig | None:
-    """Return the run that values describe; None without an accelerator profile or a known version of the framework."""
+    """Return the run that the values describe, or None without an accelerator profile or a known framework version."""
     tree = merge.over_defaults(merged)
     if not (_has_accelerator(merged) and _has_catalogue(tree)):
         return None
@@ -254,7 +255,7 @@ def described_run(merged: Values) -> RunConfig | None:
 
 
 def _run(merged: Values) -> Iterator[Finding]:
-    """Check the run if the values describe one. Report entries of checks.ignore that accept no finding."""
+    """Check the run if the values describe one, and report checks.ignore entries that accept no finding."""
     if not (_has_accelerator(merged) and merged.get("job.version") is not None):
         return
     accepted, locator = ignores.Ignores(merged), ValueLocator.of(merged)
@@ -266,7 +267,7 @@ def _run(merged: Values) -> Iterator[Finding]:
 
 
 def _located(rule: Problem, finding: Finding, locator: ValueLocator) -> Finding:
-    """Set the place of a finding in the files, from its keys or else from those of its rule."""
+    """Set a finding's place in the files, from its own keys or else from its rule's keys."""
     own, keys = [*map(whole, finding.keys)], [*map(whole, (*finding.keys, *rule.keys))]
     at, also = locator.place(own if any(map(locator.path, own)) else keys)
     return finding._replace(
@@ -278,7 +279,7 @@ def _located(rule: Problem, finding: Finding, locator: ValueLocator) -> Finding:
 
 
 def _is_covered_by_another(problem: SchemaError, merged: Values) -> bool:
-    """Say whether another finding describes the problem better than the schema."""
+    """Return whether another finding describes the problem better than the schema."""
     if problem.keyword == "required":
         section, *rest = (*problem.path, problem.expected)
         if volume_sources.is_of_several(problem.path, merged):

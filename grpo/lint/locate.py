@@ -1,4 +1,4 @@
-"""Locate the effective value of a key: a key of the framework may be in job.config or in an overlay."""
+"""Locate a key's effective value: a framework key may be in job.config or in an overlay."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _CONFIG = ("job", "config")
 
 
 def parts(key: str) -> tuple[str, ...]:
-    """Return the names in a key; a dot after a backslash belongs to a name."""
+    """Return the names in a key; a dot after a backslash is part of a name."""
     return tuple(part.replace("\0", ".") for part in key.replace("\\.", "\0").split("."))
 
 
@@ -32,7 +32,7 @@ class ValueLocator:
         return cls(merged, overlay_names(merged.as_helm_merges()))
 
     def path(self, key: str) -> Path | None:
-        """Return the path of the effective value of a key; None if no file sets it."""
+        """Return the path of a key's effective value, or None if no file sets it."""
         path = parts(key)
         if path[:2] != _CONFIG:
             return path if self._values.node(path) else None
@@ -45,11 +45,11 @@ class ValueLocator:
         return None
 
     def target(self, key: str) -> Path:
-        """Return the path at which a new value for a key takes effect: its current path, or else the key itself."""
+        """Return the path where a new value for a key takes effect: its current path, or else the key itself."""
         return self.path(key) or parts(key)
 
     def _hides(self, root: Path, path: Path) -> bool:
-        """Say whether an overlay replaces a section above a key, so that values in other places have no effect."""
+        """Return whether an overlay replaces a section above a key, so that values in other places have no effect."""
         for depth in range(1, len(path)):
             node = self._values.node((*root, *path[:depth], OVERRIDE))
             if node is not None and node.value is True and root != _CONFIG:
@@ -57,7 +57,7 @@ class ValueLocator:
         return False
 
     def inherits(self, key: str, other: str) -> bool:
-        """Say whether a key is that of a recipe, packaged or the user's, and a later file sets another key."""
+        """Return whether a key comes from a recipe, packaged or the user's own, while a later file sets another key."""
         path, after = self.path(key), self.path(other)
         if path is None or after is None:
             return False
@@ -67,22 +67,22 @@ class ValueLocator:
         return place < later and place < len(documents) and Values(documents[place], []).get("job.version") is not None
 
     def is_later(self, key: str, other: str) -> bool:
-        """Say whether a file that comes after the one of another key sets a key."""
+        """Return whether a key is set in a later file than another key."""
         path, before = self.path(key), self.path(other)
         if path is None or before is None:
             return False
         return self._rank(before) < self._rank(path) < len(self._values.files)
 
     def _rank(self, path: Path) -> int:
-        """Return which of the files sets a value, counted from 0."""
+        """Return the index of the file that sets a value, counted from 0."""
         node, files = self._values.node(path), self._values.files
         return files.index(node.at.file) if node and node.at.file in files else len(files)
 
     def place(self, keys: Sequence[str]) -> tuple[Location, list[tuple[Location, str]]]:
         """Return where to edit, and the other keys' places.
 
-        That is the first key that a file of the user sets, or else the first key that is set, or else the nearest map
-        above one: packaged files are not wrong by themselves.
+        The place to edit is the first key that a user's file sets, or else the first key that is set, or else the
+        nearest map above a key: packaged files are not wrong by themselves.
         """
         found = [path for key in keys if (path := self.path(key))]
         if not found:
@@ -92,7 +92,7 @@ class ValueLocator:
         return at, [each for each in places if each[0] != at]
 
     def _above(self, keys: Sequence[str]) -> Location:
-        """Return the place of the nearest section above the keys; of job.version if only the base file sets it."""
+        """Return the place of the nearest section above the keys, or of job.version if only the base file sets it."""
         for key in keys:
             path = [*parts(key)]
             # Of job.config itself another file may have set the version.

@@ -50,7 +50,7 @@ _TYPES = {"object": "a map", "array": "a list", "string": "text", "integer": "an
 
 
 def format_value(value: Json) -> str:
-    """Format a value for a message, shortened; name only the kind of a secret."""
+    """Format a value for a message, shortened; for a secret, show only its kind."""
     if isinstance(value, dict):
         return "a map"
     if isinstance(value, list):
@@ -64,12 +64,12 @@ def format_value(value: Json) -> str:
 
 
 def _meaning(description: str) -> str:
-    """Return the key's description, without the note on its source."""
+    """Return the key's description, without the note about its source."""
     return description.partition(" Source: ")[0] or "the chart's schema says so"
 
 
 class Explainer:
-    """Turn the problems of one schema with one set of values into findings."""
+    """Turns one schema's problems with one set of values into findings."""
 
     def __init__(self, schema: Schema, values: Values) -> None:
         self._schema = schema
@@ -78,7 +78,7 @@ class Explainer:
 
     @cached_property
     def _places(self) -> Mapping[str, list[str]]:
-        """Return the paths of each key that the schema names: every unknown key asks for its own."""
+        """Return the paths of each key that the schema names; cached, because each unknown key looks up its own."""
         found: dict[str, list[str]] = {}
         for path in _paths(self._schema.source):
             found.setdefault(str(path[-1]), []).append(dotted(path))
@@ -142,7 +142,7 @@ class Explainer:
         return finding._replace(keys=section, edits={here: NewName(meant)} if meant else {})
 
     def _suggestion(self, path: Path, known: list[str], patterns: list[str], like: str) -> tuple[str, str]:
-        """Return what to write, and the new name of the key if it can mean only one."""
+        """Return what to write, and the key's new name if only one name can be meant."""
         key = str(path[-1])
         if split := self._split_text(path):
             return split, ""
@@ -161,7 +161,7 @@ class Explainer:
         return (f"write a name like {like}, or delete the line" if like else "delete the line"), ""
 
     def _keys_before(self, path: Path) -> Mapping[Any, Any]:
-        """Return the key before each key of a map: every unknown key asks for its own."""
+        """Return, for each key of a map, the key before it; cached, because each unknown key looks up its own."""
         if path not in self._before:
             node = self._values.node(path)
             keys = [*node.value] if node and isinstance(node.value, dict) else []
@@ -169,7 +169,7 @@ class Explainer:
         return self._before[path]
 
     def _split_text(self, path: Path) -> str:
-        """Say how to write a text with a comma that a map in braces ends: {value: eth0,eth1}; else an empty text."""
+        """Return how to write text whose comma splits a map in braces, as in {value: eth0,eth1}; empty otherwise."""
         node = self._values.node(path)
         if node is None or node.value is not None:
             return ""
@@ -198,12 +198,12 @@ class Explainer:
         return finding._replace(at=at, keys=[dotted(path)])
 
     def _framework(self) -> str:
-        """Return the framework of the stack, an empty text for one that is not known."""
+        """Return the stack's framework, or an empty text if it is unknown."""
         framework = str(self._values.get("job.framework") or merge.defaults()["job"]["framework"])
         return framework if framework in images.REPOSITORIES else ""
 
     def _of_stack(self, path: Path) -> str:
-        """Return the value of a key that belongs to the framework of the stack and its version, or an empty text."""
+        """Return a key's value that belongs to the stack's framework and its version, or an empty text."""
         framework = self._framework()
         if not framework:
             return ""
@@ -214,7 +214,7 @@ class Explainer:
         return str(images.of_version(framework, version).get(str(path[-1]), "")) if is_image else ""
 
     def _example(self, schema: dict[str, Any]) -> str:
-        """Return a value that a key may have, for a message."""
+        """Return an allowed value for a key, for a message."""
         named = schema.get("$ref", "").rpartition("/")[2]
         rules = self._schema.source["definitions"][named] if named else schema
         rules = {**rules, **rules.get("else", {})}
@@ -244,7 +244,7 @@ class Explainer:
         return finding._replace(secret=is_secret, keys=[name] if replaces_map else (), edits=edits)
 
     def _wanted(self, problem: SchemaError, part: dict[str, Any], value: Json) -> tuple[str, str]:
-        """Say what the schema expects, and what to write."""
+        """Return what the schema expects, and what to write."""
         keyword, expected = problem.keyword, problem.expected
         if keyword == "type":
             guessed = _guessed(problem.path, self._values.node(problem.path))
@@ -273,13 +273,13 @@ class Explainer:
 
 
 def _listed(pattern: str) -> list[str]:
-    """Return the names that a pattern lists; empty for any other pattern."""
+    """Return the names that a pattern lists; empty if it is any other pattern."""
     match = _LISTED.fullmatch(pattern)
     return match[1].split("|") if match else []
 
 
 def _repaired(text: str, patterns: Sequence[str]) -> str:
-    """Return a name as a pattern wants it, without a scheme or with other separators; an empty text if that fails."""
+    """Return a name changed to match a pattern, without a scheme or with other separators; empty if that fails."""
     bare = text.partition("://")[2] or text
     low = bare.lower()
     names = (bare, low, _SEPARATORS.sub("-", low), _SEPARATORS.sub("_", bare), _SEPARATORS.sub("_", low))
@@ -290,7 +290,7 @@ def _repaired(text: str, patterns: Sequence[str]) -> str:
 
 
 def _fault(value: Json, pattern: str) -> str:
-    """Say what a text has that a pattern does not allow, by kinds of characters, without the text."""
+    """Describe which kinds of characters in a text a pattern does not allow, without showing the text."""
     text = str(value)
     if not text:
         return "is empty"
@@ -303,7 +303,7 @@ def _fault(value: Json, pattern: str) -> str:
 
 
 def _meant(problem: SchemaError, value: Json) -> str:
-    """Return the one text that a wrong one can only mean, or an empty text."""
+    """Return the only text that a wrong one can mean, or an empty text."""
     if not isinstance(value, str):
         return ""
     if problem.keyword == "enum":
@@ -313,7 +313,7 @@ def _meant(problem: SchemaError, value: Json) -> str:
 
 
 def _form(part: dict[str, Any], pattern: str, value: Json) -> tuple[str, str]:
-    """Say what text a pattern wants, and what to write."""
+    """Return what text a pattern requires, and what to write."""
     options, examples = _listed(pattern), part.get("examples") or [part.get("description", "")]
     if options:
         return " or ".join(map(format_value, options)), f"write one of {', '.join(options)}"
@@ -326,7 +326,7 @@ def _form(part: dict[str, Any], pattern: str, value: Json) -> tuple[str, str]:
 
 
 def _wrapped(path: Path, part: dict[str, Any], value: Json) -> str:
-    """Say how to write a scalar in the place of a map with one plain key for it; an empty text if there is none."""
+    """Return how to write a scalar given in place of a map under one plain key of the map; empty if no key fits."""
     keys = part.get("properties", {})
     key = "enabled" if isinstance(value, bool) else "value" if "value" in keys else "name"
     if key not in keys or isinstance(value, (dict, list)) or value is None:
@@ -339,7 +339,7 @@ def _wrapped(path: Path, part: dict[str, Any], value: Json) -> str:
 
 
 def _nested(path: Path, value: str) -> str:
-    """Return a value at a path as one writes it: `ray: {workers: {replicas: 4}}`."""
+    """Return a value at a path as users write it: `ray: {workers: {replicas: 4}}`."""
     text = value
     for depth, part in enumerate(reversed(path)):
         text = f"{part}: {{{text}}}" if depth else f"{part}: {text}"
@@ -347,7 +347,7 @@ def _nested(path: Path, value: str) -> str:
 
 
 def _near_version(text: str, known: Sequence[str]) -> list[str]:
-    """Return the known version that is nearest by its numbers; of two as near the later one."""
+    """Return the known version that is numerically closest; in a tie, the later one."""
     if not _VERSION.fullmatch(text):
         return spelling.near(text, known)
 
@@ -375,7 +375,7 @@ def _type(types: list[str], value: Json, part: dict[str, Any]) -> tuple[str, str
 
 
 def _unquoted(text: str) -> Sequence[str]:
-    """Return the types of a text without its quotes; empty if it stays a text."""
+    """Return the types that a text has without its quotes; empty if it remains a text."""
     read = resolve(text)
     if isinstance(read, bool):
         return ("boolean",)
@@ -383,21 +383,21 @@ def _unquoted(text: str) -> Sequence[str]:
 
 
 def _guessed(path: Path, node: Node | None) -> str:
-    """Return what to write instead of a key and of those below it; an empty text if nobody guesses them."""
+    """Return replacements for a key and the keys below it; empty if there is no guess for any of them."""
     found = [(each, right) for each in _written(path, node) if (right := spelling.guess(dotted(each)))]
     deepest = [(each, right) for each, right in found if not any(_is_above(each, other) for other, _ in found)]
     return "; ".join(_said(each, right, is_whole=each == path) for each, right in deepest)
 
 
 def _said(path: Path, right: str, *, is_whole: bool) -> str:
-    """Return one guess as a sentence; what stands below the key in question is named."""
+    """Return one guess as a sentence; a key below the reported one is named."""
     if " " not in right:
         return f"did you mean {right}?" if is_whole else f"write {dotted(path)} as {right}"
     return right if is_whole else f"for {dotted(path)}: {right}"
 
 
 def _written(path: Path, node: Node | None) -> Iterator[Path]:
-    """Yield a path and those of all keys below it in the values."""
+    """Yield a path and the paths of all keys below it in the values."""
     yield path
     if node is not None and isinstance(node.value, dict):
         for key, child in node.value.items():
@@ -409,7 +409,7 @@ def _is_above(path: Path, other: Path) -> bool:
 
 
 def _paths(schema: dict[str, Any], path: Path = ()) -> Iterator[Path]:
-    """Yield the path of every key that a schema names, outermost first."""
+    """Yield the path of every key named in a schema, outermost first."""
     properties = schema.get("properties", {})
     for key in properties:
         yield (*path, key)

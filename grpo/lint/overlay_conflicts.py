@@ -1,7 +1,7 @@
 """Find values of job.config that an overlay in an earlier file overrides: the chart merges job.configFor last.
 
-The order is the chart's (templates/_config.tpl): job.config, then the overlay of the framework's version, then that of
-the accelerator. A user who sets a value in a file after the recipe does not expect the recipe's value to win.
+The chart's order (templates/_config.tpl) is: job.config, then the overlay for the framework's version, then the
+accelerator's. A user who sets a value in a file after the recipe does not expect the recipe's value to win.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ _SHOWN_CHARACTERS = 60
 
 
 def _is_same(one: Json, other: Json) -> bool:
-    """Compare as JSON does, where true is not 1."""
+    """Compare as JSON does, where true differs from 1."""
     return bool(one == other) and isinstance(one, bool) == isinstance(other, bool)
 
 
 @dataclass(frozen=True)
 class _Cover:
-    """What an overlay has in the place of a value: `node` at the keys `path`, the value itself or a section above it.
+    """What an overlay has in place of a value: `node` at the keys `path`, either the value or a section above it.
 
-    `used` is the effective value, None if the job runs without one.
+    `used` is the effective value, or None if the job runs without one.
     """
 
     name: str
@@ -43,7 +43,7 @@ class _Cover:
 
 
 def findings(merged: Values) -> Iterator[Finding]:
-    """Yield one finding for each overridden value, at the place of the value."""
+    """Yield one finding for each overridden value, at the value's place."""
     config = merged.node(("job", "config"))
     names = overlay_names(merged.as_helm_merges())
     overlays = [(name, node) for name in names if (node := merged.node(("job", "configFor", name)))]
@@ -59,7 +59,7 @@ def findings(merged: Values) -> Iterator[Finding]:
 
 
 def _leaves(node: Node, path: Keys = ()) -> Iterator[tuple[Keys, Node]]:
-    """Yield every scalar, list and empty map; the chart replaces a list as a whole."""
+    """Yield every scalar, list and empty map; the chart replaces an entire list."""
     if isinstance(node.value, dict) and node.value:
         for key, child in node.value.items():
             yield from _leaves(child, (*path, key))
@@ -68,7 +68,7 @@ def _leaves(node: Node, path: Keys = ()) -> Iterator[tuple[Keys, Node]]:
 
 
 def _cover(name: str, overlay: Node, path: Keys, leaf: Node) -> _Cover | None:
-    """Return what an overlay has in the place of a value, None if it does not change the value."""
+    """Return what an overlay has in place of a value, or None if it does not change the value."""
     node, replaced = overlay, None
     for depth, key in enumerate(path):
         if not isinstance(node.value, dict):
@@ -109,7 +109,7 @@ def _finding(path: Keys, leaf: Node, cover: _Cover) -> Finding:
 
 
 def _formatted(value: Json) -> str:
-    """Format a value for a message; a list with its items, because the message compares two of them."""
+    """Format a value for a message; show a list with its items, because the message compares two lists."""
     if not isinstance(value, list):
         return format_value(value)
 

@@ -1,4 +1,4 @@
-"""Find values that are still those of the example site file."""
+"""Find values that still have the example site file's placeholders."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _OF_EXAMPLE = re.compile(r"my-[a-z-]+|\d{12}")
 
 
 def findings(merged: Values) -> Iterator[Finding]:
-    """Yield a finding for each value that the example site file has as a placeholder."""
+    """Yield a finding for each value that is still a placeholder from the example site file."""
     for path, leaf in mutations.leaves(merged.root):
         if isinstance(leaf.value, str | int) and is_placeholder(str(leaf.value)):
             yield Finding(
@@ -30,12 +30,12 @@ def findings(merged: Values) -> Iterator[Finding]:
 
 
 def is_placeholder(text: str) -> bool:
-    """Return whether a text is a placeholder of the example site file."""
+    """Return whether a text is one of the example site file's placeholders."""
     return text in _words()
 
 
 @cache
 def _words() -> frozenset[str]:
-    """Return the placeholders of the example site file."""
+    """Return the example site file's placeholders."""
     values = (leaf.value for _, leaf in mutations.leaves(reader.load_values(paths.example_site())))
     return frozenset(value for value in values if isinstance(value, str) and _OF_EXAMPLE.fullmatch(value))

@@ -1,4 +1,4 @@
-"""Leave out what follows from a misspelt key, and name the flag that gives a value of the right type."""
+"""Drop findings that only follow from a misspelt key, and name the flag that sets a value with the right type."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _FLAGS = (set_arguments.SET, set_arguments.STRING)
 
 
 def has_section(found: Sequence[Finding]) -> bool:
-    """Return whether a section is misspelt: the rest of the values then looks like another run."""
+    """Return whether a section is misspelt, in which case the other values seem to describe a different run."""
     return any(each.rule == "values/unknown-key" and each.keys for each in found)
 
 
 def without_consequences(found: Sequence[Finding]) -> list[Finding]:
-    """Return the findings without those that miss what a misspelt or mistyped key was meant to set."""
+    """Return the findings without those about a missing value that a misspelt or mistyped key was meant to set."""
     meant = {
         (*path[:-1], new.name) for each in found for path, new in each.edits.items() if isinstance(new, NewName)
     } | {tuple(key.split(".")) for each in found if each.rule == "values/wrong-type" for key in each.keys}
@@ -46,13 +46,13 @@ def _is_set_by(path: Path, meant: set[Path]) -> bool:
 
 
 def with_flags(merged: Values, findings: Sequence[Finding]) -> list[Finding]:
-    """Return the findings; if a flag gives a value the wrong type, the fix names the flag that gives the right one."""
+    """Return the findings; if a flag gives a value the wrong type, the fix names the flag that gives the right type."""
     values = dict(_scalars(merged.root))
     return [_explained(finding, values[finding.at]) if finding.at in values else finding for finding in findings]
 
 
 def _scalars(node: Node) -> Iterator[tuple[Location, object]]:
-    """Yield the places of the values of --set and --set-string that are texts, numbers or booleans."""
+    """Yield the places of values from --set and --set-string that are texts, numbers or booleans."""
     if isinstance(node.value, str | int | float) and _flag(node.at):
         yield node.at, node.value
     for child in node.children():
@@ -84,7 +84,7 @@ def _explained(finding: Finding, value: object) -> Finding:
 
 
 def _wants_number(finding: Finding, text: str) -> bool:
-    """Return whether the key of a finding takes the number that a text is, as its message says."""
+    """Return whether a finding's key accepts a text as the number that it spells, judged by the finding's message."""
     wanted = finding.what.partition(f'"{text}", expected')[2]
     return "number" in wanted or ("integer" in wanted and float(text).is_integer())
 

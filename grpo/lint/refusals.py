@@ -1,4 +1,4 @@
-"""Turn a chart's refusal into a finding at the values, unless lint has already reported the mistake."""
+"""Turn a chart's error into a finding in the values, unless lint has already reported the mistake."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ADVICE = re.compile(rf"(?:: |\. )((?:{_VERBS})\b.*)", re.DOTALL | re.IGNORECASE
 
 
 def explained(error: RenderError, merged: Values, reported: Sequence[Finding]) -> list[Finding]:
-    """Return those of the reported findings that are about a chart's refusal, or else the refusal as a finding."""
+    """Return the reported findings that are about a chart's error, or else the error itself as a finding."""
     errors = [each for each in reported if each.severity == ERROR]
     if named := _ID.search(error.message):
         same = [each for each in errors if each.rule == named[1]]
@@ -41,12 +41,12 @@ def explained(error: RenderError, merged: Values, reported: Sequence[Finding]) -
 
 
 def findings(error: RenderError, merged: Values, reported: Sequence[Finding]) -> list[Finding]:
-    """Return a chart's refusal as a finding, or nothing if one of the reported findings is about the same mistake."""
+    """Return a chart's error as a finding, or nothing if a reported finding is about the same mistake."""
     return [each for each in explained(error, merged, reported) if each not in reported]
 
 
 def finding(error: RenderError, merged: Values) -> Finding:
-    """Return a chart's refusal as a finding, at the first key in its message that a file sets."""
+    """Return a chart's error as a finding, at the first key in its message that a file sets."""
     message = _ID.sub("", _BEFORE.sub("", error.message))
     advice = _ADVICE.search(message)
     what, fix = (message[: advice.start()], advice[1]) if advice else (message, "change the keys in the message")
@@ -54,7 +54,7 @@ def finding(error: RenderError, merged: Values) -> Finding:
 
 
 def _place(message: str, merged: Values) -> Location:
-    """Return the place of the first key that a file sets, else of the nearest section above the first key."""
+    """Return the place of the first key that a file sets, or else of the nearest section above the first key."""
     locator = ValueLocator.of(merged)
     words = [word.strip(".:,;()\"'") for word in message.split()]
     keys = [word.partition("[")[0] for word in words if "." in word.strip(".")]
@@ -72,7 +72,7 @@ def _sections(keys: Sequence[str], merged: Values) -> Iterator[Location]:
 
 
 def _spelled(parts: Sequence[str], merged: Values, path: Path = ()) -> Path | None:
-    """Return the path that these parts spell; a name in it may contain dots."""
+    """Return the path that these parts spell; names in it may contain dots."""
     node = merged.node(path)
     if not parts:
         return path
@@ -84,7 +84,7 @@ def _spelled(parts: Sequence[str], merged: Values, path: Path = ()) -> Path | No
 
 
 def _subjects(text: str) -> set[str]:
-    """Return the keys at the start of a message, such as `job.volume and job.name`, without job.config in front."""
+    """Return the keys at the start of a message, such as `job.volume and job.name`, without a leading job.config."""
     first = re.match(r"\S*(?: and \S+)*", text)
     words = (word.strip(":,") for word in (first[0] if first else "").split(" and "))
     return {word.removeprefix("job.config.") for word in words if "." in word}

@@ -1,4 +1,4 @@
-"""Find rewards and prompts that are null and remove nothing: an entry whose content was forgotten."""
+"""Find rewards and prompts that are null but remove nothing, so their content was probably forgotten."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CONTENT = {
 
 
 def findings(merged: Values) -> Iterator[Finding]:
-    """Yield a finding for each entry that is null and that no earlier file has."""
+    """Yield a finding for each null entry that no earlier file sets."""
     for section in _SECTIONS:
         node = merged.node(section)
         for name, entry in node.value.items() if node and isinstance(node.value, dict) else ():
@@ -34,6 +34,6 @@ def findings(merged: Values) -> Iterator[Finding]:
 
 
 def _has(merged: Values, path: tuple[str, ...]) -> bool:
-    """Say whether a file gives an entry more than null."""
+    """Return whether a file gives an entry a value other than null."""
     found = (Values(each, ()).node(path) for each in merged.documents)
     return any(node.value is not None for node in found if node)

@@ -1,4 +1,4 @@
-"""Name what no rule can judge about a stack, so that nobody takes it for clean."""
+"""Name what no rule can judge about a stack, so that nobody assumes it is clean."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def rows(values: Values) -> Iterator[str]:
 
 
 def of_nodes(values: Values) -> Iterator[str]:
-    """Yield what is not known about the nodes of the machine."""
+    """Yield what is unknown about the machine's nodes."""
     labels = {key: {str(value)} for key, value in mapping(values.get("accelerator.nodeSelector")).items()}
     known = profiles.chosen(labels)
     if values.get("accelerator.worker") and not (known and all(each.cpu and each.memory for each in known)):
@@ -70,7 +70,7 @@ def of_nodes(values: Values) -> Iterator[str]:
 
 
 def _image(values: Values) -> Iterator[str]:
-    """Yield what is not known about an image that is none of the public ones, nor a copy of one."""
+    """Yield what is unknown about an image that is neither public nor a copy of a public one."""
     repository, tag = (values.get(f"images.training.{key}") for key in ("repository", "tag"))
     if not repository or images.is_copy(repository, tag):
         return
@@ -85,14 +85,14 @@ def _image(values: Values) -> Iterator[str]:
 
 
 def _engine(values: Values) -> Iterator[str]:
-    """Yield that another engine than vLLM generates with NeMo RL; for verl a rule warns of it."""
+    """Yield a note if NeMo RL generates with an engine other than vLLM; for verl, a rule warns about it."""
     run = described_run(values)
     if run and run.trains and run.framework == "nemo-rl" and run.at("policy.generation.backend") == "sglang":
         yield "generation with sglang (not supported: nothing of it was tried)"
 
 
 def _memory(values: Values) -> Iterator[str]:
-    """Yield what is not known about the memory of the GPUs."""
+    """Yield what is unknown about the GPUs' memory."""
     run = described_run(values)
     planned = planner.plan(run) if run else None
     if planned is None or planned.reason.startswith("the model "):
@@ -105,12 +105,12 @@ def _memory(values: Values) -> Iterator[str]:
 
 
 def model_name(values: Values) -> str:
-    """Return the name of the run's model; raise InputError if the values do not give it."""
+    """Return the name of the run's model; raise InputError if the values do not set it."""
     return name_in(described_run(values))
 
 
 def name_in(run: RunConfig | None) -> str:
-    """Return the name of a run's model; raise InputError if its values do not give it."""
+    """Return the name of a run's model; raise InputError if its values do not set it."""
     name = run.model if run else None
     if not isinstance(name, str):
         raise InputError("the values name no model, so --model-config belongs to none", fix="name it in job.config")

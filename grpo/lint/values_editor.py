@@ -1,7 +1,7 @@
-"""Put values and names into the text of a values file: one line changes or is added, and every other byte stays.
+"""Edit values and names in the text of a values file: one line is changed or added, and every other byte is kept.
 
-ruamel.yaml's round trip was tried for this: it rewrote 11 of the 12 recipes in values/ (an explicit `null` becomes
-nothing, lists get another indentation), so that a fix of one value would show up as a change of many lines.
+ruamel.yaml's round trip is not used: in a test it rewrote 11 of the 12 recipes in values/ (an explicit `null`
+becomes nothing, lists get different indentation), so that fixing one value would show up as a change of many lines.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ _MARK = "\ufeff"
 
 
 def with_value(text: str, name: str, path: Path, value: Json) -> str:
-    """Return the text of a values file in which a path has a value; `name` is what errors call the file.
+    """Return a values file's text with a path set to a value; `name` is what errors call the file.
 
-    Raises SpliceError where the text cannot be edited so that nothing else is read differently.
+    Raises SpliceError if the text cannot be edited without changing how the rest of it is read.
     """
 
     def parse(content: str) -> Json:
@@ -47,9 +47,9 @@ def with_value(text: str, name: str, path: Path, value: Json) -> str:
 
 
 def with_name(text: str, name: str, path: Path, new: str) -> str:
-    """Return the text of a values file in which the key at a path has a new name; `name` is what errors call the file.
+    """Return a values file's text with the key at a path renamed; `name` is what errors call the file.
 
-    Raises SpliceError if the file sets the new name too, or if nothing but the name cannot be changed.
+    Raises SpliceError if the file also sets the new name, or if the name cannot be changed alone.
     """
     *above, old = [str(part) for part in path]
     before = _parsed(text, name)
@@ -82,12 +82,12 @@ def _renamed(tree: dict[str, Any], keys: list[str], new: str) -> dict[str, Any]:
 
 
 def _is_comment(body: str) -> bool:
-    """Say whether a text has nothing but comments, marks of a document and empty lines."""
+    """Return whether a text has only comments, document markers and empty lines."""
     return all(line[:1] in ("", "#") or line.rstrip() == "---" for line in map(str.strip, body.splitlines()))
 
 
 def _laid(tree: Json, keys: list[str], value: Json) -> dict[str, Any]:
-    """Return a tree with a value at a path; maps that lack are made."""
+    """Return a tree with a value at a path; missing maps are created."""
     if tree is not None and not isinstance(tree, dict):
         raise SpliceError(f"{keys[0]} cannot be set: what is above it is no map")
     first, *rest = keys
@@ -97,7 +97,7 @@ def _laid(tree: Json, keys: list[str], value: Json) -> dict[str, Any]:
 
 
 def _added(text: str, root: Span, keys: list[str], value: Json) -> str | None:
-    """Return the text with a new key behind the last entry of the nearest map; None where that is no map of lines."""
+    """Return the text with a new key after the last entry of the nearest map, or None if it is not in block style."""
     span = root
     while keys and span.kind == "map" and keys[0] in span.keys:
         span, keys = span.keys[keys[0]], keys[1:]
@@ -109,7 +109,7 @@ def _added(text: str, root: Span, keys: list[str], value: Json) -> str | None:
 
 
 def _appended(text: str, end: int, indent: str, entries: dict[str, Any]) -> str:
-    """Return the text with entries on lines of their own, below the line on which an offset lies."""
+    """Return the text with entries on separate lines, below the line that contains an offset."""
     newline = "\r\n" if "\r\n" in text else "\n"
     lines = "".join(f"{indent}{line}{newline}" for line in writer.block(entries))
     at = text.find("\n", end)

@@ -1,4 +1,4 @@
-"""Find a volume with two sources: the one of an earlier file stays where a later file names another."""
+"""Find a volume with two sources: an earlier file's source remains when a later file sets a different one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SOURCES: Final = ("existingClaim", "gcsfuse", "lustre", "pvc", "ephemeral")
 
 
 def findings(merged: Values) -> Iterator[Finding]:
-    """Yield a finding for each volume with several sources, at the one that was given last."""
+    """Yield a finding for each volume with several sources, at the source that was set last."""
     order = {file: position for position, file in enumerate(merged.files)}
     for name, sources in _several(merged):
         places = {each: merged.at(("storage", name, each)) for each in sources}
@@ -32,7 +32,7 @@ def findings(merged: Values) -> Iterator[Finding]:
 
 
 def is_of_several(path: Path, merged: Values) -> bool:
-    """Return whether a path lies in a source of a volume that has several."""
+    """Return whether a path is in a source of a volume that has several sources."""
     return path[:1] == ("storage",) and any(
         path[1:3] == (name, each) for name, sources in _several(merged) for each in sources
     )

@@ -1,1 +1,1 @@
-"""Read what runs in a cluster, and say what it is, what it waits for and why it stopped. Nothing is ever changed."""
+"""Read what is running in a cluster, and explain what it is, what it waits for and why it stopped, changing nothing."""

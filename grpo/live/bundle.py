@@ -1,4 +1,4 @@
-"""Save evidence in a file, and read it after the cluster is gone."""
+"""Save evidence to a file, so that it can be read after the cluster is gone."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _MAX_BYTES: Final = 128 * 1024 * 1024
 def write(path: str, evidence: Evidence) -> list[str]:
     """Write a tar.gz of JSON files; return their names with their sizes. Raises as output_file.write does.
 
-    Secrets were taken out of the objects when they were read; here they are taken out of the rendered ones.
+    Secrets were removed from the cluster's objects when they were read; here they are removed from the rendered ones.
     """
     about = {"format": _FORMAT, "context": evidence.context, "time": evidence.time, "unread": evidence.unread}
     members: dict[str, Any] = {
@@ -64,7 +64,7 @@ def _compressed(tar: bytes) -> bytes:
 
 
 def read(path: str) -> Evidence:
-    """Read what `write` has written; raise UnreadableError, or InputError if it is no such file."""
+    """Read what `write` has written; raise UnreadableError, or InputError if the file is not a bundle."""
     fix = "grpo status --bundle FILE writes one"
     wrong = InputError("this is not a grpo bundle, or a damaged one", at=Location(path), fix=fix)
     try:
@@ -86,7 +86,7 @@ def read(path: str) -> Evidence:
 
 
 def _members(path: str) -> dict[str, Any]:
-    """Return the content of each file of an archive; raise as tarfile and json do."""
+    """Return the content of each file in an archive; raise as tarfile and json do."""
     # The whole is measured first: a header may be as large as the content.
     with open(path, "rb") as stream:
         is_packed = stream.read(2) == _GZIP
@@ -100,7 +100,7 @@ def _members(path: str) -> dict[str, Any]:
 
 
 def _evidence(content: dict[str, Any]) -> Evidence:
-    """Return the evidence of a bundle; raise TypeError or LookupError if the bundle has other content."""
+    """Return a bundle's evidence; raise TypeError or LookupError if the bundle has unexpected content."""
     about, expected = content[_ABOUT], _typed(Expected, content[_EXPECTED])
     if about["format"] != _FORMAT:
         raise TypeError("not this format")
@@ -112,7 +112,7 @@ def _evidence(content: dict[str, Any]) -> Evidence:
 
 
 def _typed(kind: type[T], fields: dict[str, Any]) -> T:
-    """Return a dataclass with these fields; raise TypeError for a missing or unknown field, or one of another type."""
+    """Return a dataclass with these fields; raise TypeError if a field is missing, unknown or of the wrong type."""
     made = kind(**fields)
     for name, hint in get_type_hints(kind).items():
         if not _is(getattr(made, name), hint):
@@ -121,7 +121,7 @@ def _typed(kind: type[T], fields: dict[str, Any]) -> T:
 
 
 def _is(value: Json, hint: Untyped) -> bool:
-    """Return whether a value has a type, with everything in it; JSON writes a tuple as a list."""
+    """Return whether a value, including everything in it, has a type; JSON writes a tuple as a list."""
     kind: Untyped = get_origin(hint) or hint
     inside = get_args(hint)
     if kind is tuple:

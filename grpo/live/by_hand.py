@@ -1,4 +1,4 @@
-"""Write the commands that show by hand what a status says."""
+"""Write the commands that show by hand what a status reports."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from grpo.cluster.expected import Expected
 
 
 def commands(expected: Expected) -> dict[str, str]:
-    """Return the command of each part of a status."""
+    """Return the command for each part of a status."""
     where = ["-n", expected.namespace]
     labels = ["-l", f"grpo-charts/stack={expected.name}"]
     head = shlex.join(["kubectl", "get", "pods", *where, "-l", f"{labels[1]},ray.io/node-type=head", "-o", "name"])

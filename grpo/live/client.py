@@ -31,7 +31,7 @@ _NO_CREDENTIALS: Final = "getting credentials: "
 
 
 class RefusedError(Exception):
-    """One thing could not be read: `status` is the HTTP status, 0 if there was no answer."""
+    """An object or list could not be read: `status` is the HTTP status, or 0 if there was no answer."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -39,12 +39,12 @@ class RefusedError(Exception):
 
     @property
     def is_unknown(self) -> bool:
-        """Return whether the API server does not have such an object, or such a kind."""
+        """Return whether the API server has no such object or kind."""
         return self.status == _NOT_FOUND
 
 
 class Cluster:
-    """The API server of one context. `namespace` is the one to look into."""
+    """One context's API server; `namespace` is the namespace to read."""
 
     def __init__(self, server: Proxy, programs: kubectl.Programs, context: str, namespace: str) -> None:
         self._server, self._programs = server, programs
@@ -52,11 +52,11 @@ class Cluster:
         self.namespace = namespace
 
     def get(self, path: str, *, accept: str = "application/json", **query: str | int) -> Json:
-        """Return the object at a path of the API; raise RefusedError."""
+        """Return the object at an API path; raise RefusedError if it cannot be read."""
         return _json(self._call("GET", path, {"Accept": accept}, query))
 
     def review(self, attributes: dict[str, str]) -> dict[str, Any]:
-        """Ask whether the user may do something; raise RefusedError. A review is an answer, nothing is stored."""
+        """Return whether the user may do something; raise RefusedError if the query fails. A review is not stored."""
         group = "authorization.k8s.io/v1"
         body = {"apiVersion": group, "kind": "SelfSubjectAccessReview", "spec": {"resourceAttributes": attributes}}
         headers = {"Accept": "application/json", "Content-Type": "application/json"}
@@ -81,14 +81,14 @@ class Cluster:
         return answer.text
 
     def execute(self, pod: str, container: str, words: list[str]) -> str:
-        """Return what a program in a pod prints; it must end by itself. Raises RefusedError."""
+        """Return the output of a program in a pod, which must end by itself; raise RefusedError if it cannot run."""
         try:
             return self._programs.output(self.namespace, pod, container, words, _TIMEOUT_SECONDS)
         except ClusterError as error:
             raise RefusedError(0, f"exec in {pod}: {error.message}") from error
 
     def log(self, namespace: str, pod: str, container: str, size: int, lines: int, *, previous: bool = False) -> str:
-        """Return the end of what a container has printed, or the one before it; raise RefusedError."""
+        """Return the end of a container's log, or of its predecessor's; raise RefusedError if it cannot be read."""
         path = f"/api/v1/namespaces/{namespace}/pods/{pod}/log"
         query: dict[str, str | int] = {"tailLines": lines}
         if container:
@@ -98,7 +98,7 @@ class Cluster:
         return self._call("GET", path, {"Accept": "*/*"}, query)[-size:]
 
     def items(self, path: str, *, metadata_only: bool = False, **query: str | int) -> list[dict[str, Any]]:
-        """Return the objects of a list, page by page; raise RefusedError."""
+        """Return a list's objects, fetched page by page; raise RefusedError if they cannot be read."""
         return list(self._pages(path, _METADATA if metadata_only else "application/json", query))
 
     def _pages(self, path: str, accept: str, query: dict[str, str | int]) -> Iterator[dict[str, Any]]:

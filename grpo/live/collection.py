@@ -1,4 +1,4 @@
-"""Ask the cluster for all evidence at once."""
+"""Query the cluster for all evidence at once."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _CLUSTER: Final[dict[str, tuple[str, Query]]] = {
 
 
 def _inside(namespace: str, name: str) -> dict[str, tuple[str, Query]]:
-    """Return the path and the query of each list of the namespace of a stack."""
+    """Return the path and the query for each list in the stack's namespace."""
     where = f"namespaces/{namespace}"
     return {
         "rayjobs": (f"/apis/ray.io/v1/{where}/rayjobs", {}),
@@ -78,7 +78,7 @@ def _inside(namespace: str, name: str) -> dict[str, tuple[str, Query]]:
 
 
 def _calls(cluster: Cluster, name: str) -> dict[str, Callable[[], Objects]]:
-    """Return what is asked for each kind of evidence."""
+    """Return the call that collects each kind of evidence."""
     calls: dict[str, Callable[[], Objects]] = {
         kind: lambda path=path, query=query: _list(cluster, path, query)  # type: ignore[misc]
         for kind, (path, query) in {**_inside(cluster.namespace, name), **_CLUSTER}.items()
@@ -96,12 +96,12 @@ def _calls(cluster: Cluster, name: str) -> dict[str, Callable[[], Objects]]:
 
 
 def _reviews(cluster: Cluster, expected: Expected) -> Objects:
-    """Return whether the user may do each thing that an install does; raise RefusedError."""
+    """Return whether the user may do each thing that an install does; raise RefusedError if a query fails."""
     return [cluster.review(each) for each in _actions(expected)]
 
 
 def _list(cluster: Cluster, path: str, query: Query) -> Objects:
-    """Return the objects of a list, in the newest version of Kueue's API that is served; raise RefusedError."""
+    """Return a list's objects, from the newest served version of Kueue's API; raise RefusedError if unreadable."""
     versions = _KUEUE if "*" in path else ("",)
     for version in versions:
         try:
@@ -113,12 +113,12 @@ def _list(cluster: Cluster, path: str, query: Query) -> Objects:
 
 
 def in_namespace(kind: str) -> bool:
-    """Return whether a kind of evidence lies in the namespace of the stack."""
+    """Return whether a kind of evidence is in the stack's namespace."""
     return kind in (*_METADATA_ONLY, "releases", *_inside("", ""))
 
 
 def _keys(secret: dict[str, Any]) -> dict[str, Any]:
-    """Return the name of a Secret and its keys, as the server notes who set which; None where nothing is noted."""
+    """Return a Secret's name and keys, as the server records them for each writer; None if no keys are recorded."""
     metadata = mapping(secret.get("metadata"))
     noted = [mapping(mapping(each).get("fieldsV1")) for each in metadata.get("managedFields") or []]
     keys = {key.removeprefix("f:") for each in noted for key in mapping(each.get("f:data")) if key != "."}
@@ -148,11 +148,11 @@ def collect(
     with_logs: bool = False,
     deadline: Callable[[], Deadline] = Deadline,
 ) -> Evidence:
-    """Ask for everything at once, render the stack of this name meanwhile, and then wait until the deadline.
+    """Query everything at once, render the named stack meanwhile, and then wait until the deadline.
 
-    With `rights` also what the user may install is asked. What lies in pods, the record of the run and with
-    `with_logs` the last lines of its programs, is asked for as soon as the pods are known, within the same time. What
-    did not come in time is named as not read.
+    With `rights`, what the user may install is queried too. What is in pods (the run's record and, with `with_logs`,
+    the last lines of its programs) is queried as soon as the pods are known, within the same time. Whatever did not
+    arrive in time is listed as not read.
 
     Raises what `render` raises, and ClusterError if nothing at all could be read.
     """
@@ -188,7 +188,7 @@ def collect(
 
 
 def _take(evidence: Evidence, kind: str, answer: Objects | RefusedError) -> None:
-    """Keep the objects of a kind without their secrets, or why they could not be read."""
+    """Store a kind's objects without their secrets, or the reason why they could not be read."""
     if not isinstance(answer, RefusedError):
         evidence.objects[kind] = [_kept(kind, each) for each in answer]
     elif not answer.is_unknown:
@@ -196,7 +196,7 @@ def _take(evidence: Evidence, kind: str, answer: Objects | RefusedError) -> None
 
 
 def _ask_in_pods(cluster: Cluster, evidence: Evidence, queries: Queries, *, with_logs: bool) -> None:
-    """Ask for what programs in pods can read, and for what they have printed."""
+    """Query what programs in pods can read, and what they have printed."""
     head, folder = logs.head_of(evidence), evidence.expected.run_directory
     if head and folder:
         # The guard writes it; the head pod mounts the volume.
@@ -208,7 +208,7 @@ def _ask_in_pods(cluster: Cluster, evidence: Evidence, queries: Queries, *, with
 
 
 def _ask_ray(cluster: Cluster, evidence: Evidence, queries: Queries) -> None:
-    """Ask Ray for the job that KubeRay has submitted, once the pods and the RayJob are known."""
+    """Query Ray for the job that KubeRay has submitted, once the pods and the RayJob are known."""
     status = mapping((evidence.find("rayjobs", evidence.expected.job) or {}).get("status"))
     head, job = logs.head_of(evidence), status.get("jobId")
     # KubeRay chooses the name before it submits the job.
@@ -219,7 +219,7 @@ def _ask_ray(cluster: Cluster, evidence: Evidence, queries: Queries) -> None:
 
 
 def _take_job(evidence: Evidence, answer: str | RefusedError) -> None:
-    """Keep what Ray says of the job, or why it could not be asked."""
+    """Store what Ray reports about the job, or the reason why Ray could not be queried."""
     try:
         if isinstance(answer, RefusedError):
             raise answer
@@ -235,7 +235,7 @@ def _take_job(evidence: Evidence, answer: str | RefusedError) -> None:
 
 
 def _shortened(pod: dict[str, Any]) -> dict[str, Any]:
-    """Return of a pod of any namespace only where it is and what it asks for: the rest is not ours to keep."""
+    """Return only the location and the requests of a pod in any namespace: the rest is not ours to keep."""
     spec, metadata = mapping(pod.get("spec")), mapping(pod.get("metadata"))
     kept = ("resources", "restartPolicy")
     lists = {
@@ -247,7 +247,7 @@ def _shortened(pod: dict[str, Any]) -> dict[str, Any]:
 
 
 def _kept(kind: str, item: dict[str, Any]) -> dict[str, Any]:
-    """Return what is kept of an object: no secret, and of nodes not the list of images, which is most of them."""
+    """Return what is kept of an object: no secrets and, for nodes, no image list, which is most of their size."""
     if kind == "allPods":
         return _shortened(item)
     if kind == "nodes":
@@ -257,7 +257,7 @@ def _kept(kind: str, item: dict[str, Any]) -> dict[str, Any]:
 
 
 def _take_record(evidence: Evidence, answer: str | RefusedError) -> None:
-    """Keep what the guard has written, or why it could not be read."""
+    """Store what the guard has written, or the reason why it could not be read."""
     try:
         if isinstance(answer, RefusedError):
             raise answer

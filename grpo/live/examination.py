@@ -14,12 +14,12 @@ from postrender.problem import CLUSTER
 
 
 def checks() -> tuple[Problem, ...]:
-    """Return the checks of a cluster, sorted by id."""
+    """Return the checks for a cluster, sorted by id."""
     return tuple(each for each in registry.rules(CLUSTER) if isinstance(each, Problem))
 
 
 def examine(evidence: Evidence) -> Iterator[tuple[Problem, Result]]:
-    """Yield what each check says; one whose evidence could not be read is not done."""
+    """Yield each check's results; a check whose evidence could not be read is reported as not done."""
     said = namespace.absent(evidence)
     for check in checks():
         unread = [f"{kind}: {evidence.unread[kind]}" for kind in check.reads if kind in evidence.unread]
@@ -30,5 +30,5 @@ def examine(evidence: Evidence) -> Iterator[tuple[Problem, Result]]:
 
 
 def is_healthy(results: list[tuple[Problem, Result]]) -> bool:
-    """Return whether nothing has failed."""
+    """Return whether no check has failed."""
     return all(result.state != FAILED for _, result in results)

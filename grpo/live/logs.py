@@ -1,4 +1,4 @@
-"""Read the last lines of the programs of a run: the driver, containers that have ended, and the operator."""
+"""Read the last lines of a run's programs: the driver, terminated containers, and the operator."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Logs = dict[str, str]
 
 
 def head_of(evidence: Evidence) -> str:
-    """Return the name of the head pod that can be asked, or an empty text."""
+    """Return the name of the head pod that can be queried, or an empty text."""
     heads = [pod for pod in evidence.of("pods") if labels_of(pod).get("ray.io/node-type") == "head" and is_ready(pod)]
     # A task beside the run may have a cluster of its own.
     own = [pod for pod in heads if labels_of(pod).get("ray.io/cluster") == evidence.cluster]
@@ -42,7 +42,7 @@ def head_of(evidence: Evidence) -> str:
 
 
 def calls(cluster: Cluster, evidence: Evidence) -> dict[str, Callable[[], Logs]]:
-    """Return what is asked: each call returns logs by name, and raises RefusedError."""
+    """Return the queries: each call returns logs by name, and raises RefusedError if they cannot be read."""
     found: dict[str, Callable[[], Logs]] = {}
     head, folder = head_of(evidence), evidence.expected.run_directory
     if folder and head:
@@ -59,7 +59,7 @@ def calls(cluster: Cluster, evidence: Evidence) -> dict[str, Callable[[], Logs]]
 
 
 def program(folder: str) -> str:
-    """Return the shell program that prints what the folder of a run has; it only reads."""
+    """Return the shell program that prints the contents of the run's folder; it only reads."""
     return _SHOW.format(folder=shlex.quote(folder), mark=_MARK, size=_BYTES)
 
 
@@ -70,7 +70,7 @@ def _of_run(cluster: Cluster, head: str, folder: str) -> Logs:
 
 
 def _ended(evidence: Evidence) -> Iterator[tuple[str, str, bool]]:
-    """Yield the containers that have ended with an error, and whether they were started again."""
+    """Yield the containers that have ended with an error, and whether they were restarted."""
     for pod in evidence.of("pods"):
         status = mapping(pod.get("status"))
         for key in ("initContainerStatuses", "containerStatuses"):
@@ -81,7 +81,7 @@ def _ended(evidence: Evidence) -> Iterator[tuple[str, str, bool]]:
 
 
 def _of_operator(cluster: Cluster, evidence: Evidence) -> Logs:
-    """Return the lines of the operator that name objects of this stack."""
+    """Return the operator's log lines that name objects of this stack."""
     selector = "app.kubernetes.io/name=kuberay-operator"
     names = [each for each in (evidence.expected.job, evidence.expected.cluster) if each]
     found: list[str] = []
@@ -98,7 +98,7 @@ def _first_container(pod: dict[str, Any]) -> dict[str, Any]:
 
 
 def take(evidence: Evidence, name: str, answer: Logs | RefusedError) -> None:
-    """Keep logs without their secrets, or why they could not be read."""
+    """Store logs without their secrets, or the reason why they could not be read."""
     if isinstance(answer, RefusedError):
         evidence.unread[name] = masking.text(str(answer))
     else:

@@ -1,4 +1,4 @@
-"""Ask many questions at once, and wait for all answers until one deadline."""
+"""Run many queries at once, and wait for all answers until a shared deadline."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ Answer = TypeVar("Answer")
 
 
 class Queries:
-    """Questions that are asked at once; `open` are those without an answer."""
+    """Queries that run at once; `open` holds those without an answer."""
 
     def __init__(self) -> None:
         self.open: list[str] = []
         self._came: queue.SimpleQueue[tuple[str, Callable[[], None]]] = queue.SimpleQueue()
 
     def ask(self, name: str, call: Callable[[], Answer], take: Callable[[Answer | RefusedError], None]) -> None:
-        """Start a question; in `answers` its answer, or the RefusedError that the call raises, goes to `take`."""
+        """Start a query; `answers` later passes its answer, or the RefusedError that the call raises, to `take`."""
 
         def wait() -> None:
             try:
@@ -36,7 +36,7 @@ class Queries:
         threading.Thread(target=wait, daemon=True).start()
 
     def answers(self, deadline: Deadline) -> Iterator[str]:
-        """Take each answer as it comes and yield its name, until all have come or the deadline is over."""
+        """Take each answer as it arrives and yield its name, until all have arrived or the deadline has passed."""
         with contextlib.suppress(queue.Empty):
             while self.open:
                 name, take = self._came.get(timeout=deadline.left)

@@ -1,4 +1,4 @@
-"""Render a stack, to know what it asks the cluster for."""
+"""Render a stack, to find out what it requires from the cluster."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MODEL: Final = re.compile(r"[\w.-]+/[\w.-]+")
 
 
 def render(stack: Stack, engine: Engine, namespace: str) -> Expected:
-    """Render the layers of a stack for a namespace; raise as Stack.render does."""
+    """Render a stack's layers for a namespace; raise as Stack.render does."""
     layers = stack.layers()
     volume = stack.values.get("job.volume", "data")
     mount = stack.values.get(f"storage.{volume}.mountPath")
@@ -45,7 +45,7 @@ def render(stack: Stack, engine: Engine, namespace: str) -> Expected:
 
 
 def _places(node: Node, path: str) -> Iterator[tuple[str, tuple[str, str]]]:
-    """Yield the dotted path of each value below a node with its text and its place."""
+    """Yield the dotted path of each value below a node, with its text and its place."""
     if path:
         is_name = isinstance(node.value, str) and path.endswith(".name")
         yield path, (str(node.value) if is_name else "", str(node.key_at))
@@ -55,7 +55,7 @@ def _places(node: Node, path: str) -> Iterator[tuple[str, tuple[str, str]]]:
 
 
 def _host_memory(values: Values) -> dict[str, Any]:
-    """Return what `grpo plan` says of a node: verdict, peak, limit, what only one phase has; else `reason`, why not."""
+    """Return `grpo plan`'s result for a node: verdict, peak, limit, and what only one phase has; or else `reason`."""
     run = described_run(values)
     if run is None:
         return {"reason": "the values describe no run on a machine"}

@@ -1,7 +1,8 @@
-"""Say whether the operator hands the job to Ray, and ask Ray itself.
+"""Determine whether the operator has submitted the job to Ray, by querying Ray itself.
 
-In HTTPMode KubeRay calls a RayJob Running before it has asked the head for the job, and as long as no answer comes: the
-cluster is there, Ray lists no job, and nothing fails (NVIDIA-NeMo/RL pull request 2749, docs/howto/operator.md).
+In HTTPMode KubeRay reports a RayJob as Running before it has queried the head for the job, and for as long as it
+gets no answer: the cluster exists, Ray lists no job, and nothing fails (NVIDIA-NeMo/RL pull request 2749,
+docs/howto/operator.md).
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _SHELL: Final = 'exec "$@" 2>&1'
 
 
 def ended_in_ray(evidence: Evidence) -> str:
-    """Return with what the job has ended in Ray, if KubeRay does not know it; else an empty text."""
+    """Return how the job has ended in Ray, if KubeRay does not know it yet; otherwise an empty text."""
     state = mapping((evidence.find("rayjobs", evidence.expected.job) or {}).get("status"))
     said = str(evidence.ray.get("status") or "")
     known = state.get("jobDeploymentStatus") in _OVER or state.get("jobStatus") == said
@@ -34,12 +35,12 @@ def ended_in_ray(evidence: Evidence) -> str:
 
 
 def question(job: str) -> list[str]:
-    """Return the command that asks the head of its pod for a job: JSON, or a sentence why there is none."""
+    """Return the command that queries a job in its head pod: it prints JSON, or a sentence why there is none."""
     return ["sh", "-c", _SHELL, "sh", *kubectl.packed("ray_jobs", ["state", job])]
 
 
 def delay(evidence: Evidence) -> float | None:
-    """Return for how many seconds the job could have been submitted and was not; None if it was, or cannot be yet."""
+    """Return for how many seconds the job has been ready but not submitted; None if it was, or is not ready."""
     job = evidence.find("rayjobs", evidence.expected.job) or {}
     state = mapping(job.get("status"))
     if state.get("jobDeploymentStatus") not in _BEFORE or state.get("jobStatus"):

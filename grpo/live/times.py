@@ -10,7 +10,7 @@ from postrender.manifests.pods import mapping
 
 
 def seconds(stamp: object) -> float | None:
-    """Return a time in UTC as seconds since 1970; None for what is no such time."""
+    """Return a UTC time as seconds since 1970, or None if the text is not such a time."""
     try:
         return float(calendar.timegm(time.strptime(str(stamp), "%Y-%m-%dT%H:%M:%SZ")))
     except ValueError:
@@ -18,10 +18,10 @@ def seconds(stamp: object) -> float | None:
 
 
 def last_seen(event: dict[str, Any]) -> str:
-    """Return when an event was last seen, in whole seconds as all other times, so that they compare as text.
+    """Return when an event was last seen, in whole seconds like all other times, so that times compare as text.
 
-    In events.k8s.io, which the scheduler, KubeRay 1.7 and Kueue 0.18 use, times have microseconds, and eventTime is the
-    first time.
+    In events.k8s.io, which the scheduler, KubeRay 1.7 and Kueue 0.18 use, times have microseconds, and eventTime is
+    when the event was first seen.
     """
     last = mapping(event.get("series")).get("lastObservedTime")
     found = str(event.get("lastTimestamp") or last or event.get("eventTime") or "")
@@ -29,6 +29,6 @@ def last_seen(event: dict[str, Any]) -> str:
 
 
 def span(length: float) -> str:
-    """Return a number of seconds for people."""
+    """Return a number of seconds in human-readable form."""
     minutes, hours = length / 60, length / 3600
     return f"{length:.0f} s" if minutes < 2 else f"{minutes:.0f} min" if hours < 2 else f"{hours:.0f} h"

@@ -1,4 +1,4 @@
-"""Read the files of a chart (a folder or a package) and of its subcharts, for the rules on charts."""
+"""Read the files of a chart (a folder or a package) and of its subcharts, for the rules over charts."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _DEPTH = 8
 
 
 class Chart:
-    """A chart, as rules read it: `files` by path, `name` as on the command line.
+    """A chart, as rules read it: `files` by path, and `name` as given on the command line.
 
-    `renders` has the text of two renders; it is empty if the chart was not rendered.
+    `renders` has the texts of two renders; it is empty if the chart was not rendered.
     """
 
     def __init__(self, name: str, files: Mapping[str, bytes], places: Mapping[str, str] | None = None) -> None:
@@ -41,7 +41,7 @@ class Chart:
         self.renders: tuple[str, ...] = ()
 
     def place(self, path: str) -> str:
-        """Return the path of a chart's file for messages."""
+        """Return the path of a chart's file, for messages."""
         return self._places.get(path, f"{self.name}/{path}")
 
     def at(self, path: str, line: int = 0, col: int = 0) -> Location:
@@ -62,7 +62,7 @@ class Chart:
 
     @cached_property
     def meta(self) -> dict[str, Any]:
-        """Return the content of Chart.yaml, or an empty map if it is not a map, which Helm refuses."""
+        """Return the content of Chart.yaml, or an empty map if the content is not a map, which Helm rejects."""
         return _map(self.node(META))
 
     @cached_property
@@ -77,11 +77,11 @@ class Chart:
 
     @property
     def is_library(self) -> bool:
-        """Return whether it is a library chart, which Helm does not render."""
+        """Return whether the chart is a library chart, which Helm does not render."""
         return self.meta.get("type") == "library"
 
     def node(self, path: str) -> Node | None:
-        """Return the content of a file as a node with places."""
+        """Return a file's content as a node with places."""
         if path not in self.files:
             return None
         try:
@@ -135,7 +135,7 @@ def read(path: str) -> Chart:
 
 
 def _refuse_addresses(chart: Chart) -> None:
-    """Raise InputError for a schema that names another file or server: Helm reads it, and shows parts of it."""
+    """Raise InputError if a schema refers to another file or server: Helm reads the target, and prints parts of it."""
     for path, data in chart.files.items():
         if os.path.basename(path) == SCHEMA:
             with contextlib.suppress(ValueError):
@@ -164,7 +164,7 @@ def _chart(name: str, entries: Iterable[tuple[str, bytes, str]]) -> Chart:
 
 
 def _of_folder(root: str, below: str, depth: int) -> Iterator[tuple[str, bytes, str]]:
-    """Yield path, text and place of each file; subcharts may be links to other folders."""
+    """Yield each file's path, text and place; subcharts may be links to other folders."""
     if depth > 2 * _DEPTH:
         return
     folder = os.path.join(root, below) if below else root
@@ -206,7 +206,7 @@ def _open(path: str) -> IO[bytes]:
 
 
 def _of_package(name: str, stream: IO[bytes], depth: int) -> Iterator[tuple[str, bytes, str]]:
-    """Yield path, text and place of each file of a package, and of the packages in it."""
+    """Yield the path, text and place of each file in a package, and in the packages that it contains."""
     try:
         with stream, tarfile.open(fileobj=stream, mode="r:gz") as archive:
             for member in archive:

@@ -1,4 +1,4 @@
-"""Add schemas of more kinds from CustomResourceDefinitions in files, in the checked stream or in a cluster."""
+"""Add schemas for more kinds from CustomResourceDefinitions in files, in the checked stream or in a cluster."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ _OBJECT: Final = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, 
 
 
 def add(kinds: Kinds, words: Sequence[str]) -> None:
-    """Add the definitions that `--crds` names: files, folders, `-`, or `cluster` for those that kubectl lists.
+    """Add the definitions named by `--crds`: files, folders, `-`, or `cluster` for those that kubectl lists.
 
-    Raises InputError if there is no definition, UnreadableError, and ClusterError if kubectl fails.
+    Raises InputError if there is no definition, UnreadableError if a file cannot be read, and ClusterError if kubectl
+    fails.
     """
     for word in dict.fromkeys(words):
         given = [{f"<{CLUSTER}>": kubectl.definitions()}] if word == CLUSTER else streams([word])[word]
@@ -36,7 +37,7 @@ def add(kinds: Kinds, words: Sequence[str]) -> None:
 
 
 def add_from(kinds: Kinds, documents: Iterable[ManifestDocument], only: set[str] | None = None) -> int:
-    """Add the definitions in documents, or only those of some kinds; return how many there are."""
+    """Add the definitions in documents, or only those for some kinds; return their number."""
     found = 0
     for document in documents:
         for _, item in pods.objects(document.plain):
@@ -49,13 +50,13 @@ def add_from(kinds: Kinds, documents: Iterable[ManifestDocument], only: set[str]
 
 
 def missing(kinds: Kinds, documents: Iterable[ManifestDocument]) -> set[str]:
-    """Return the kinds of documents that have no schema."""
+    """Return the documents' kinds that have no schema."""
     asked = {kind_of(document.plain) for document in documents}
     return {kind for kind in asked if kinds.entry(kind) is None}
 
 
 def _versions(item: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the kinds, as `group/version/kind`, with their schemas; a version without a schema is skipped."""
+    """Yield the kinds, as `group/version/kind`, with their schemas; skip versions without a schema."""
     spec = pods.mapping(item.get("spec"))
     kind = pods.mapping(spec.get("names")).get("kind")
     for version in map(pods.mapping, pods.sequence(spec.get("versions"))):
@@ -81,9 +82,9 @@ def _definition(kind: str, schema: dict[str, Any]) -> dict[str, Any]:
 def closed(schema: Json, *, value: bool = True) -> dict[str, Any]:
     """Return the draft-07 form of a structural schema, strict about fields that the API server would prune.
 
-    A null is allowed where a field may be absent: the API server drops it. `value` is false below allOf, anyOf, oneOf
-    and not, where unknown fields are allowed. CEL rules are left out.
-    Source: https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#field-pruning
+    A null is allowed wherever a field may be absent, because the API server drops it. `value` is false below allOf,
+    anyOf, oneOf and not, where unknown fields are allowed. CEL rules are left out. Source:
+    https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#field-pruning
     """
     schema = pods.mapping(schema)
     out: dict[str, Any] = {key: schema[key] for key in _KEPT if key in schema}
@@ -126,7 +127,7 @@ def _has_default(schema: Json) -> bool:
 
 
 def _optional(out: dict[str, Any], schema: Json, *, needed: bool) -> dict[str, Any]:
-    """Return a schema that allows null where the API server does."""
+    """Return a schema that allows null wherever the API server does."""
     if needed and not pods.mapping(schema).get("nullable"):
         return out
     if isinstance(out.get("type"), str):

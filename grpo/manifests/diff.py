@@ -36,14 +36,14 @@ _Key = tuple[str, str]
 
 
 class _Whole(str):
-    """A text whose parts are compared by themselves; it is a difference where no part of it is one."""
+    """A text whose parts are compared separately; the text itself is a difference only if none of its parts is."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True)
 class Difference:
-    """One field that differs: `values` by side, without the sides that do not have the field."""
+    """One field that differs: `values` by side, without sides that lack the field."""
 
     object: str
     path: str
@@ -51,7 +51,7 @@ class Difference:
 
 
 class Locked(NamedTuple):
-    """What is refused of one layer of a side."""
+    """What the API server or a chart rejects in one layer of a side."""
 
     layer: str
     side: str
@@ -59,7 +59,7 @@ class Locked(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """What a layer of a side does to a run where it is applied."""
+    """What applying a side's layer does to a run."""
 
     layer: str
     side: str
@@ -67,10 +67,10 @@ class Ended(NamedTuple):
 
 
 def compare(sides: Mapping[str, Objects], *, full: bool = False) -> list[Difference]:
-    """Return the differences between the objects of one layer; `sides` maps a name to its rendered documents.
+    """Return the differences between one layer's objects; `sides` maps a name to its rendered documents.
 
-    The entrypoint of a run is compared by its parts, the plan field by field. Programs and the lock of a run are
-    folded, but not with `full`.
+    A run's entrypoint is compared part by part, and the plan in it field by field. Programs and the run's lock are
+    folded, unless `full`.
     """
     flat = {side: dict(_fields(objects, full=full)) for side, objects in _paired(sides).items()}
     keys = dict.fromkeys(key for fields in flat.values() for key in fields)
@@ -87,17 +87,17 @@ def compare(sides: Mapping[str, Objects], *, full: bool = False) -> list[Differe
 
 
 def _above(path: str) -> Iterator[str]:
-    """Yield the paths of everything that contains a field."""
+    """Yield the paths of all ancestors of a field."""
     return (path[:end] for end, character in enumerate(path) if character in ".[(")
 
 
 def _paired(sides: Mapping[str, Objects]) -> dict[str, dict[str, Mapping[str, Any]]]:
-    """Return the objects of each side by the name that the first side has for them.
+    """Return each side's objects under the names that the first side uses for them.
 
-    The same object is compared with itself. Names contain those of the stack and of the run, which two sites may choose
-    differently, and the number of the attempt. So objects that only one of two sides has are compared with those whose
-    names differ in a number, and then with those of their kind, in the order in which they were rendered, if both sides
-    have as many.
+    Each object is compared with its counterpart. Names contain the stack's and the run's names, which two sites may
+    choose differently, and the attempt's number. So objects that only one of two sides has are paired first with
+    objects whose names differ only in a number, and then with objects of the same kind, in rendering order, if both
+    sides have equally many.
     """
     named = {side: _named(objects) for side, objects in sides.items()}
     first = next(iter(named.values()))
@@ -110,12 +110,12 @@ def _paired(sides: Mapping[str, Objects]) -> dict[str, dict[str, Mapping[str, An
 
 
 def _alone(names: Sequence[str], taken: Container[str]) -> dict[str, str]:
-    """Return names for objects that are compared with none, so that none has the name of a pair."""
+    """Return names for unpaired objects, none of which is the name of a pair."""
     return {name: f"{name} (another one)" if name in taken else name for name in names}
 
 
 def _named(objects: Objects) -> dict[str, Mapping[str, Any]]:
-    """Return objects by kind and name. Two hooks of a chart may have the same, if Helm makes them at other times."""
+    """Return objects by kind and name. Two hooks of a chart may share both, if Helm creates them at different times."""
     seen: Counter[str] = Counter()
     found = {}
     for item in objects:
@@ -128,7 +128,7 @@ def _named(objects: Objects) -> dict[str, Mapping[str, Any]]:
 
 
 def _partners(objects: Mapping[str, Mapping[str, Any]], first: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
-    """Return the names of the first side with whose objects those of another side are compared."""
+    """Return, for another side's objects, the first side's names with which they are compared."""
     known = {key: name for name, key in _identities(first).items()}
     found = {name: known[key] for name, key in _identities(objects).items() if key in known}
     found |= {name: name for name in objects if name in first and name not in found and name not in found.values()}
@@ -142,7 +142,7 @@ def _partners(objects: Mapping[str, Mapping[str, Any]], first: Mapping[str, Mapp
 
 
 def _identities(objects: Mapping[str, Mapping[str, Any]]) -> dict[str, tuple[str, ...]]:
-    """Return what identifies each object; a number tells copies of it apart."""
+    """Return the identity of each object; a number distinguishes copies."""
     numbers: Counter[tuple[str, ...]] = Counter()
     found: dict[str, tuple[str, ...]] = {}
     for name, item in objects.items():
@@ -192,7 +192,7 @@ def _leaves(value: Json, path: str, *, full: bool) -> Iterator[tuple[str, Any]]:
 
 
 def dotted(path: Path) -> str:
-    """Return a path of keys as the differences name it."""
+    """Return a path of keys in the notation used for differences."""
     return functools.reduce(_below, map(str, path), "")
 
 
@@ -201,7 +201,7 @@ def _below(path: str, key: str) -> str:
 
 
 def _parts(value: Json, *, full: bool) -> Iterator[tuple[str, Json]]:
-    """Yield the parts of a text that are compared by themselves: the map in a JSON text, and those of an entrypoint."""
+    """Yield a text's parts that are compared separately: the map in a JSON text, or the parts of an entrypoint."""
     if isinstance(value, Folded) or not isinstance(value, str):
         return
     if value.startswith("{"):
@@ -225,7 +225,7 @@ def _entries(items: list[Any]) -> Iterator[tuple[str, Any]]:
 
 
 def locked(layers: Mapping[str, Mapping[str, Objects]]) -> list[Locked]:
-    """Return what is refused if another side is applied over the first one; `layers` maps each to its sides."""
+    """Return what is rejected if another side is applied over the first one; `layers` maps each layer to its sides."""
     return [
         Locked(layer, side, refusal)
         for layer, sides in layers.items()
@@ -235,9 +235,9 @@ def locked(layers: Mapping[str, Mapping[str, Objects]]) -> list[Locked]:
 
 
 def ended(layers: Mapping[str, Mapping[str, Objects]], *, is_there: bool) -> list[Ended]:
-    """Return which runs end or start again if another side is applied over the first one.
+    """Return which runs end or restart if another side is applied over the first one.
 
-    `is_there` says whether the first side is what a cluster has: then what another one lacks is deleted.
+    `is_there` says whether the first side is what a cluster has; if so, whatever another side lacks is deleted.
     """
     every: dict[str, list[Mapping[str, Any]]] = {}
     for sides in layers.values():
@@ -254,7 +254,7 @@ def ended(layers: Mapping[str, Mapping[str, Objects]], *, is_there: bool) -> lis
 def as_json(
     layers: Mapping[str, Sequence[Difference]], refused: Sequence[Locked] = (), ending: Sequence[Ended] = ()
 ) -> str:
-    """Write differences as JSON: layer → list of object, path, values by side; what is refused, and what runs end."""
+    """Write differences as JSON: layer → list of object, path, values by side; what is rejected, and which runs end."""
     tree = {
         layer: [{"object": one.object, "path": one.path, "values": dict(one.values)} for one in found]
         for layer, found in layers.items()
@@ -292,8 +292,8 @@ def as_text(
 ) -> str:
     """Write differences as text: a heading for each layer and object, then one line for each side of a field.
 
-    A folded text is one line with both sides, and so is an object that some sides lack. Long lines are cut. Both not
-    with `full`. What ends a run and what is refused stand at the end.
+    A folded text takes one line for both sides, and so does an object that some sides lack. Long lines are cut. `full`
+    turns off both. What ends a run and what is rejected come last.
     """
     lines: list[str] = []
     for layer, found in layers.items():
@@ -314,7 +314,7 @@ def as_text(
 
 
 def _whole_object(own: Sequence[Difference], sides: Sequence[str]) -> str:
-    """Return what stands for the fields of an object that some sides lack; an empty text for one that all have."""
+    """Return the line that replaces the fields of an object missing from some sides; empty if all sides have it."""
     # Objects that are compared have the same kind.
     having = next((one.values for one in own if one.path == "kind"), None)
     if having is None:
@@ -365,7 +365,7 @@ def _field(one: Difference, sides: Sequence[str], *, full: bool) -> list[str]:
 
 
 def _lines(value: Json) -> list[str]:
-    """Split a long text into lines, so that only the different ones are shown."""
+    """Split long text into lines, so that a diff shows only the lines that changed."""
     if isinstance(value, str):
         return value.splitlines() if "\n" in value else [value]
     return [json.dumps(value, ensure_ascii=False)]

@@ -1,4 +1,4 @@
-"""Read the plan that the chart grpo-job writes into the entrypoint of a RayJob."""
+"""Read the plan that the chart grpo-job writes into a RayJob's entrypoint."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PLAN: Final = re.compile(r"(?>\A.*?^exec 3<<'GRPO_PLAN'\n)(?P<text>.*?)^GRPO_PLA
 
 
 def plan(rayjob: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the plan of a RayJob; empty for one that no chart of ours has made."""
+    """Return a RayJob's plan; empty if none of our charts created the RayJob."""
     match = PLAN.search(str(mapping(rayjob.get("spec")).get("entrypoint", "")))
     try:
         return mapping(json_text.loads(match["text"])) if match else {}
@@ -23,5 +23,5 @@ def plan(rayjob: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def attempt_directory(plan: Mapping[str, Any]) -> str:
-    """Return the folder of the plan's attempt on the volume of its run; empty without a plan."""
+    """Return the folder of the plan's attempt on its run's volume; empty without a plan."""
     return f"{plan['runDirectory']}/attempts/{plan['attempt']}" if {"runDirectory", "attempt"} <= set(plan) else ""

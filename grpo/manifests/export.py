@@ -1,6 +1,6 @@
-"""Write rendered manifests into a folder for Git: one object per file, the same bytes in every run.
+"""Write rendered manifests into a folder for Git: one object per file, with identical bytes every time.
 
-Each layer's folder has a kustomization.yaml that lists the files in the order of installation, for `kubectl apply -k`,
+Each layer's folder has a kustomization.yaml that lists the files in installation order, for `kubectl apply -k`,
 Argo CD and Flux. It also records what this module wrote: only listed files are ever removed.
 """
 
@@ -43,7 +43,7 @@ _Files = list[tuple[str, dict[str, Any]]]
 
 @dataclass(frozen=True)
 class Written:
-    """Counts of one layer's folder: objects, files written and removed; and what that does to runs."""
+    """Counts for one layer's folder (objects, files written and removed), and what the changes do to runs."""
 
     folder: str
     objects: int
@@ -56,7 +56,7 @@ class Written:
 
 
 def _documents(rendered: Rendered) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the text of each document, as Helm printed it, and its object."""
+    """Yield each document's text, as Helm printed it, and its object."""
     texts = [f"{part.strip()}\n" for part in re.split(r"^---[ \t]*$", rendered.manifest, flags=re.MULTILINE)]
     pairs = [(text, each) for text in texts for each in reader.load_objects(text, f"<{rendered.chart}>")]
     if [each for _, each in pairs] != list(rendered.documents):
@@ -65,7 +65,7 @@ def _documents(rendered: Rendered) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def is_hook(item: Mapping[str, Any]) -> bool:
-    """Return whether only a later command of Helm creates this object: a test, an upgrade, a rollback."""
+    """Return whether only a later Helm command creates this object: a test, an upgrade, a rollback."""
     metadata = item.get("metadata") or {}
     hooks = str((metadata.get("annotations") or {}).get("helm.sh/hook", ""))
     return bool(hooks) and not any(hook.strip().endswith("-install") for hook in hooks.split(","))
@@ -86,7 +86,7 @@ def _distinct_name(identity: tuple[str, ...]) -> str:
 
 
 def files(rendered: Rendered) -> dict[str, str]:
-    """Return the text of each file by name, in the order of installation, without the objects of `helm test`.
+    """Return each file's text by name, in installation order, without the objects of `helm test`.
 
     Raises InputError if two documents are the same object.
     """
@@ -110,7 +110,7 @@ def files(rendered: Rendered) -> dict[str, str]:
 
 
 def _owner(rendered: Rendered) -> str:
-    """Return the stack and the namespace of the objects, as the index records them; empty if unknown."""
+    """Return the objects' stack and namespace, as recorded in the index; empty if unknown."""
     metadata = [each["metadata"] for each in rendered.documents]
     stacks = sorted({(each.get("labels") or {}).get(_STACK, "") for each in metadata} - {""})
     if not stacks:
@@ -128,10 +128,10 @@ def _index(names: Sequence[str], owner: str) -> str:
 
 
 def _read_index(path: str, owner: str) -> list[str]:
-    """Return the files that an earlier run listed.
+    """Return the files that an earlier export listed.
 
-    Raises OutputRefusedError for an index of another tool or another stack: its files would be removed, and a GitOps
-    tool that prunes would end a running training.
+    Raises OutputRefusedError if the index belongs to another tool or stack: its files would be removed, and a GitOps
+    tool that prunes would end a running training job.
     """
     with open(path, "rb") as file:
         data = file.read()
@@ -156,7 +156,7 @@ def _read_index(path: str, owner: str) -> list[str]:
 
 
 def _former(folder: str, owner: str) -> list[str]:
-    """Return the files of an earlier run; raise OutputRefusedError if the folder contains anything else."""
+    """Return the files of an earlier export; raise OutputRefusedError if the folder contains anything else."""
     if os.path.islink(folder):
         fix = "give another folder, or delete the link"
         raise OutputRefusedError(f"{folder}: is a symbolic link, so nothing is written or removed there", fix=fix)
@@ -190,9 +190,9 @@ def _is_rendered(path: str) -> bool:
 
 
 def _refuse_locked(before: Mapping[str, _Files], after: Mapping[str, Sequence[Object]]) -> None:
-    """Raise OutputRefusedError if the files would be refused in the place of those that are there.
+    """Raise OutputRefusedError if applying the files over the existing ones would be rejected.
 
-    Those that are there are what a cluster may have; if they were replaced, nothing would show the mistake any more.
+    The existing files may be what a cluster has; once they were replaced, nothing would reveal the mistake.
     """
     found = [each for folder, old in before.items() for each in _locked(old, after[folder])]
     for path, refusal in found:
@@ -204,20 +204,20 @@ def _refuse_locked(before: Mapping[str, _Files], after: Mapping[str, Sequence[Ob
 
 
 def _locked(before: _Files, after: Sequence[Object]) -> Iterator[tuple[str, Refusal]]:
-    """Yield what is refused of a folder's new files, with the file of an earlier run that it is about."""
+    """Yield what would be rejected in a folder's new files, each with the earlier file that it concerns."""
     files_of = {"/".join(apiserver.identity(item)[1::2]): path for path, item in before}
     for refusal in runs.refusals([item for _, item in before], after):
         yield files_of[refusal.object], refusal
 
 
 def _there(folder: str, names: Sequence[str]) -> _Files:
-    """Return the objects of an earlier run's files."""
+    """Return the objects in the files of an earlier export."""
     there = [path for name in names if os.path.exists(path := os.path.join(folder, name))]
     return [(path, item) for path in there for item in _present(path)]
 
 
 def _present(path: str) -> list[dict[str, Any]]:
-    """Return the object of a file; none if it is damaged, because then it is written anew."""
+    """Return a file's object; none if the file is damaged, because it is then rewritten."""
     with open(path, "rb") as file:
         data = file.read()
     try:
@@ -251,18 +251,18 @@ def _write(folder: str, texts: Mapping[str, str], former: Sequence[str], owner: 
 
 
 def others(directory: str, layers: Mapping[str, Rendered]) -> list[str]:
-    """Return what else a folder of --output-dir has: neither a layer that was written now nor one of an earlier run."""
+    """Return what else an --output-dir folder contains: neither a layer written now nor one of an earlier export."""
     found = ((name, os.path.join(directory, name)) for name in sorted(os.listdir(directory)) if name not in layers)
     return [path for name, path in found if name not in paths.LAYERS or not os.path.isfile(os.path.join(path, INDEX))]
 
 
 def write(directory: str, layers: Mapping[str, Rendered], left: Sequence[str] = ()) -> list[Written]:
-    """Write each layer into its folder below `directory`, and remove stale files of an earlier run.
+    """Write each layer into its folder below `directory`, and remove stale files of an earlier export.
 
-    A layer in `left` keeps its folder with an empty list if an earlier run wrote it: for a missing folder, Argo CD and
-    Flux would report an error and keep the objects. All folders are checked before anything is written. Raises
-    InputError, OutputRefusedError (also for what a cluster would refuse), and OutputError if the system refuses to
-    write.
+    A layer in `left` keeps its folder, with an empty list, if an earlier export wrote it: for a missing folder, Argo CD
+    and Flux would report an error and keep the objects. All folders are checked before anything is written. Raises
+    InputError if two documents are the same object, OutputRefusedError if a folder cannot be used or a cluster would
+    reject the files, and OutputError if the system refuses to write.
     """
     try:
         texts = {os.path.join(directory, layer): files(rendered) for layer, rendered in layers.items()}
@@ -296,7 +296,7 @@ def write(directory: str, layers: Mapping[str, Rendered], left: Sequence[str] = 
 def write_programs(directory: str, layers: Mapping[str, Rendered]) -> list[str]:
     """Write the programs that the RayJobs carry into a new or empty folder; return their names, sorted.
 
-    Raises OutputRefusedError for a folder with files, OutputError if the system refuses to write, and InputError where
+    Raises OutputRefusedError if the folder has files, OutputError if the system refuses to write, and InputError if
     no object carries programs.
     """
     jobs = [each for layer in layers.values() for each in layer.documents if each.get("kind") == "RayJob"]

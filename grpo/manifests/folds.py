@@ -1,6 +1,6 @@
-"""Fold the programs and the lock in manifests: people see a name, a size and a digest instead of the lines.
+"""Fold the programs and the lock in manifests: readers see a name, a size and a digest instead of the lines.
 
-The programs are those that come with the charts. Rewards and prompts of the user, which the same entrypoint carries,
+The programs are those that come with the charts. The user's rewards and prompts, which the same entrypoint carries,
 are never folded.
 """
 
@@ -44,7 +44,7 @@ _BLOCK = re.compile(r"^  (?P<name>\S+): \|-?\n(?P<text>(?:(?: {4}.*| *)\n)+)", r
 
 
 class Folded(str):
-    """What stands for a text: its number of lines and its digest."""
+    """The replacement for a folded text: its number of lines and its digest."""
 
     __slots__ = ()
 
@@ -56,16 +56,16 @@ class Folded(str):
 
     @property
     def short(self) -> str:
-        """Return it with the beginning of the digest, which is enough for people."""
+        """Return the fold with the beginning of the digest, which is enough for readers."""
         before, word, digest = self.partition("sha256 ")
         return f"{before}{word}{digest[:_SHOWN]}"
 
 
 def fold_manifest(manifest: str) -> tuple[str, int]:
-    """Return a manifest with its programs and its lock folded, and the number of lines that are not shown.
+    """Return a manifest with its programs and its lock folded, and the number of hidden lines.
 
-    The line of a fold stands in the first column without a colon, which is no YAML: a folded manifest must not be
-    applied, because its programs are missing.
+    A fold's line starts in the first column and has no colon, which makes it invalid YAML: a folded manifest must not
+    be applied, because its programs are missing.
     """
     documents = [_fold_document(text) for text in _DOCUMENT.split(manifest)]
     folded = "".join(documents)
@@ -126,7 +126,7 @@ def fold_object(item: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def unpacked(archive: str) -> dict[str, str]:
-    """Return the programs in the archive of an entrypoint, text by name; none if it is no such archive."""
+    """Return the programs in an entrypoint's archive, text by name; empty if it is not such an archive."""
     found = {}
     with contextlib.suppress(ValueError, OSError, EOFError, tarfile.TarError):
         with tarfile.open(fileobj=io.BytesIO(base64.b64decode(archive)), mode="r:bz2") as tar:
@@ -138,7 +138,7 @@ def unpacked(archive: str) -> dict[str, str]:
 
 
 def programs(text: str) -> dict[str, str]:
-    """Return the programs that the entrypoint of a run carries, text by name; not the user's files."""
+    """Return the programs that a run's entrypoint carries, text by name, without the user's files."""
     found = {}
     for archive in _closed(_PROGRAMS, _FILE.sub(_first_line, text)):
         found.update(unpacked(archive["text"]))
@@ -148,7 +148,7 @@ def programs(text: str) -> dict[str, str]:
 def parts(text: str, *, full: bool = False) -> Iterator[tuple[str, Json]]:
     """Yield the parts of a run's entrypoint: the plan as a tree, the user's files, the shell command, the programs.
 
-    The programs are folded, but not with `full`. A text of another kind has no parts.
+    The programs are folded, unless `full`. Any other text has no parts.
     """
     plan = entrypoint.PLAN.search(text)
     if plan is None:

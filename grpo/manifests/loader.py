@@ -1,4 +1,4 @@
-"""Read manifests from files, folders and stdin; a stream is judged as one installation."""
+"""Read manifests from files, folders and stdin; each stream is judged as one installation."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _CHANGES = frozenset(
 class ManifestDocument:
     """One document: its object and the locations of its values.
 
-    `line` is the number of lines in the file above the document.
+    `line` is the number of lines above the document in the file.
     """
 
     def __init__(self, file: str, line: int, text: str, plain: dict[str, Any]) -> None:
@@ -50,7 +50,7 @@ class ManifestDocument:
 
     @property
     def start(self) -> int:
-        """Return the line of the file where the object starts."""
+        """Return the line in the file where the object starts."""
         return self.place(()).line
 
     def place(self, path: Path, *, key: bool = False) -> Location:
@@ -81,7 +81,7 @@ def _below(node: Node, part: str | int) -> Node | None:
 
 
 def read(texts: Stream) -> list[ManifestDocument]:
-    """Read texts by name; raise InputError with the place of a document that is not a Kubernetes object."""
+    """Read texts by name; raise InputError with a document's place if the document is not a Kubernetes object."""
     return [document for file, data in texts.items() for document in _documents(file, data)]
 
 
@@ -111,7 +111,7 @@ def _check_text(file: str, data: bytes) -> None:
 
 
 def _may_show_secret(data: bytes, error: InputError) -> bool:
-    """Return whether the line of an error may contain a secret, because of its Secret or of a key nearby."""
+    """Return whether an error's line may contain a secret, because the line is in a Secret or near a telling key."""
     lines = data.decode("utf-8", "replace").lower().split("\n")
     at = min(error.at.line if error.at else 1, len(lines))
     begin = max((number for number in range(at) if lines[number].startswith("---")), default=0)
@@ -121,7 +121,7 @@ def _may_show_secret(data: bytes, error: InputError) -> bool:
 
 
 def _of_file(error: InputError, data: bytes, file: str) -> InputError:
-    """Return the error of a document as an error of its file."""
+    """Return a document's error as an error of its file."""
     try:
         # Read the whole file, so that all line numbers in the message count from its start.
         reader.parse(data, file, tags=True)
@@ -149,10 +149,10 @@ def _refuse_other_than_object(values: Sequence[Any], file: str, line: int, text:
 
 
 def streams(words: Sequence[str]) -> dict[str, list[Stream]]:
-    """Read the arguments of the command line, each to its streams: a file, a folder and stdin is one.
+    """Read each command-line argument into its streams: a file, a folder and stdin are one stream each.
 
     A file that an earlier argument has named or contained is not read again. Two folders may contain different versions
-    of the same objects. Raises UnreadableError and InputError.
+    of the same objects. Raises UnreadableError if a path cannot be read, and InputError if a document is invalid.
     """
     found: dict[str, list[Stream]] = {}
     seen: set[str] = set()
@@ -172,7 +172,7 @@ def streams(words: Sequence[str]) -> dict[str, list[Stream]]:
 
 
 def kustomize_changes(folder: str) -> bool:
-    """Return whether kustomize changes the objects of a folder: patches, another namespace, the files of others."""
+    """Return whether kustomize changes a folder's objects: patches, a different namespace, other folders' files."""
     for place in (os.path.join(folder, name) for name in NO_OBJECTS):
         try:
             head = next(iter(reader.load_all(_read(place).decode("utf-8", "replace"), place)), None)
@@ -212,7 +212,7 @@ def _folders(directory: str) -> Iterator[Stream]:
 
 
 def _whole(file: BinaryIO) -> bytes:
-    """Return all bytes, or just more than MAX_BYTES, read in steps: one large read would allocate its buffer first."""
+    """Return all bytes, or just over MAX_BYTES, read in steps: one large read would allocate its buffer first."""
     parts: list[bytes] = []
     left = stream.MAX_BYTES + 1
     while left and (part := file.read(min(left, _STEP))):

@@ -1,4 +1,4 @@
-"""Read what grpo render wrote earlier: a folder of --output-dir, or a file with the manifests of any layers."""
+"""Read earlier output of grpo render: an --output-dir folder, or a file with the manifests of any layers."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _CHART = "app.kubernetes.io/name"
 
 @dataclass(frozen=True)
 class RenderedFiles:
-    """The objects by layer, and the only namespace that they name, if there is one.
+    """The objects by layer, and the only namespace that they name, if there is exactly one.
 
-    `stacks` has the objects of each folder below which there are layers, by the folder and then by the layer, and
-    `layers` those of all of them. `has_tests` says whether the objects of `helm test` are among them: --output-dir
-    leaves them out.
+    `stacks` has the objects of each folder that contains layers, by folder and then by layer, and `layers` has the
+    objects of all these folders. `has_tests` says whether the objects of `helm test` are included: --output-dir leaves
+    them out.
     """
 
     path: str
@@ -35,12 +35,12 @@ class RenderedFiles:
 
     @property
     def folders(self) -> list[str]:
-        """Return the folders with layers of ours."""
+        """Return the folders that contain layers of our charts."""
         return sorted(folder for folder, layers in self.stacks.items() if any(each in paths.LAYERS for each in layers))
 
 
 def is_rendered(path: str) -> bool:
-    """Return whether a path holds manifests: a folder, or a file that begins with a Kubernetes object."""
+    """Return whether a path contains manifests: a folder, or a file that begins with a Kubernetes object."""
     if os.path.isdir(path):
         return True
     try:
@@ -52,7 +52,7 @@ def is_rendered(path: str) -> bool:
 
 
 def read(path: str) -> RenderedFiles:
-    """Read manifests; raise UnreadableError and InputError."""
+    """Read manifests; raise UnreadableError if the path cannot be read, and InputError if its content is invalid."""
     streams = loader.streams([path])[path] if os.path.isdir(path) else [{path: textfile.read_bytes(path)}]
     stacks: dict[str, dict[str, list[dict[str, Any]]]] = {}
     for stream in streams:
@@ -88,7 +88,7 @@ def _changes(index: ManifestDocument) -> list[dict[str, Any]]:
 
 
 def _stack(document: ManifestDocument, path: str) -> str:
-    """Return the folder of the layers with a document, below the path that is read; empty for that path itself."""
+    """Return the folder of a document's layers, relative to the path that is read; empty if it is that path itself."""
     folder = os.path.dirname(document.file)
     if os.path.basename(folder) in paths.LAYERS and os.path.realpath(folder) != os.path.realpath(path):
         folder = os.path.dirname(folder)

@@ -1,7 +1,7 @@
-"""Say what a change of rendered objects does to the training runs that are there.
+"""Determine what a change of rendered objects does to existing training runs.
 
-Some changes are refused: by the API server, because an attempt is older, or because the new attempt cannot resume.
-Others are applied and end a run, or let it start at step 0.
+Some changes are rejected: by the API server, because an attempt is older, or because the new attempt cannot resume.
+Others are accepted but end a run, or make it start at step 0.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _UNMOUNTED: Final = "a tool that prunes deletes it once no pod uses it: new pods
 
 
 class Ending(NamedTuple):
-    """What a change that is applied does to a run: the object that does it, what happens, and what to do."""
+    """What an accepted change does to a run: the object that causes it, what happens, and what to do."""
 
     object: str
     why: str
@@ -44,7 +44,7 @@ class Ending(NamedTuple):
 
 
 class _Kept(NamedTuple):
-    """What an attempt must have as the one before it: `read` returns it, or None where it is unknown."""
+    """A property that an attempt must share with the one before it: `read` returns it, or None if it is unknown."""
 
     framework: str
     field: Path
@@ -56,7 +56,7 @@ class _Kept(NamedTuple):
 
 
 def _gpus(run: Training) -> Json:
-    """Return the number of GPUs of a run of verl that looks for a step and saves it with FSDP."""
+    """Return the number of GPUs of a verl run that resumes from a step and saves it with FSDP."""
     nodes, each = run.at("trainer", "nnodes"), run.at("trainer", "n_gpus_per_node")
     resumes = run.at("trainer", "resume_mode") in (None, "auto")
     has_fsdp = run.at(*_ACTOR, "strategy") in (None, "fsdp", "fsdp2") and run.at("model_engine") in (None, "dp")
@@ -65,7 +65,7 @@ def _gpus(run: Training) -> Json:
 
 
 def _lora(run: Training) -> Json:
-    """Return the rank of NeMo RL's LoRA, of the backend that trains."""
+    """Return NeMo RL's LoRA rank for the training backend."""
     section = ("megatron_cfg", "peft") if attempts.backend(run) == "Megatron" else ("dtensor_cfg", "lora_cfg")
     found = run.switch("policy", *section, "enabled")
     return None if found is None else _rank(run.at("policy", *section, "dim") if found else 0)
@@ -109,9 +109,9 @@ KEPT: Final = (
 
 
 def refusals(before: Iterable[Object], after: Iterable[Object]) -> list[Refusal]:
-    """Return what is refused if the objects `after` are applied where those `before` are.
+    """Return what is rejected if the objects `after` are applied over the objects `before`.
 
-    That is what the API server refuses, and an attempt that is older than the one that is there or cannot resume.
+    This covers what the API server rejects, and attempts that are older than the existing one or cannot resume.
     """
     before, after = [*before], [*after]
     wanted = attempts.newest(after)
@@ -191,7 +191,7 @@ def _why_gone(item: Object) -> str:
 
 
 def _stopped(before: Object, after: Object) -> Iterator[Ending]:
-    """Yield what takes away pods of a RayCluster."""
+    """Yield the changes that remove a RayCluster's pods."""
     was, now = mapping(before.get("spec")), mapping(after.get("spec"))
     queued = _QUEUE in mapping(mapping(after.get("metadata")).get("labels"))
     recreates = queued or mapping(now.get("upgradeStrategy")).get("type") == "Recreate"
@@ -210,7 +210,7 @@ def _stopped(before: Object, after: Object) -> Iterator[Ending]:
 
 
 def _of_pods(spec: Mapping[str, Any], *, counts: bool) -> dict[str, Json]:
-    """Return the part of a RayCluster's spec after whose change its pods are recreated."""
+    """Return the part of a RayCluster's spec whose change recreates its pods."""
     groups = [
         {key: value for key, value in mapping(group).items() if counts or key not in _COUNTS}
         for group in spec.get("workerGroupSpecs") or ()

@@ -1,4 +1,4 @@
-"""What the GPUs of a run cost."""
+"""The cost of a run's GPUs."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _HOUR = 3600
 
 
 class StepTime(NamedTuple):
-    """How long a step took on the machines of the run, and who says so."""
+    """How long a step took on the run's machines, and the source of that time."""
 
     seconds: float
     source: str
 
 
 class Cost(NamedTuple):
-    """Dollars for all GPUs of a run, at a price for one GPU an hour; `steps` is 0 if their number is not known."""
+    """Dollars for all of a run's GPUs, at a price per GPU hour; `steps` is 0 if their number is unknown."""
 
     price: float
     gpus: int
@@ -32,38 +32,38 @@ class Cost(NamedTuple):
 
     @property
     def hour(self) -> float:
-        """Return the dollars an hour, busy or idle."""
+        """Return the dollars per hour, busy or idle."""
         return self.price * self.gpus
 
     @property
     def day(self) -> float:
-        """Return the dollars a day."""
+        """Return the dollars per day."""
         return 24 * self.hour
 
     @property
     def step(self) -> float | None:
-        """Return the dollars a step; None if nobody has said how long one takes."""
+        """Return the dollars per step, or None if the time of a step is unknown."""
         return self.hour * self.step_time.seconds / _HOUR if self.step_time else None
 
     @property
     def run(self) -> float | None:
-        """Return the dollars of all steps."""
+        """Return the dollars for all steps."""
         return self.step * self.steps if self.step is not None and self.steps else None
 
 
 def price(run: RunConfig) -> float | None:
-    """Return the price of a GPU hour in the values; None if they have none."""
+    """Return the price per GPU hour from the values, or None if they set none."""
     found = run.value("platform.pricePerGpuHour")
     return found if isinstance(found, int | float) and found > 0 else None
 
 
 def step_time(run: RunConfig) -> StepTime | None:
-    """Return the step time in the values for this machine, number of nodes and model; None if they have none."""
+    """Return the step time from the values for this machine, number of nodes and model, or None if they have none."""
     return step_time_of(mapping(run.value("job.stepTimes")), run.accelerator, run.nodes, run.model)
 
 
 def step_time_of(times: Mapping[str, Any], accelerator: str, nodes: int, model: Json) -> StepTime | None:
-    """Return the time in a section `job.stepTimes` of a step of a model on so many nodes; None if it has none."""
+    """Return a model's step time on so many nodes from a section `job.stepTimes`, or None if it has none."""
     found = mapping(times.get(accelerator))
     seconds = found.get("seconds")
     is_of_run = found.get("nodes") == nodes and found.get("model") in (None, model)

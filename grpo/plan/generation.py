@@ -1,7 +1,7 @@
-"""The memory of a GPU that generates with vLLM, and of the moment in which it gets new weights.
+"""The memory of a GPU that generates with vLLM, and while it receives new weights.
 
-vLLM takes `gpu_memory_utilization` of the whole GPU when it starts, and gives the rest of it to the KV cache
-(vllm/v1/worker/gpu_worker.py, determine_available_memory, at v0.20.0).
+At startup, vLLM takes `gpu_memory_utilization` of the total GPU memory, and uses what is left of it for the KV
+cache (vllm/v1/worker/gpu_worker.py, determine_available_memory, at v0.20.0).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _FULL_EVERY: Final = {
 
 
 class Cache(NamedTuple):
-    """The KV cache of an engine: bytes on one GPU, and of one sequence of the longest length.
+    """An engine's KV cache: its bytes on one GPU, and the bytes of one sequence of the maximum length.
 
     A step gives an engine as many sequences as `wanted`, of which it generates at most `limit` at a time.
     """
@@ -55,12 +55,12 @@ class Cache(NamedTuple):
 
     @property
     def concurrent(self) -> int:
-        """Return how many of the longest sequences an engine generates at a time."""
+        """Return how many sequences of the maximum length an engine generates at a time."""
         return max(int(self.size.share(self.sequence)), 0)
 
 
 def sliding_layers(model: Model, layers: int) -> int:
-    """Return how many layers see a window only."""
+    """Return the number of layers with sliding-window attention."""
     if not model.window():
         return 0
     kinds = model.value("layer_types")
@@ -71,7 +71,7 @@ def sliding_layers(model: Model, layers: int) -> int:
 
 
 def cache(setup: Setup) -> Cache:
-    """Return the KV cache that is left when weights and the working memory are placed."""
+    """Return the KV cache that remains after the weights and the working memory."""
     generator, items = setup.generator, _inside(setup)
     size = setup.machine.gpu * generator.utilization
     for item in items:
@@ -81,7 +81,7 @@ def cache(setup: Setup) -> Cache:
 
 
 def _sequence(setup: Setup) -> Bytes:
-    """Return the KV cache of one sequence of the longest length, on one GPU: keys and values of its KV heads."""
+    """Return the KV cache of one sequence of the maximum length on one GPU: keys and values of its KV heads."""
     generator, model = setup.generator, setup.model
     heads, layers = -(-model.kv_heads() // generator.tensor), setup.parameters.layers
     each = 2 * generator.cache * heads * model.head_dim() / generator.pipeline
@@ -98,7 +98,7 @@ def _weights(setup: Setup) -> Item:
 
 
 def _inside(setup: Setup) -> list[Item]:
-    """Return what is in vLLM's share besides the KV cache."""
+    """Return the items in vLLM's share besides the KV cache."""
     generator, widths = setup.generator, training.Widths.of(setup)
     tokens = generator.batched_tokens * (6 * widths.hidden + 6 * widths.inner / generator.tensor)
     words = 2 * generator.sequences * widths.words * 4
@@ -111,7 +111,7 @@ def _inside(setup: Setup) -> list[Item]:
 
 
 def asleep(setup: Setup) -> Item:
-    """Return what vLLM holds while the policy trains on the same GPU."""
+    """Return the memory that vLLM keeps while the policy trains on the same GPU."""
     generator = setup.generator
     if not generator.colocated:
         return Item("", "", "")
@@ -133,7 +133,7 @@ def _policy(setup: Setup) -> Iterator[Item]:
 
 
 def phases(setup: Setup, trained: Sequence[Phase]) -> Iterator[Phase]:
-    """Yield the moment of new weights, and the generation, after the phases of the training."""
+    """Yield the weight transfer and the generation, as phases after those of training."""
     generator, gpu = setup.generator, setup.machine.gpu
     yield _refit(setup, max(trained, key=lambda phase: phase.peak))
     left = cache(setup).size
@@ -146,7 +146,7 @@ def phases(setup: Setup, trained: Sequence[Phase]) -> Iterator[Phase]:
 
 
 def _refit(setup: Setup, largest: Phase) -> Phase:
-    """Return the moment of new weights; `largest` is the phase of the training with the highest peak."""
+    """Return the weight transfer phase; `largest` is the training phase with the highest peak."""
     generator = setup.generator
     if generator.colocated and setup.trainer.keeps_cache:
         fixed, per_token = total(item.fixed for item in largest.items), total(item.per_token for item in largest.items)
@@ -163,13 +163,13 @@ def _refit(setup: Setup, largest: Phase) -> Phase:
 
 
 def _tensor(setup: Setup) -> Item:
-    """Return the largest tensor, which is put together whole to be sent: in float32, and in bfloat16."""
+    """Return the largest tensor, which is gathered in full before it is sent: in float32, and in bfloat16."""
     size = Bytes(6 * setup.parameters.embedding)
     return Item("tensor that is sent", "6 B × the embedding", "NeMo RL ipc_weight_synchronizer.py", size)
 
 
 def verdict(setup: Setup, phase: Phase) -> str:
-    """Return whether the generation fits: one sequence of the longest length must, or vLLM refuses to start."""
+    """Return whether generation fits: one sequence of the maximum length must fit, or vLLM refuses to start."""
     left = cache(setup)
     if left.size + _UNSURE < left.sequence or phase.peak > setup.machine.gpu:
         return DOES_NOT_FIT

@@ -1,4 +1,4 @@
-"""The memory of a node: what waits there while another phase has the GPUs, and what loading and saving take."""
+"""A node's memory: what is kept there while another phase has the GPUs, and what loading and saving take."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ PHASES: Final = {
 
 
 def during(setup: Setup, phase: str) -> list[Item]:
-    """Return the items that only some phases have, this one among them."""
+    """Return the items that are present in some phases only, including this one."""
     return [item for item in items(setup) if item.name.endswith(PHASES[phase])]
 
 
 def items(setup: Setup) -> Iterator[Item]:
-    """Yield what lies in the memory of the fullest node at the same time."""
+    """Yield what is in the fullest node's memory at the same time."""
     trainer, machine, parameters = setup.trainer, setup.machine, setup.parameters
     gpus = min(machine.gpus, trainer.layout.gpus)
     weights, states = training.local(setup, trainer.weights), training.local(setup, trainer.states)
@@ -61,7 +61,7 @@ def items(setup: Setup) -> Iterator[Item]:
 
 
 def _moved(setup: Setup) -> dict[str, float]:
-    """Return what of the policy waits in the node's memory, in bytes per parameter: always, or while vLLM generates."""
+    """Return the policy's parts kept in the node's memory, in bytes per parameter: always, or during generation."""
     trainer, generator = setup.trainer, setup.generator
     sizes = {"weights": trainer.weight, "optimizer": 0 if trainer.lora else trainer.moments}
     if "weights" in trainer.on_host:
@@ -73,18 +73,18 @@ def _moved(setup: Setup) -> dict[str, float]:
 
 
 def peak(setup: Setup) -> Bytes:
-    """Return the memory of the fullest node, without Ray's objects."""
+    """Return the memory used on the fullest node, without Ray's objects."""
     return total(item.fixed for item in items(setup))
 
 
 def objects(setup: Setup) -> Bytes:
-    """Return the answers of a step as Ray's objects: for the log-probabilities, and with them for the training."""
+    """Return the size of a step's answers as Ray objects: once for log probabilities, and with these for training."""
     batch = setup.batch
     return Bytes(2 * _OF_TOKEN * batch.prompts * batch.generations * setup.generator.length)
 
 
 def store(setup: Setup) -> Bytes | None:
-    """Return what Ray reserves for objects: a share of the container's memory, and no more than /dev/shm has."""
+    """Return what Ray reserves for objects: a share of the container's memory, at most the size of /dev/shm."""
     host, shared = setup.machine.host, setup.machine.shared
     if host is None:
         return None
@@ -92,7 +92,7 @@ def store(setup: Setup) -> Bytes | None:
 
 
 def objects_verdict(setup: Setup) -> str:
-    """Return whether Ray keeps the answers of a step in /dev/shm; what does not fit there it writes to the disk."""
+    """Return whether Ray can keep a step's answers in /dev/shm; what does not fit there is spilled to disk."""
     room = store(setup)
     if room is None:
         return NOT_MODELLED
@@ -100,7 +100,7 @@ def objects_verdict(setup: Setup) -> str:
 
 
 def verdict(setup: Setup) -> str:
-    """Return whether the node's memory holds what waits there."""
+    """Return whether the node's memory has room for what is kept there."""
     if setup.machine.host is None:
         return NOT_MODELLED
     share = peak(setup).share(setup.machine.host)

@@ -1,4 +1,4 @@
-"""Read the setup of a run with NeMo RL. Sources are files of NeMo RL at v0.7.0, if nothing else is said."""
+"""Read the setup of a run with NeMo RL. Sources are NeMo RL files at v0.7.0, unless stated otherwise."""
 
 from __future__ import annotations
 
@@ -58,12 +58,12 @@ _SEQUENCES, _BATCHED_TOKENS = 1024, 16384
 
 
 def trainer(run: RunConfig, parameters: Parameters) -> Trainer:
-    """Return the training side; raise NotModelledError, or UnknownError where a value is not known."""
+    """Return the training side; raise NotModelledError if it is not modelled, or UnknownError if a value is unknown."""
     return _megatron(run, parameters) if is_megatron(run) else _dtensor(run)
 
 
 def _refuse_optimizer(run: RunConfig) -> None:
-    """Raise NotModelledError for another optimizer than Adam."""
+    """Raise NotModelledError if the optimizer is not Adam."""
     name = run.at(f"{_OPTIMIZER}.optimizer", _ADAM[0]) if is_megatron(run) else run.at("policy.optimizer.name")
     if name not in _ADAM:
         raise NotModelledError(f"the optimizer {name}" if name else "a configuration without policy.optimizer.name")
@@ -83,7 +83,7 @@ def _layout(run: RunConfig, expert: int) -> Layout:
 
 
 def _dtensor(run: RunConfig) -> Trainer:
-    """Return the side of a DTensor worker: FSDP2 with weights in float32 (models/automodel/setup.py:330, 483)."""
+    """Return the training side of a DTensor worker: FSDP2 with float32 weights (models/automodel/setup.py:330, 483)."""
     _refuse_optimizer(run)
     layout = _layout(run, _size(run, f"{DTENSOR}.expert_parallel_size"))
     replicas = _size(run, f"{DTENSOR}.dp_replicate_size") if is_v2(run) else 1
@@ -116,12 +116,12 @@ def _dtensor(run: RunConfig) -> Trainer:
 
 
 def _logprob_logits(run: RunConfig, layout: Layout) -> float:
-    """Return the bytes per token and word; a chunk size saves nothing, because all chunks are put together again."""
+    """Return the bytes per token and vocabulary entry; a chunk size saves nothing: all chunks are concatenated."""
     return 8 if layout.tensor == 1 and run.integer(LOGPROB_BATCH) == 1 and not run.at(_CHUNK) else 12
 
 
 def _megatron(run: RunConfig, parameters: Parameters) -> Trainer:
-    """Return the side of Megatron: weights in bfloat16, and the optimizer's in float32 (Megatron-LM's DDP buffers)."""
+    """Return Megatron's training side: bfloat16 weights, and the optimizer's in float32 (Megatron-LM's DDP buffers)."""
     _refuse_optimizer(run)
     layout = _layout(run, _size(run, f"{MEGATRON}.expert_model_parallel_size"))
     slices = _size(run, f"{MEGATRON}.expert_tensor_parallel_size") * layout.expert * layout.pipeline
@@ -159,7 +159,7 @@ def _megatron(run: RunConfig, parameters: Parameters) -> Trainer:
 
 
 def _micro(run: RunConfig, size: str, tokens: str) -> Micro:
-    """Return the micro batch of training or of the log-probabilities."""
+    """Return the micro batch for training or for the log probabilities."""
     section = next((path for path in (DYNAMIC, PACKING) if run.on(path)), "").removesuffix(".enabled")
     return Micro(
         sequences=run.integer(size),
@@ -172,7 +172,7 @@ def _micro(run: RunConfig, size: str, tokens: str) -> Micro:
 
 
 def generator(run: RunConfig) -> Generator:
-    """Return the generating side; raise NotModelledError for another backend than vLLM."""
+    """Return the generating side; raise NotModelledError if the backend is not vLLM."""
     if not is_vllm(run):
         raise NotModelledError(f"generation with {run.at('policy.generation.backend')}")
     colocated, kwargs = run.on(COLOCATED), "policy.generation.vllm_kwargs"
@@ -211,13 +211,13 @@ def batch(run: RunConfig) -> Batch:
 
 
 def lora(run: RunConfig) -> int:
-    """Return the rank of LoRA's adapters, 0 if all parameters are trained."""
+    """Return the rank of the LoRA adapters, or 0 if all parameters are trained."""
     section = f"{MEGATRON}.peft" if is_megatron(run) else f"{DTENSOR}.lora_cfg"
     return run.integer(f"{section}.dim") if run.on(f"{section}.enabled") else 0
 
 
 def checkpoint(run: RunConfig, volume: Bytes | None, key: str) -> Checkpoint:
-    """Return what a checkpoint holds: weights and the optimizer's moments (utils/checkpoint.py:140, 269)."""
+    """Return what a checkpoint contains: weights and the optimizer's moments (utils/checkpoint.py:140, 269)."""
     if not run.on("checkpointing.enabled"):
         return Checkpoint(0, 0, volume, key)
     _refuse_optimizer(run)
@@ -233,7 +233,7 @@ def checkpoint(run: RunConfig, volume: Bytes | None, key: str) -> Checkpoint:
 
 
 def _size(run: RunConfig, path: str) -> int:
-    """Return a parallel size, 1 if the version has no such key."""
+    """Return a parallel size, or 1 if the version has no such key."""
     return max(run.integer(path), 1) if run.at(path) is not None else 1
 
 

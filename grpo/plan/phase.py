@@ -1,4 +1,4 @@
-"""A phase of a step on one GPU: what lies in its memory, and whether that fits."""
+"""A phase of a step on one GPU: what is in its memory, and whether that fits."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ERROR: Final = 1.05
 
 
 class Item(NamedTuple):
-    """Something in the memory of a GPU: a fixed part, and one that grows with the tokens of a micro batch.
+    """Something in a GPU's memory: a fixed part, and a part that grows with the tokens in a micro batch.
 
     `formula` and `source` say where the numbers are from.
     """
@@ -37,12 +37,12 @@ class Item(NamedTuple):
     per_token: Bytes = NOTHING
 
     def at(self, tokens: int) -> Bytes:
-        """Return the size with so many tokens."""
+        """Return the size for a number of tokens."""
         return self.fixed + tokens * self.per_token
 
 
 class Phase(NamedTuple):
-    """A phase: its items, the most and the realistic tokens of a micro batch on the GPU, and the memory it may use."""
+    """A phase: its items, a micro batch's maximum and realistic tokens on the GPU, and the memory it may use."""
 
     name: str
     items: Sequence[Item]
@@ -53,16 +53,16 @@ class Phase(NamedTuple):
 
     @property
     def peak(self) -> Bytes:
-        """Return the memory of the worst case."""
+        """Return the memory in the worst case."""
         return self.at(self.worst)
 
     def at(self, tokens: int) -> Bytes:
-        """Return the memory with so many tokens."""
+        """Return the memory for a number of tokens."""
         return total(item.at(tokens) for item in self.items)
 
     @property
     def max_tokens(self) -> int | None:
-        """Return the tokens of the largest micro batch that fits; None if memory does not depend on them."""
+        """Return the tokens of the largest micro batch that fits, or None if memory does not depend on them."""
         each = total(item.per_token for item in self.items)
         if not each.count:
             return None
@@ -71,7 +71,7 @@ class Phase(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """Return whether the phase fits: with a margin in the worst case, or only with realistic lengths."""
+        """Return whether the phase fits: in the worst case with a margin, or only with realistic lengths."""
         if self.peak.share(self.usable) <= self.share:
             return FITS
         return TIGHT if self.at(self.realistic) <= self.usable * _ERROR else DOES_NOT_FIT

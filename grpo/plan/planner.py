@@ -1,4 +1,4 @@
-"""Plan a run: who does what, whether it fits, and how much it costs."""
+"""Plan a run: which GPUs do what, whether it fits, and how much it costs."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Plan(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """Return the worst verdict: of the phases, of the nodes, and of the volume."""
+        """Return the worst verdict among the phases, the nodes, and the volume."""
         if self.setup is None:
             return NOT_MODELLED
         found = [each.verdict for each in self.phases] + [host.verdict(self.setup), volume(self.setup)]
@@ -57,7 +57,7 @@ class Plan(NamedTuple):
 
 
 def plan(run: RunConfig) -> Plan:
-    """Plan the training of a run."""
+    """Plan a run's training."""
     try:
         setup = read(run)
         _refuse_sizes(setup)
@@ -70,7 +70,7 @@ def plan(run: RunConfig) -> Plan:
 
 
 def _refuse_sizes(setup: Setup) -> None:
-    """Raise NotModelledError for sizes that no run has; rules report them, and nothing can be computed with them."""
+    """Raise NotModelledError if a size is impossible; rules report such sizes, which allow no computation."""
     generator, trainer, machine = setup.generator, setup.trainer, setup.machine
     positive = [generator.tensor, generator.pipeline, generator.gpus, generator.length, generator.sequences]
     positive += [generator.batched_tokens, trainer.train.length, trainer.logprob.length, trainer.train.shares]
@@ -91,7 +91,7 @@ def planned(setup: Setup) -> Plan:
 
 
 def read(run: RunConfig) -> Setup:
-    """Read the setup of a run; raise NotModelledError or UnknownError."""
+    """Read a run's setup; raise NotModelledError or UnknownError if it cannot be modelled or a value is unknown."""
     if not run.trains:
         raise NotModelledError(f"the task {run.value('job.task')}")
     is_verl = run.framework == "verl"
@@ -114,9 +114,9 @@ def _model(run: RunConfig) -> Model:
 
 
 def checkpoints(run: RunConfig) -> tuple[Bytes, Checkpoint]:
-    """Return the size of a checkpoint that holds all parameters, and how many there are; nothing else is read.
+    """Return the size of a checkpoint with all parameters, and the number of such checkpoints; nothing else is read.
 
-    Raises NotModelledError for checkpoints that hold adapters, and UnknownError.
+    Raises NotModelledError for checkpoints that contain adapters, and UnknownError if a value is unknown.
     """
     reader = verl if run.framework == "verl" else nemo_rl
     if not run.trains or reader.lora(run):
@@ -126,12 +126,12 @@ def checkpoints(run: RunConfig) -> tuple[Bytes, Checkpoint]:
 
 
 def weights(run: RunConfig) -> Bytes:
-    """Return the size of the model's files with 2 bytes a parameter; raise UnknownError for an unknown model."""
+    """Return the size of the model's files at 2 bytes per parameter; raise UnknownError if the model is unknown."""
     return Bytes(2 * parameters.count(_model(run)).total)
 
 
 def local_disk(run: RunConfig) -> tuple[Bytes, str]:
-    """Return size and key of the largest ephemeral volume; raise UnknownError if there is none."""
+    """Return the size and the key of the largest ephemeral volume; raise UnknownError if there is none."""
     disks = [
         (size, f"storage.{name}.ephemeral.size")
         for name, volume in mapping(run.value("storage")).items()
@@ -143,10 +143,11 @@ def local_disk(run: RunConfig) -> tuple[Bytes, str]:
 
 
 def converted(run: RunConfig) -> Bytes:
-    """Return the weights that task convert holds at once; raise NotModelledError or UnknownError.
+    """Return the weights that the convert task holds at once; raise NotModelledError or UnknownError as `read` does.
 
-    NeMo RL's script merges DTensor's checkpoint in float32 (utils/native_checkpoint.py:258 at v0.7.0). verl's loads all
-    shards as they were saved before it makes bfloat16 of the first tensor (model_merger/fsdp_model_merger.py:145).
+    NeMo RL's script merges DTensor's checkpoint in float32 (utils/native_checkpoint.py:258 at v0.7.0). verl's script
+    loads all shards as they were saved before it converts the first tensor to bfloat16
+    (model_merger/fsdp_model_merger.py:145).
     """
     reader = verl if run.framework == "verl" else nemo_rl
     if reader.lora(run) or merges_in_pieces(run) or (run.framework == "nemo-rl" and nemo_rl_run.is_megatron(run)):
@@ -155,12 +156,12 @@ def converted(run: RunConfig) -> Bytes:
 
 
 def merges_in_pieces(run: RunConfig) -> bool:
-    """Return whether task convert holds one file of the result at a time, as `Pieces` in jobs/tasks/tensors.py does."""
+    """Return whether the convert task holds one output file at a time, as `Pieces` in jobs/tasks/tensors.py does."""
     return run.framework == "nemo-rl" and str(run.at("checkpointing.model_save_format")).lower() == "safetensors"
 
 
 def machine(run: RunConfig) -> Machine:
-    """Return the machine of the values; raise UnknownError if its GPUs or the number of nodes are not known."""
+    """Return the machine from the values; raise UnknownError if its GPUs or the number of nodes are unknown."""
     memory = run.value("accelerator.gpuMemoryGigabytes")
     if not isinstance(memory, int | float):
         raise UnknownError("the memory of a GPU")
@@ -179,7 +180,7 @@ def machine(run: RunConfig) -> Machine:
 
 
 def _volume(run: RunConfig) -> tuple[Bytes | None, str]:
-    """Return the size of the run's volume and its key; None if the values do not give it."""
+    """Return the size of the run's volume and its key; the size is None if the values do not set it."""
     name = str(run.value("job.volume"))
     volume = mapping(mapping(run.value("storage")).get(name))
     for kind in ("pvc", "lustre"):
@@ -219,7 +220,7 @@ def claim(run: RunConfig, size: Bytes) -> tuple[int, str]:
 
 
 def volume(setup: Setup) -> str:
-    """Return whether the volume holds all checkpoints that lie there at the same time."""
+    """Return whether the volume has room for all checkpoints that exist at the same time."""
     saved = setup.checkpoint
     if saved.volume is None or saved.kept == 0:
         return NOT_MODELLED

@@ -1,4 +1,4 @@
-"""What the memory of a run depends on, in the same words for every framework; nemo_rl.py and verl.py read it."""
+"""What a run's memory depends on, in the same terms for every framework; nemo_rl.py and verl.py read it."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _REALISTIC: Final = 4
 
 
 class NotModelledError(UnknownError):
-    """Say why the memory of a run is not computed."""
+    """A run's memory is not computed; the message says why."""
 
 
 class Micro(NamedTuple):
     """A micro batch of one data parallel rank.
 
-    Without a `budget` it has `sequences`, each of up to `length` tokens; with one, it is filled with sequences, `most`
-    of them, up to this number of tokens. `shares` GPUs share the tokens. A padded sequence takes the room of `length`
-    tokens, but counts against the budget with its own tokens (verl utils/seqlen_balancing.py, rearrange_micro_batches).
+    Without a `budget`, it has `sequences`, each of up to `length` tokens; with a budget, it is filled with up to `most`
+    sequences until it has this number of tokens. `shares` GPUs share the tokens. A padded sequence takes up `length`
+    tokens, but only its own tokens count against the budget (verl utils/seqlen_balancing.py, rearrange_micro_batches).
     """
 
     sequences: int
@@ -42,19 +42,19 @@ class Micro(NamedTuple):
 
     @property
     def worst(self) -> int:
-        """Return the tokens on a GPU if every sequence is as long as it may be.
+        """Return the tokens on a GPU if every sequence has the maximum length.
 
-        With a budget and padding, many short sequences take more room.
+        With a budget and padding, many short sequences take more memory.
         """
         return self.at(min(self.length, _SHORT) if self.padded and self.budget else self.length)
 
     @property
     def realistic(self) -> int:
-        """Return the tokens on a GPU if sequences have a quarter of their longest length, and at least 256 tokens."""
+        """Return the tokens on a GPU if sequences have a quarter of the maximum length, but at least 256 tokens."""
         return self.at(min(self.length, max(_SHORT, self.length // _REALISTIC)))
 
     def at(self, length: int) -> int:
-        """Return the tokens on a GPU for sequences of a length."""
+        """Return the tokens on a GPU for sequences of a given length."""
         length = min(length, self.length)
         room = self.length if self.padded else length
         tokens = min(self.budget * room // length, self.most * room) if self.budget else self.sequences * room
@@ -62,7 +62,7 @@ class Micro(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """How the training GPUs share the work. `expert` GPUs share the experts of a layer."""
+    """How the training GPUs share the work; `expert` GPUs share a layer's experts."""
 
     gpus: int
     data: int
@@ -74,7 +74,7 @@ class Layout(NamedTuple):
 
 
 class Shards(NamedTuple):
-    """Over how many GPUs the parameters are spread: those of layers, of experts, and those outside the layers."""
+    """The number of GPUs that shard the parameters: those of layers, of experts, and those outside the layers."""
 
     layers: int
     experts: int
@@ -84,12 +84,12 @@ class Shards(NamedTuple):
 class Trainer(NamedTuple):
     """The training side.
 
-    `weight`, `gradient`, `moments` of the optimizer and what its `step` needs besides are bytes per parameter; the
-    first two are spread over `weights`, the others over `states`. `gathered` says whether whole layers are put together
-    to compute, as FSDP does. `activation` is the size of a number, `train_logits` and `logprob_logits` are bytes
-    per token and word. With a `lora` rank above 0 only adapters are trained. `on_host` names what stays in the memory
-    of the node: weights, optimizer. `in_flight` micro batches are computed at the same time. With
-    `keeps_cache` PyTorch's allocator keeps what the largest phase needed while vLLM wakes on the same GPU.
+    `weight`, `gradient`, the optimizer's `moments` and the extra memory for its `step` are bytes per parameter; the
+    first two are sharded over `weights`, the others over `states`. `gathered` says whether complete layers are gathered
+    for computation, as FSDP does. `activation` is the size of a number, `train_logits` and `logprob_logits` are bytes
+    per token and vocabulary entry. With a `lora` rank above 0, only adapters are trained. `on_host` names what is kept
+    in the node's memory: weights, optimizer. `in_flight` micro batches are computed at the same time. With
+    `keeps_cache`, PyTorch's allocator keeps the largest phase's memory while vLLM wakes on the same GPU.
     """
 
     engine: str
@@ -116,7 +116,7 @@ class Trainer(NamedTuple):
 
 
 class Generator(NamedTuple):
-    """The generating side, vLLM. `beside` names what of the trainer stays on the GPU while it generates."""
+    """The generating side, vLLM. `beside` names the parts of the trainer that stay on the GPU during generation."""
 
     gpus: int
     tensor: int
@@ -134,14 +134,14 @@ class Generator(NamedTuple):
 
     @property
     def engines(self) -> int:
-        """Return how many engines generate."""
+        """Return the number of generation engines."""
         return self.gpus // (self.tensor * self.pipeline)
 
 
 class Batch(NamedTuple):
-    """The arithmetic of a step: `updates` of the optimizer, each with `micro_batches` on a GPU (0: not fixed).
+    """The arithmetic of a step: optimizer `updates`, each with `micro_batches` on a GPU (0: not fixed).
 
-    `steps` is 0 if the configuration does not say how many the run has.
+    `steps` is 0 if the configuration does not set the number of steps.
     """
 
     prompts: int
@@ -154,7 +154,7 @@ class Batch(NamedTuple):
 
 
 class Machine(NamedTuple):
-    """The nodes, with what programs can use of a GPU, of the worker's memory and of /dev/shm; None if not known."""
+    """The nodes, with the usable memory of a GPU, of a worker and of /dev/shm; None if unknown."""
 
     name: str
     nodes: int
@@ -179,7 +179,7 @@ class Checkpoint(NamedTuple):
 
 
 class Setup(NamedTuple):
-    """A run as far as its memory depends on it."""
+    """The part of a run that its memory depends on."""
 
     model: Model
     parameters: Parameters
@@ -191,5 +191,5 @@ class Setup(NamedTuple):
 
     @property
     def is_wide(self) -> bool:
-        """Return whether the verdict needs a wider margin: for experts and for Megatron less was checked."""
+        """Return whether the verdict needs a wider margin: experts and Megatron were verified less."""
         return self.parameters.experts > 1 or self.trainer.engine == "Megatron"

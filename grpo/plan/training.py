@@ -1,8 +1,9 @@
 """The memory of a GPU that trains, phase by phase.
 
-h is the hidden size, q and kv are the widths of all heads and of all KV heads, I is the inner width of the MLP, V the
-vocabulary, P the parameters, TP the tensor parallel size. Activations are bytes of a token in a layer, from the tensors
-that the modules of transformers 5.23 save for the backward pass, with bfloat16 and fused attention.
+h is the hidden size, q and kv are the total widths of all heads and of all KV heads, I is the MLP's inner width, V
+the vocabulary size, P the number of parameters, TP the tensor parallel size. Activations are bytes per token and
+layer, computed from the tensors that the modules of transformers 5.23 save for the backward pass, with bfloat16 and
+fused attention.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _COUNTED: Final = "tensors saved for backward, counted on transformers' modules"
 
 
 class _Activations(NamedTuple):
-    """Bytes that a family saves for a token of a layer, in parts: `norms` of h, `heads` of q and kv besides 4."""
+    """The bytes that a model family saves per token and layer: `norms` of h, `heads` of q and kv besides 4."""
 
     norms: int
     heads: int
@@ -52,7 +53,7 @@ _PLAIN: Final = _Activations(16, 0, 8)
 
 
 class Widths(NamedTuple):
-    """The widths of a model, and the coefficients of its family."""
+    """A model's widths, and its family's coefficients."""
 
     hidden: int
     heads: int
@@ -75,21 +76,21 @@ class Widths(NamedTuple):
         )
 
     def whole(self, trainer: Trainer) -> float:
-        """Return the bytes of a token in a layer that keeps everything."""
+        """Return the bytes per token of a layer that keeps all activations."""
         family = self.family
         norms = 8 if trainer.engine == "Megatron" else family.norms
         split = 4 * self.heads + 4 * self.pairs + 8 * self.inner + family.heads * (self.heads + self.pairs)
         return self._numbers(trainer, norms * self.hidden, split)
 
     def kept(self, trainer: Trainer) -> float:
-        """Return the bytes of a token in a layer that are kept from forward to backward."""
+        """Return a layer's bytes per token that are kept from the forward to the backward pass."""
         if trainer.keep == KEEP_ALL:
             return self.whole(trainer)
         coefficient = 2 if trainer.keep == KEEP_LAYERS else self.family.parts
         return self._numbers(trainer, coefficient * self.hidden, 0)
 
     def recomputed(self, trainer: Trainer) -> float:
-        """Return the bytes of a token in the part that backward computes again, with the gradients that flow there."""
+        """Return the bytes per token of the part that the backward pass recomputes, including the gradients in it."""
         flow = self._numbers(trainer, 4 * self.hidden, 4 * self.inner)
         if trainer.keep == KEEP_ALL:
             return flow
@@ -97,18 +98,18 @@ class Widths(NamedTuple):
         return again + flow
 
     def forward(self, trainer: Trainer) -> float:
-        """Return the bytes of a token in the layer that forward computes without keeping anything."""
+        """Return the bytes per token of the layer that the forward pass computes without keeping anything."""
         return self._numbers(trainer, 8 * self.hidden, 8 * self.inner)
 
     def _numbers(self, trainer: Trainer, everywhere: float, split: float) -> float:
-        """Return bytes: without sequence parallelism, TP does not split what lies outside attention and MLP."""
+        """Return bytes: without sequence parallelism, TP does not split what is outside attention and MLP."""
         layout = trainer.layout
         outside = everywhere / (layout.tensor if layout.sequence_parallel else 1)
         return (outside + split / layout.tensor) * trainer.activation / 2
 
 
 def local(setup: Setup, shards: Shards) -> float:
-    """Return how many parameters lie on the fullest GPU."""
+    """Return the number of parameters on the fullest GPU."""
     parameters, stages = setup.parameters, setup.trainer.layout.pipeline
     experts = parameters.of_experts
     outside = parameters.outside
@@ -120,7 +121,7 @@ def local(setup: Setup, shards: Shards) -> float:
 
 
 def adapters(setup: Setup) -> int:
-    """Return the parameters of LoRA's adapters on all matrices of the layers."""
+    """Return the number of parameters in the LoRA adapters on all of the layers' matrices."""
     widths, parameters = Widths.of(setup), setup.parameters
     hidden, inner = widths.hidden, setup.model.feed_forward() * parameters.experts
     attention = 2 * (hidden + widths.heads) + 2 * (hidden + widths.pairs)
@@ -135,7 +136,7 @@ def weights(setup: Setup) -> Item:
 
 
 def gradients(setup: Setup) -> Item:
-    """Return the gradients; with LoRA only the adapters have any, and their optimizer's state is counted here."""
+    """Return the gradients; with LoRA, only the adapters have any, and their optimizer state is counted here."""
     trainer = setup.trainer
     if trainer.lora:
         formula = f"{_ADAPTER} B a parameter of the adapters of rank {trainer.lora}"
@@ -146,7 +147,7 @@ def gradients(setup: Setup) -> Item:
 
 
 def optimizer(setup: Setup) -> Item:
-    """Return the state of Adam: two moments, and with Megatron the weights in float32."""
+    """Return Adam's state: two moments and, with Megatron, the weights in float32."""
     trainer = setup.trainer
     is_here = not trainer.lora and "optimizer" not in trainer.on_host
     size = Bytes(trainer.moments * local(setup, trainer.states) if is_here else 0)
@@ -155,10 +156,10 @@ def optimizer(setup: Setup) -> Item:
 
 
 def gathered(setup: Setup, moment: str) -> Item:
-    """Return what FSDP puts together to compute: what is outside the layers for a whole pass, and two layers at a time.
+    """Return what FSDP gathers for computation: what is outside the layers for a full pass, and two layers at a time.
 
-    In backward there are gradients too. Those outside the layers are summed in float32 at its end, when no activation
-    is left. verl's loss has the gradient of the output layer.
+    The backward pass adds gradients. Those outside the layers are summed in float32 at its end, when no activation is
+    left. verl's loss includes the gradient of the output layer.
     """
     trainer, parameters = setup.trainer, setup.parameters
     root, layer = {BACKWARD: (4, 10), END: (8, 0), LOSS: (4 if trainer.engine.startswith("FSDP") else 2, 2)}.get(
@@ -174,20 +175,20 @@ def gathered(setup: Setup, moment: str) -> Item:
 
 
 def logits(setup: Setup, bytes_each: float) -> Item:
-    """Return the logits and the log-probabilities over the vocabulary."""
+    """Return the logits and log probabilities over the vocabulary."""
     shards, words = setup.trainer.vocabulary_shards, setup.model.number("vocab_size")
     formula = f"{bytes_each:g} B × V / {shards} a token"
     return Item("logits", formula, _engine(setup.trainer), per_token=Bytes(bytes_each * words / shards))
 
 
 def overhead(setup: Setup) -> Item:
-    """Return what CUDA and NCCL take."""
+    """Return the memory that CUDA and NCCL take."""
     size = _CONTEXT + (_COMMUNICATION if setup.trainer.layout.gpus > 1 else NOTHING)
     return Item("CUDA and NCCL", "1 GiB + 1 GiB with several GPUs", _COLLECTED, size)
 
 
 def _engine(trainer: Trainer) -> str:
-    """Return the source of the numbers of an engine."""
+    """Return the source of an engine's numbers."""
     return {
         "DTensor v1": "NeMo RL nemo_rl/models/policy/workers/dtensor_policy_worker.py:296 at v0.7.0",
         "DTensor v2": "NeMo RL nemo_rl/models/automodel/setup.py:330, 483 at v0.7.0",
@@ -198,7 +199,7 @@ def _engine(trainer: Trainer) -> str:
 
 
 def _kept(setup: Setup) -> Item:
-    """Return what the layers keep from forward to backward."""
+    """Return what the layers keep from the forward to the backward pass."""
     trainer, each = setup.trainer, Widths.of(setup).kept(setup.trainer)
     layers = setup.parameters.layers / trainer.layout.pipeline * trainer.in_flight
     name = "activations, all" if trainer.keep == KEEP_ALL else f"activations, inputs of {trainer.keep}"
@@ -206,13 +207,13 @@ def _kept(setup: Setup) -> Item:
 
 
 def _recomputed(setup: Setup) -> Item:
-    """Return the layer that backward works on."""
+    """Return the layer that the backward pass is working on."""
     each = Widths.of(setup).recomputed(setup.trainer)
     return Item("layer in backward", f"{each:.0f} B a token", _COUNTED, per_token=Bytes(each))
 
 
 def phases(setup: Setup, beside: Item) -> Iterator[Phase]:
-    """Yield the phases of training; `beside` is what vLLM leaves on the GPU."""
+    """Yield the training phases; `beside` is what vLLM leaves on the GPU."""
     trainer, states = setup.trainer, (weights(setup), gradients(setup), optimizer(setup))
     common = [_kept(setup), overhead(setup), beside]
     loss = [*states, gathered(setup, LOSS), logits(setup, trainer.train_logits), *common]
@@ -227,7 +228,7 @@ def phases(setup: Setup, beside: Item) -> Iterator[Phase]:
 
 
 def _logprob_items(setup: Setup) -> Iterator[Item]:
-    """Yield what the pass over all answers needs: no gradients, and the optimizer only where nothing moves it away."""
+    """Yield what the pass over all answers needs: no gradients, and the optimizer only if nothing moves it away."""
     trainer = setup.trainer
     yield weights(setup)
     if not setup.generator.colocated or "optimizer" in setup.generator.beside:

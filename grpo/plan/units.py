@@ -11,7 +11,7 @@ _GIB: Final = 2**30
 
 @dataclass(frozen=True, order=True)
 class Bytes:
-    """An amount of memory; a number times an amount is an amount, and an amount over an amount is a number."""
+    """An amount of memory; a number times an amount is an amount, and an amount divided by an amount is a number."""
 
     count: float
 
@@ -35,11 +35,11 @@ class Bytes:
     __rmul__ = __mul__
 
     def share(self, whole: Bytes) -> float:
-        """Return which share of another amount this is."""
+        """Return the share of another amount that this amount makes up."""
         return self.count / whole.count
 
     def __str__(self) -> str:
-        """Return the amount in GiB, with one digit after the point."""
+        """Return the amount in GiB, with one decimal."""
         return f"{self.gib:.1f} GiB"
 
 
@@ -47,7 +47,7 @@ NOTHING: Final = Bytes(0)
 
 
 def gib(count: float) -> Bytes:
-    """Return an amount that is given in GiB."""
+    """Return an amount given in GiB."""
     return Bytes(count * _GIB)
 
 

@@ -1,4 +1,4 @@
-"""Read the setup of a run with verl and FSDP. Sources are files of verl at 0.9.1, if nothing else is said."""
+"""Read the setup of a run with verl and FSDP. Sources are verl files at 0.9.1, unless stated otherwise."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _ADAM: Final = ("Adam", "AdamW", "torch.optim.Adam", "torch.optim.AdamW", None)
 
 
 def trainer(run: RunConfig) -> Trainer:
-    """Return the training side; raise NotModelledError, or UnknownError where a value is not known."""
+    """Return the training side; raise NotModelledError if it is not modelled, or UnknownError if a value is unknown."""
     _refuse(run)
     world, shares = gpus(run), sequence_parallel(run)
     size = run.at(f"{_FSDP}.fsdp_size")
@@ -86,7 +86,7 @@ def trainer(run: RunConfig) -> Trainer:
 
 
 def _refuse(run: RunConfig) -> None:
-    """Raise NotModelledError for what is not computed."""
+    """Raise NotModelledError for settings that are not modelled."""
     strategy = run.at(f"{ACTOR}.strategy")
     if str(strategy) not in _ENGINES:
         raise NotModelledError(f"the strategy {strategy}")
@@ -110,10 +110,10 @@ def _refuse_optimizer(run: RunConfig) -> None:
 
 
 def _logits(run: RunConfig) -> tuple[float, float]:
-    """Return the bytes per token and word of the training and of the log-probabilities.
+    """Return the bytes per token and vocabulary entry, for training and for the log probabilities.
 
-    Without padding the loss has logits and gradient in bfloat16, and the entropy 7 bytes (docs/perf/perf_tuning.rst).
-    With padding it is 10.5, by the memory that a published run reports.
+    Without padding, the loss has logits and gradient in bfloat16, and the entropy 7 bytes (docs/perf/perf_tuning.rst).
+    With padding, the value is 10.5, derived from the memory that a published run reports.
     """
     if run.on(f"{MODEL}.use_fused_kernels"):
         return 1, 1
@@ -123,7 +123,7 @@ def _logits(run: RunConfig) -> tuple[float, float]:
 
 
 def _each(run: RunConfig, path: str) -> int:
-    """Return the sequences of a micro batch on a GPU; the older key counts those of all GPUs."""
+    """Return the sequences of a micro batch on a GPU; the older key counts those on all GPUs."""
     if run.at(f"{path}_per_gpu") is None and run.at(path) is not None:
         return max(run.integer(path) // data_parallel(run), 1)
     return run.integer(f"{path}_per_gpu")
@@ -134,7 +134,7 @@ def _longest(run: RunConfig) -> int:
 
 
 def _train(run: RunConfig, shares: int) -> Micro:
-    """Return the micro batch of the training: a fixed number of sequences, or a number of tokens for each GPU."""
+    """Return the micro batch for training: a fixed number of sequences, or a number of tokens per GPU."""
     fills = run.on(DYNAMIC)
     return Micro(
         sequences=0 if fills else _each(run, _MICRO),
@@ -147,7 +147,7 @@ def _train(run: RunConfig, shares: int) -> Micro:
 
 
 def _logprob(run: RunConfig, shares: int) -> Micro:
-    """Return the micro batch of the log-probabilities."""
+    """Return the micro batch for the log probabilities."""
     fills = run.on(f"{ROLLOUT}.log_prob_use_dynamic_bsz")
     return Micro(
         sequences=0 if fills else _each(run, f"{ROLLOUT}.log_prob_micro_batch_size"),
@@ -160,7 +160,7 @@ def _logprob(run: RunConfig, shares: int) -> Micro:
 
 
 def generator(run: RunConfig) -> Generator:
-    """Return the generating side; raise NotModelledError for another engine than vLLM."""
+    """Return the generating side; raise NotModelledError if the engine is not vLLM."""
     if run.at(f"{ROLLOUT}.name") != "vllm":
         raise NotModelledError(f"generation with {run.at(f'{ROLLOUT}.name')}")
     length = run.at(f"{ROLLOUT}.max_model_len")
@@ -204,12 +204,12 @@ def batch(run: RunConfig) -> Batch:
 
 
 def lora(run: RunConfig) -> int:
-    """Return the rank of LoRA's adapters, 0 if all parameters are trained."""
+    """Return the rank of the LoRA adapters, or 0 if all parameters are trained."""
     return run.integer(f"{MODEL}.lora_rank") if run.at(f"{MODEL}.lora_rank") is not None else 0
 
 
 def checkpoint(run: RunConfig, volume: Bytes | None, key: str) -> Checkpoint:
-    """Return what a checkpoint holds, by save_contents (workers/config/actor.py); none without save_freq."""
+    """Return what a checkpoint contains, by save_contents (workers/config/actor.py); nothing without save_freq."""
     _refuse_optimizer(run)
     contents = run.at(f"{ACTOR}.checkpoint.save_contents")
     names = contents if isinstance(contents, list) else []
@@ -221,12 +221,12 @@ def checkpoint(run: RunConfig, volume: Bytes | None, key: str) -> Checkpoint:
 
 
 def weight(run: RunConfig) -> int:
-    """Return the bytes of a parameter in training, and in its checkpoint."""
+    """Return the bytes per parameter in training, and in its checkpoint."""
     return 4 if run.at(f"{_FSDP}.model_dtype") in _SINGLE else 2
 
 
 def _kept(run: RunConfig) -> int | None:
-    """Return how many checkpoints lie on the volume at the same time; None if the data decide and are not known."""
+    """Return the number of checkpoints on the volume at the same time, or None if it depends on unknown data."""
     keep, steps = run.at(_KEEP), _steps(run)
     saves = -(-steps // run.integer("trainer.save_freq")) if steps else None
     if not isinstance(keep, int) or keep < 1:
@@ -237,7 +237,7 @@ def _kept(run: RunConfig) -> int | None:
 
 
 def _steps(run: RunConfig) -> int:
-    """Return the steps of the run; 0 if they are not known."""
+    """Return the run's number of steps, or 0 if it is unknown."""
     try:
         return steps_of_run(run)
     except UnknownError:

@@ -1,5 +1,5 @@
-"""What can go wrong: one problem each, with all that shows it, sorted by subject.
+"""What can go wrong: each problem is defined once, with all the evidence that shows it, and sorted by subject.
 
-The name of a module says what its problems are found in: `values…`, `objects…`, `chart…`, `steps…` of a training,
+A module's name says where its problems are found: `values…`, `objects…`, `chart…`, `steps…` of a training run,
 `logs…` of a run that ended, `probe…` of a cluster. Cases are in `MODULE.cases.yaml`.
 """

@@ -1,8 +1,9 @@
-"""Read the cases of the problems: each is an example that a test judges, and `grpo explain` and the site show.
+"""Read the problems' cases: each is an example that a test judges, and that `grpo explain` and the site show.
 
-The cases of the problems of `loss.py` are in `loss.cases.yaml` beside it. Each begins with `# case: ID NAME`; a name
-begins with `bad` or `good`. Then it may name the values files below it: `# lint: PROFILE [RECIPE [FRAMEWORK]]` for a
-case of values, `# values: PROFILE {MORE}` for one of objects. `# <- finding: TEXT` marks a line with a finding.
+The cases for the problems in `loss.py` are in `loss.cases.yaml` beside it. Each begins with `# case: ID NAME`; a
+name begins with `bad` or `good`. A second line may name the values files for the case:
+`# lint: PROFILE [RECIPE [FRAMEWORK]]` for a case of values, `# values: PROFILE {MORE}` for one of objects.
+`# <- finding: TEXT` marks a line with a finding.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _HEAD: Final = re.compile(r"^---\n# case: (\S+) (\S+)\n", re.MULTILINE)
 
 
 class Case(NamedTuple):
-    """An example of a problem, or of what is right; `table` is the file that it is in, from the root on."""
+    """An example of a problem, or of correct input; `table` is its file, relative to the root."""
 
     id: str
     name: str
@@ -31,7 +32,7 @@ class Case(NamedTuple):
 
     @property
     def bad(self) -> bool:
-        """Return whether the problem is in it."""
+        """Return whether the case contains the problem."""
         return self.name.startswith("bad")
 
     def __str__(self) -> str:
@@ -39,7 +40,7 @@ class Case(NamedTuple):
 
 
 def read(text: str, table: str) -> Iterator[Case]:
-    """Yield the cases of the text of a table."""
+    """Yield the cases in a table's text."""
     parts = _HEAD.split(text)[1:]
     for problem, name, body in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
         yield Case(problem, name, body, table)
@@ -47,7 +48,7 @@ def read(text: str, table: str) -> Iterator[Case]:
 
 @cache
 def cases() -> dict[str, tuple[Case, ...]]:
-    """Return the cases of every problem by its id, in the order of their tables."""
+    """Return every problem's cases by its id, in the order of their tables."""
     found: dict[str, tuple[Case, ...]] = {}
     for folder in _FOLDERS:
         for file in sorted((_ROOT / folder).rglob("*.cases.yaml")):
@@ -57,5 +58,5 @@ def cases() -> dict[str, tuple[Case, ...]]:
 
 
 def case(problem: str, name: str) -> Case | None:
-    """Return a case of a problem by its name; None if there is none."""
+    """Return a problem's case by name, or None if there is none."""
     return next((each for each in cases().get(problem, ()) if each.name == name), None)

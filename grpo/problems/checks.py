@@ -1,4 +1,4 @@
-"""Checks that several rules over values use: one of a list, in a range, switches that exclude or require each other."""
+"""Checks shared by rules over values: one of a list, in a range, switches that exclude or require each other."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ALLOCATOR_KEYS: Final = " ".join(f"={section}.{_ALLOCATOR}" for section in _ON_G
 
 
 def texts(value: Json, path: str = "") -> Iterator[tuple[str, str]]:
-    """Yield each text of a configuration with its path."""
+    """Yield each text in a configuration with its path."""
     if isinstance(value, str):
         yield path, value
     elif isinstance(value, dict | list):
@@ -32,7 +32,7 @@ def texts(value: Json, path: str = "") -> Iterator[tuple[str, str]]:
 
 
 def quoted(value: object) -> str:
-    """Format a value for a message: as in YAML, with text in quotes."""
+    """Format a value for a message, as in YAML and with text in quotes."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, dict):
@@ -43,7 +43,7 @@ def quoted(value: object) -> str:
 
 
 def one_of(path: str, allowed: Iterable[object]) -> Test:
-    """Return a check that a value is one of a list; other rules report a missing key."""
+    """Return a check that a value is in a list; other rules report a missing key."""
     words = tuple(allowed)
 
     def check(run: RunConfig) -> str | None:
@@ -58,7 +58,7 @@ def one_of(path: str, allowed: Iterable[object]) -> Test:
 
 
 def nearest(run: RunConfig, path: str, allowed: Iterable[str]) -> str:
-    """Return what to do instead of a misspelt word; an empty text if no word of the list is like it."""
+    """Return what to use instead of a misspelt word; empty if no word in the list is similar."""
     close = spelling.near(str(run.at(path)), allowed)
     return f"did you mean {close[0]}?" if close else ""
 
@@ -107,9 +107,9 @@ def within(
 
 
 def expands_segments(run: RunConfig) -> str:
-    """Return the key that makes torch expand segments of GPU memory, an empty text if none does.
+    """Return the key that turns on torch's expandable segments of GPU memory; empty if none does.
 
-    vLLM up to 0.20.0 refuses it together with its sleep mode.
+    vLLM up to 0.20.0 rejects this setting together with its sleep mode.
     """
     given = ((section, run.variable(_ALLOCATOR, [section])) for section in _ON_GPUS[run.framework])
     section, text = next((each for each in given if each[1]), ("", ""))

@@ -1,4 +1,4 @@
-"""List every problem: for `grpo rules`, `grpo explain`, `--select`, reports and the pages."""
+"""List every problem, for `grpo rules`, `grpo explain`, `--select`, reports and the pages."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ _NEAR = 3
 
 
 def rules() -> tuple[Problem, ...]:
-    """Return every rule: those over values, then those over objects, charts and logs."""
+    """Return every rule: rules over values first, then those over objects, charts and logs."""
     return registry.rules(VALUES, OBJECTS, CHART, LOG)
 
 
 def everything() -> list[Problem]:
-    """Return every problem: first those of reading, then the rules, then those of a failed run and of a cluster."""
+    """Return every problem: problems of reading first, then the rules, then those of a failed run and of a cluster."""
     return [*READING, *rules(), *registry.rules(FAILURE, CLUSTER)]
 
 
 def never_ignored() -> set[str]:
-    """Return the ids that checks.ignore cannot accept: reading of values, what a chart enforces, what a log shows."""
+    """Return the ids that checks.ignore cannot accept: reading the values, what a chart enforces, what a log shows."""
     return {rule.id for rule in findable() if not rule.source or rule.fails == Fails.AT_RENDER or rule.target == LOG}
 
 
 def findable() -> list[Problem]:
-    """Return every problem that a finding can have, with those of reading first."""
+    """Return every problem that a finding can have, problems of reading first."""
     return [*READING, *rules()]
 
 
 def find(words: Sequence[str], command: str, listed: Sequence[Problem]) -> list[Problem]:
-    """Return the problems with these ids or domains; an id goes before a domain of the same name.
+    """Return the problems with these ids or domains; an id takes precedence over a domain of the same name.
 
-    Raises UsageError with similar names for another word.
+    Raises UsageError, suggesting similar names, if a word matches nothing.
     """
     ids = {each.id for each in listed}
     for word in words:

@@ -24,7 +24,7 @@ _OF_SECTIONS = ("/wrong-type", "/unknown-key", "/derived-key-differs", "/danglin
 def judge_run(run: RunConfig, rules: Iterable[Problem]) -> list[tuple[Problem, Finding]]:
     """Return the findings, those about sections first; they have keys but no location.
 
-    A rule that needs a value that only the running job knows has no findings.
+    A rule has no findings if it needs a value that only the running job knows.
     """
     chosen = [rule for rule in rules if applies(rule, run)]
     of_sections = [rule for rule in chosen if rule.id.endswith(_OF_SECTIONS)]
@@ -40,7 +40,7 @@ def _judged(run: RunConfig, rules: Iterable[Problem]) -> list[tuple[Problem, Fin
 
 
 def _is_misspelt_section(run: RunConfig, rule: Problem, finding: Finding) -> bool:
-    """Return whether a finding, which nobody has accepted, renames a section."""
+    """Return whether a finding renames a section and is not accepted."""
     if rule.id in mapping(run.value("checks.ignore")):
         return False
     names = [key for key, value in finding.proposed.items() if isinstance(value, NewName)]
@@ -48,7 +48,7 @@ def _is_misspelt_section(run: RunConfig, rule: Problem, finding: Finding) -> boo
 
 
 def applies(rule: Problem, run: RunConfig) -> bool:
-    """Return whether a rule holds for a run's framework and its version."""
+    """Return whether a rule applies to a run's framework and its version."""
     if rule.framework and rule.framework != run.framework:
         return False
     return (not rule.since or run.since(rule.since)) and not (rule.before and run.since(rule.before))

@@ -1,4 +1,4 @@
-"""One thing that is known about a run, as a line: of a log, or of what the cluster says."""
+"""One piece of evidence about a run, as a line: from a log, or from what the cluster reports."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PYTHON_ERROR: Final = re.compile(
 
 @dataclass(frozen=True)
 class Frame:
-    """A place in a traceback of Python."""
+    """A frame in a Python traceback."""
 
     file: str
     line: int
@@ -37,12 +37,12 @@ class Frame:
 
 @dataclass(frozen=True)
 class Line:
-    """What is said, by whom (`source`: an object, or a log), and of which kind.
+    """A line's text, its `source` (an object or a log), and its kind.
 
-    `order` is the number of a line in its log, `time` when an object says it; `process` is the one whose output Ray
-    repeats. `role` is that of a pod. `frames` are the places of the traceback that ends with this line, `asserted` is
-    the source of the last one where an assertion without words failed: it is shown, and no cause is sought in it.
-    `waits` says that it is about a pod that waits now.
+    `order` is the line's number in its log, `time` is when an object reported it; `process` is the process whose output
+    Ray repeats. `role` is the pod's role. `frames` are the frames of the traceback that ends with this line, `asserted`
+    is the source line of the last frame if an assertion without a message failed: it is shown, but no cause is searched
+    in it. `waits` says that the line is about a pod that is waiting now.
     """
 
     text: str
@@ -58,5 +58,5 @@ class Line:
 
     @property
     def place(self) -> str:
-        """Return where the line stands."""
+        """Return where the line is found."""
         return f"{self.source}:{self.order}" if self.order else self.source

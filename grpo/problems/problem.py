@@ -1,4 +1,4 @@
-"""A problem with all that shows it: before the run, in the cluster, and in what a run that ended has printed."""
+"""A problem with everything that reveals it: before the run, in the cluster, and in the output of a failed run."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ Remark = Callable[["Sequence[Line]", "Evidence | None"], str]
 
 @dataclass(frozen=True)
 class Problem(Judged):
-    """One thing that can go wrong, with what shows it after its check has not.
+    """One thing that can go wrong, with the evidence that reveals it when its check has not.
 
-    `logs` are the lines that show it when a run has failed. `value` is the path of the value to look at, `on_head`
-    that for a line about the head pod; without them it is the first of the keys. `remark` says what all lines show
-    together, and with the evidence of a cluster where there is one. `earlier` are the ids of the problems that say
-    it before. `reads` are the kinds of evidence without which the check of a cluster is not done.
+    `logs` are the lines that reveal it after a run has failed. `value` is the path of the value to look at, and
+    `on_head` is that path for a line about the head pod; the default is the first of the keys. `remark` summarizes all
+    lines together with the cluster's evidence, if there is any. `earlier` are the ids of the problems that report the
+    same fault earlier. `reads` are the kinds of evidence without which the cluster check is skipped.
     """
 
     logs: tuple[Sign, ...] = ()
@@ -75,7 +75,7 @@ def failure(
     earlier: str = "",
     remark: Remark | None = None,
 ) -> Problem:
-    """Return a problem that only the lines of a failed run show; `earlier` are ids separated by blanks."""
+    """Return a problem that only a failed run's lines reveal; `earlier` are ids separated by spaces."""
     return Problem(
         problem_id,
         target=FAILURE,
@@ -94,5 +94,5 @@ def failure(
 
 
 def probe(problem_id: str, title: str, *reads: str) -> Callable[[Callable[[Evidence], Iterator[Result]]], Problem]:
-    """Turn a function that looks into the cluster into a problem; `title` is what it finds."""
+    """Turn a function that inspects the cluster into a problem; `title` says what the function finds."""
     return lambda check: Problem(problem_id, target=CLUSTER, severity=ERROR, title=title, check=check, reads=reads)

@@ -1,6 +1,6 @@
 """The checks that are part of reading values and data and of wiring a stream, for `grpo rules` and the pages.
 
-Each finding of one has a reason and a fix of its own; these are the general ones. None can be ignored.
+Each finding has a reason and a fix of its own; the texts here are the general ones. No finding can be ignored.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Find the problems: every `Problem` in a module whose name says what it is found in."""
+"""Find the problems: every `Problem` in a module whose name gives the target."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ _NAMES: Final = {
 
 @cache
 def rules(*targets: str) -> tuple[Problem, ...]:
-    """Return the problems of some targets, those of one target sorted by id; only their modules are imported.
+    """Return the problems of some targets, sorted by id within each target; only those targets' modules are imported.
 
-    Raises RegistryError for two problems with the same id, and for a problem in a module of another target.
+    Raises RegistryError if two problems have the same id, or if a problem is in another target's module.
     """
     found = [each for target in targets for each in _of_target(target)]
     collected(found)
@@ -49,7 +49,7 @@ def _of_target(target: str) -> tuple[Problem, ...]:
 
 
 def modules(target: str) -> Iterator[ModuleType]:
-    """Yield the modules with the problems of a target, sorted by name."""
+    """Yield the modules with a target's problems, sorted by name."""
     for package in pkgutil.iter_modules(problems.__path__, f"{problems.__name__}."):
         if package.ispkg:
             folder = importlib.import_module(package.name)

@@ -1,4 +1,4 @@
-"""What shows a problem in the lines of a run that ended, or that does not go on."""
+"""What reveals a problem in the lines of a run that has ended or no longer makes progress."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from grpo.problems.line import LOG, Line
 
 @dataclass(frozen=True)
 class Sign:
-    """A line that shows a problem: it has the words of `key`, matches `pattern`, and is of one of the `kinds`.
+    """A line that reveals a problem: it contains `key`, matches `pattern`, and is of one of the `kinds`.
 
     `frames` must match a file or function of the traceback that ends with the line. `unless` must not match the line.
-    All of them ignore case. A `general` sign gives way to any other.
+    All of them ignore case. Any other sign takes precedence over a `general` one.
     """
 
     key: str
@@ -27,22 +27,22 @@ class Sign:
 
     @cached_property
     def regex(self) -> re.Pattern[str]:
-        """Return the compiled pattern; the key itself where there is none."""
+        """Return the compiled pattern; without a pattern, that of the key itself."""
         return re.compile(self.pattern or re.escape(self.key), re.IGNORECASE)
 
     @cached_property
     def exception(self) -> re.Pattern[str] | None:
-        """Return the compiled pattern of `unless`, None where there is none."""
+        """Return the compiled pattern of `unless`; None if it is not set."""
         return re.compile(self.unless, re.IGNORECASE) if self.unless else None
 
     @property
     def weight(self) -> float:
-        """Return how much the sign asks of a line: longer words, and a place in the program."""
+        """Return how specific the sign is: a longer key or a place in the program makes it more so."""
         words = len(self.key) / 100 if self.general else max(len(self.key), _PATTERN if self.pattern else 0)
         return words + (_FRAMES if self.frames else 0)
 
     def matches(self, line: Line, lower: str) -> bool:
-        """Return whether a line shows it; `lower` is its text in lower case."""
+        """Return whether a line matches the sign; `lower` is the line's text in lower case."""
         at = lower.find(self.key)
         if at < 0 or (self.kinds and line.kind not in self.kinds):
             return False
@@ -64,10 +64,10 @@ _NEAR: Final = 500
 
 
 def says(*keys: str, **more: Any) -> tuple[Sign, ...]:  # noqa: ANN401 (the fields of a sign)
-    """Return signs that share everything but their key."""
+    """Return signs that differ only in their key."""
     return tuple(Sign(key, **more) for key in keys)
 
 
 def printed(*keys: str, **more: Any) -> tuple[Sign, ...]:  # noqa: ANN401
-    """Return signs that count in logs only: in words of the cluster they mean something else."""
+    """Return signs that apply to logs only, because they have another meaning in the cluster's messages."""
     return says(*keys, kinds=(LOG,), **more)

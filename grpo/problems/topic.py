@@ -22,11 +22,11 @@ _PART: Final = re.compile(r"^(Why|Fix): ", re.MULTILINE)
 
 
 class DefinitionError(Exception):
-    """A check lacks a part of its docstring, or the reason."""
+    """A check lacks a part of its docstring, or its reason."""
 
 
 def whole(key: str) -> str:
-    """Return the path of a problem's key from the root of the values."""
+    """Return a problem key's path from the root of the values."""
     return key[1:] if key[:1] == OF_VALUES else f"{_CONFIG}{key}"
 
 
@@ -35,7 +35,7 @@ class Topic:
     """What the problems of a topic have in common.
 
     `domain` is the first part of their ids, `framework` is empty if they apply to all frameworks, `source` is the
-    folder of their sources, and `reasons` says what it costs when they stop a run.
+    folder of their sources, and `reasons` gives the cost of each kind of failure.
     """
 
     domain: str
@@ -44,7 +44,7 @@ class Topic:
     reasons: Mapping[Fails, str] = field(default_factory=dict)
 
     def reason(self, fails: Fails) -> str:
-        """Return what it costs when a problem of the topic stops a run; empty if each says it itself."""
+        """Return the cost of this kind of failure; empty if each problem gives its own reason."""
         return {**REASONS, **self.reasons}.get(fails, "")
 
     def problem(
@@ -60,14 +60,14 @@ class Topic:
         before: str = "",
         logs: str | tuple[str, ...] = (),
     ) -> Callable[[Check], Problem]:
-        """Return a decorator that turns a check into the problem that the name and the docstring of the check describe.
+        """Return a decorator that turns a check into the problem that the check's name and docstring describe.
 
-        The name is the id: `rows_not_divisible` of the domain nemo-rl is nemo-rl/rows-not-divisible; an underscore at
-        its end is left out. The docstring is the title, then paragraphs `Why: …` and `Fix: …`; without the
-        first, `fails` or `why` says it, without the second, `fix`. `keys` are words separated by blanks, `logs`
-        words of the error with which the framework ends the run.
+        The name is the id: `rows_not_divisible` in the domain nemo-rl is nemo-rl/rows-not-divisible; a trailing
+        underscore is dropped. The docstring is the title, then paragraphs `Why: …` and `Fix: …`; if the first is
+        missing, `fails` or `why` supplies it, and if the second is missing, `fix` does. `keys` are words separated by
+        spaces, `logs` are words from the error with which the framework ends the run.
 
-        Raises DefinitionError for a docstring without these parts.
+        Raises DefinitionError if the docstring lacks one of these parts.
         """
 
         def made(check: Check) -> Problem:
@@ -107,7 +107,7 @@ class Topic:
     ) -> Problem:
         """Return a problem whose texts are computed; see `problem`.
 
-        Raises DefinitionError for one without a fix or a reason.
+        Raises DefinitionError if the fix or the reason is missing.
         """
         reason = why or (self.reason(fails) if fails else "")
         if not (title and reason and fix):
@@ -131,7 +131,7 @@ class Topic:
 
 
 def _parts(check: Check) -> tuple[str, dict[str, str]]:
-    """Return the title of a check's docstring, and its paragraphs by their first word."""
+    """Return a check's title, and the paragraphs of its docstring by their first word."""
     title, *rest = _PART.split(inspect.getdoc(check) or "")
     texts = [" ".join(each.split()) for each in rest[1::2]]
     return " ".join(title.split()), dict(zip(rest[::2], texts, strict=True))

@@ -22,7 +22,7 @@ _SEVERAL: Final = 2
 
 
 def write(answers: Mapping[str, Answer], form: str) -> str:
-    """Return the answers by accelerator in a format."""
+    """Return the answers by accelerator in the given format."""
     if form == "json":
         return json.dumps({name: report.tree(answer) for name, answer in answers.items()}, indent=2) + "\n"
     rows: list[Sequence[str]] = [_row(name, answer) for name, answer in answers.items()]
@@ -38,14 +38,14 @@ def write(answers: Mapping[str, Answer], form: str) -> str:
 
 
 def _money(cost: Cost | None) -> tuple[str, str]:
-    """Return the dollars of all GPUs an hour, and a step; empty where they are not known."""
+    """Return the dollars per hour and per step for all GPUs; an empty text for an unknown amount."""
     if cost is None:
         return "", ""
     return f"{cost.hour:,.2f}", "" if cost.step is None else f"{cost.step:,.2f}"
 
 
 def _cheapest(answers: Mapping[str, Answer]) -> Iterator[str]:
-    """Yield why a machine has no cost, and the cheapest of the machines on which the run fits."""
+    """Yield why a machine has no cost, and the cheapest machine among those on which the run fits."""
     for name, answer in answers.items():
         if answer.plan.setup and not answer.cost:
             yield f"{name}: no price of a GPU hour is given (--price {name}=DOLLARS)"

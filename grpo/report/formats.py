@@ -13,10 +13,10 @@ FORMATS = ("text", "json", "github", "sarif", "junit")
 
 
 def write(findings: Sequence[Finding], form: str, fail_on: str = ERROR, scope: Scope | None = None) -> str:
-    """Return the report in one of FORMATS, with a newline at its end; the text report is empty without findings.
+    """Return the report in one of FORMATS, ending with a newline; the text report is empty without findings.
 
-    `fail_on` is the lowest severity that makes the exit code 1; JUnit counts it as a failure. JSON and SARIF have a
-    place for `scope`.
+    `fail_on` is the lowest severity that makes the exit code 1; JUnit counts such findings as failures. Only JSON and
+    SARIF include `scope`.
     """
     if form == "json":
         return json.write(findings, scope)

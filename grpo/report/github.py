@@ -1,4 +1,4 @@
-"""Write findings as workflow commands of GitHub, which annotate the lines of a change.
+"""Write findings as GitHub workflow commands, which annotate the lines of a change.
 
 Source: https://docs.github.com/en/actions/reference/workflows-and-actions/workflow-commands
 """
@@ -31,7 +31,7 @@ def _shown(text: str) -> str:
 
 
 def _escape(text: str, more: str = "") -> str:
-    """Escape text for a workflow command: per cent first, then line ends, then the separators in `more`."""
+    """Escape text for a workflow command: percent signs first, then line ends, then the separators in `more`."""
     for character in "%\r\n" + more:
         text = text.replace(character, f"%{ord(character):02X}")
     return text

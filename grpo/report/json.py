@@ -13,7 +13,7 @@ from postrender.finding import Finding
 
 
 def write(findings: Sequence[Finding], scope: Scope | None = None) -> str:
-    """Return the report: one object with the list `findings`, and with `judged` and `notJudged` if they are known."""
+    """Return the report: one object with the list `findings`, plus `judged` and `notJudged` if the scope is known."""
     tree = {"findings": entries(findings), **(scope.tree() if scope else {})}
     return json.dumps(tree, indent=2, ensure_ascii=False) + "\n"
 
@@ -40,5 +40,5 @@ def entries(findings: Sequence[Finding]) -> list[dict[str, Any]]:
 
 
 def plain(value: object) -> object:
-    """Return a value that JSON has: NaN and infinity become texts."""
+    """Return a value that JSON can represent: NaN and infinity become strings."""
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value

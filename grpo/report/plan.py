@@ -35,7 +35,7 @@ ASSUMPTIONS: Final = (
 
 
 class Answer(NamedTuple):
-    """What `grpo plan` says about a run: the plan, its cost, the limits, what helps, and the errors of its values.
+    """The result of `grpo plan` for a run: the plan, its cost, the limits, what helps, and the errors in its values.
 
     `data` names what the model is trained on.
     """
@@ -50,12 +50,12 @@ class Answer(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """Return the plan's verdict; a run whose values have errors is not said to fit."""
+        """Return the plan's verdict; a run whose values have errors never counts as fitting."""
         return NOT_MODELLED if self.errors and self.plan.verdict == FITS else self.plan.verdict
 
     @property
     def reason(self) -> str:
-        """Return why the run is not modelled, empty if it is."""
+        """Return why the run is not modelled; empty if it is modelled."""
         if not self.errors or self.verdict != NOT_MODELLED:
             return self.plan.reason
         as_read = f"as they were read, the run {FITS}" if self.plan.verdict == FITS else self.plan.reason
@@ -63,12 +63,12 @@ class Answer(NamedTuple):
 
     @property
     def is_bad(self) -> bool:
-        """Return whether the run does not fit, or may be another one because its values have errors."""
+        """Return whether the run does not fit, or whether errors in its values may make it a different run."""
         return bool(self.errors) or self.verdict == DOES_NOT_FIT
 
 
 def write(answer: Answer, form: str, *, explain: bool = False) -> str:
-    """Return an answer in a format; `explain` adds every item with its formula and source."""
+    """Return an answer in the given format; `explain` adds every item with its formula and source."""
     if form == "json":
         return json.dumps(tree(answer), indent=2) + "\n"
     return visible.lines(_lines(answer, markdown=form == "markdown", explain=explain))
@@ -105,7 +105,7 @@ def _lines(answer: Answer, *, markdown: bool, explain: bool) -> Iterator[str]:
 
 
 def _errors(answer: Answer, fence: Sequence[str]) -> Iterator[str]:
-    """Yield what is wrong with the values, and an empty line; nothing if they have no error."""
+    """Yield what is wrong with the values, then an empty line; nothing if they have no errors."""
     if answer.errors:
         told = (f"  {error_line(each)}" for each in answer.errors)
         yield from ["the values have errors, so the run may be another one (see grpo explain ID):", *fence, *told]
@@ -113,12 +113,12 @@ def _errors(answer: Answer, fence: Sequence[str]) -> Iterator[str]:
 
 
 def error_line(error: Finding) -> str:
-    """Return an error of the values in a line, as grpo lint begins; an own configuration has no places."""
+    """Return an error in the values as one line, in the style of grpo lint; a bare configuration has no locations."""
     return f"{f'{error.at}: ' if error.at.file else ''}{error.what}  [{error.rule}]"
 
 
 def _limits(answer: Answer) -> Iterator[str]:
-    """Yield the limits; each holds with everything else as it is."""
+    """Yield the limits; each holds with everything else unchanged."""
     if answer.limits:
         is_tight = answer.plan.verdict == TIGHT
         shown = [f"{each.what}: {_limit(each, is_tight=is_tight)} (now {each.now})" for each in answer.limits]
@@ -139,7 +139,7 @@ def _cost(cost: Cost) -> Iterator[str]:
 
 
 def _change(change: Change) -> Iterator[str]:
-    """Yield what to change and what it costs, and below it the loads before and after."""
+    """Yield what to change and its cost, then the loads before and after."""
     training = "changes the training: " if change.changes_training else ""
     yield f"- {_edits(change.edits)}: {change.verdict} ({training}{', '.join(change.costs)})"
     effects = [f"{name} {before.peak} → {after.peak}" for name, (before, after) in change.improved.items()]
@@ -147,7 +147,7 @@ def _change(change: Change) -> Iterator[str]:
 
 
 def _saving(saving: Saving, cost: Cost | None) -> Iterator[str]:
-    """Yield what to change, on how many GPUs the run then fits, and below it what they cost."""
+    """Yield what to change and on how many GPUs the run then fits, followed by their price."""
     yield f"- {_edits(saving.edits)}: {FITS} on {saving.after} GPUs instead of {saving.now} ({saving.costs})"
     if cost:
         yield f"  {cost._replace(gpus=saving.after).hour:,.2f} $ an hour instead of {cost.hour:,.2f} $"
@@ -162,7 +162,7 @@ def _word(value: object) -> str:
 
 
 def _topology(setup: Setup, data: str) -> Iterator[str]:
-    """Yield who does what."""
+    """Yield the model, the machines, and how training and generation use the GPUs."""
     machine, layout, generator, batch = setup.machine, setup.trainer.layout, setup.generator, setup.batch
     billions = f"{setup.parameters.total / 1e9:.1f} billion parameters"
     yield f"model        {setup.model.name}, {billions}" + (f"; data: {data}" if data else "")
@@ -212,7 +212,7 @@ def _items(phase: Phase) -> Iterator[str]:
 
 
 def _below(plan: Plan, setup: Setup) -> Iterator[str]:
-    """Yield the KV cache, the node's memory and the checkpoints."""
+    """Yield the lines on the KV cache, the node's memory and the checkpoints."""
     if cache := plan.cache:
         limit = f", {cache.limit} of them at a time (max_num_seqs)" if cache.limit < cache.wanted else ""
         longest = f"{cache.concurrent} sequences of {setup.generator.length} tokens at a time"
@@ -236,7 +236,7 @@ def _below(plan: Plan, setup: Setup) -> Iterator[str]:
 
 
 def tree(answer: Answer) -> dict[str, Any]:
-    """Return the JSON of an answer; sizes are in GiB."""
+    """Return an answer's JSON object; sizes are in GiB."""
     plan, cost = answer.plan, answer.cost
     errors = [_error(each) for each in answer.errors]
     if plan.setup is None:

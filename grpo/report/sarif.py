@@ -41,7 +41,7 @@ def write(findings: Sequence[Finding], scope: Scope | None = None) -> str:
 
 
 def _invocation(scope: Scope, *, succeeded: bool) -> dict[str, Any]:
-    """Say what was not judged where SARIF has what depends on a tool's configuration."""
+    """Report what was not judged as SARIF's notifications about the tool's configuration."""
     notes = [{"level": "note", "message": {"text": masking.text(f"not judged: {each}")}} for each in scope.missing]
     return {"executionSuccessful": succeeded, "toolConfigurationNotifications": notes}
 
@@ -74,7 +74,7 @@ def _result(finding: Finding, number: int) -> dict[str, Any]:
 
 
 def _physical(at: Location) -> dict[str, Any]:
-    """Return a SARIF location; a whole file gets line 1, because GitHub refuses a log without a line."""
+    """Return a SARIF location; for an entire file it is line 1, because GitHub rejects a log without a line."""
     file = at.in_repository()
     path = quote(masking.text(file).replace(os.sep, "/"), errors="replace")
     artifact = {"uri": f"file://{path}"} if os.path.isabs(file) else {"uri": path, "uriBaseId": "%SRCROOT%"}

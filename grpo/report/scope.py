@@ -1,4 +1,4 @@
-"""What a report is about: without it, a report without findings would look like that of a stack that is clean."""
+"""The scope of a report: without it, a report without findings would look as if everything had been judged."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from postrender.counting import counted
 
 
 class Scope(NamedTuple):
-    """The values files, charts, objects and rows of data that were judged, and in words what was not.
+    """The values files, charts, objects and data rows that were judged, and a description of what was not.
 
-    `charts` is None if no chart was rendered, `rows` if no data was given. `copies` is the folder of charts that are
-    not those of the package.
+    `charts` is None if no chart was rendered, `rows` if no data was given. `copies` is the folder of the charts if they
+    are not the package's own.
     """
 
     files: Sequence[str]
@@ -25,7 +25,7 @@ class Scope(NamedTuple):
     copies: str = ""
 
     def judged(self) -> Iterator[str]:
-        """Yield how much of each kind was judged, in words."""
+        """Describe how many of each kind were judged."""
         yield counted(len(self.files), "file")
         if self.charts is not None:
             where = f" in {self.copies}" if self.copies else ""
@@ -34,7 +34,7 @@ class Scope(NamedTuple):
             yield counted(self.rows, "row") + " of data"
 
     def tree(self) -> dict[str, Any]:
-        """Return the fields of a JSON report."""
+        """Return the scope's fields in a JSON report."""
         judged = {
             "files": [masking.text(file) for file in self.files],
             "charts": [*(self.charts or ())],

@@ -15,7 +15,7 @@ _SHOWN_CHARACTERS = 200
 
 
 def write(findings: Sequence[Finding], fail_on: str) -> str:
-    """Return the report, with a newline at its end; empty without findings. `fail_on` is as in formats.write."""
+    """Return the report, ending with a newline; empty without findings. `fail_on` is as in formats.write."""
     blocks = [block(finding) for finding in findings]
     if not blocks:
         return ""
@@ -47,7 +47,7 @@ def block(finding: Finding) -> str:
 
 
 def excerpt(at: Location) -> str:
-    """Return the source line with a caret below the column; empty for a place without a line."""
+    """Return the source line with a caret below the column; empty for a location without a line."""
     line = _line(at)
     if not line.strip():
         return ""
@@ -66,7 +66,7 @@ def _line(at: Location) -> str:
 
 @cache
 def _source_lines(file: str) -> list[str]:
-    """Return the lines of a file without its secrets; the name of one may stand on the line before."""
+    """Return a file's lines with secrets masked; a secret's name may be on the line before its value."""
     stream = masking.Stream()
     try:
         return [stream.masked(line) for line in textfile.read_bytes(file).decode("utf-8", "replace").splitlines()]

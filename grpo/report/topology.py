@@ -1,4 +1,4 @@
-"""Draw which GPU trains and which generates, as text: a row for each node, a column for each GPU."""
+"""Draw as text which GPUs train and which generate: one row per node, one column per GPU."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LETTERS: Final = {"data": "d", "context": "c", "tensor": "t", "pipeline": "p"}
 
 
 def picture(setup: Setup) -> Iterator[str]:
-    """Yield the lines: d, c, t and p are the ranks of a GPU in training, e is the vLLM engine that it belongs to."""
+    """Yield the lines: d, c, t and p are a GPU's training ranks, e is its vLLM engine."""
     trainer, generator, machine = setup.trainer.layout, setup.generator, setup.machine
     cells = [_trains(trainer, rank) for rank in range(trainer.gpus)]
     generates = [_generates(generator, rank) for rank in range(generator.gpus)]
@@ -40,13 +40,13 @@ def _shown(rows: Sequence[Sequence[str]]) -> Iterator[tuple[str, Sequence[str]]]
 
 
 def _ranks(layout: Layout) -> dict[str, int]:
-    """Return the sizes, the one whose ranks are next to each other first."""
+    """Return the parallel sizes, starting with the one whose ranks are adjacent."""
     sizes = {"tensor": layout.tensor, "context": layout.context, "data": layout.data, "pipeline": layout.pipeline}
     return {name: size for name, size in sizes.items() if size > 1 or name == "data"}
 
 
 def _trains(layout: Layout, rank: int) -> str:
-    """Return the place of a GPU in the groups; PyTorch's and Megatron's meshes both have tensor ranks innermost."""
+    """Return a GPU's ranks in the parallel groups; in PyTorch's and in Megatron's mesh, tensor ranks are innermost."""
     place = {}
     for name, size in _ranks(layout).items():
         rank, place[name] = divmod(rank, size)
@@ -58,7 +58,7 @@ def _generates(generator: Generator, rank: int) -> str:
 
 
 def _legend(layout: Layout, generator: Generator) -> str:
-    """Return what the letters mean; Ray chooses the nodes, and the driver uses no GPU."""
+    """Return what the letters mean."""
     names = [f"{letter} {name}" for name, letter in _LETTERS.items() if name in _ranks(layout)]
     where = "both on every GPU" if generator.colocated else "on GPUs of their own"
     return f"training: {', '.join(names)} rank; generation: e engine; {where}; the driver needs no GPU"

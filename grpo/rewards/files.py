@@ -1,4 +1,4 @@
-"""The folder from which a run loads its rewards: as the chart grpo-job makes it (`grpo.rewards`)."""
+"""The folder from which a run loads its rewards, as the grpo-job chart creates it (`grpo.rewards`)."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _PROGRAMS: Final = (
 
 
 class RewardFiles:
-    """The rewards of a stack: entries by name, and the texts of the user's files.
+    """A stack's rewards: entries by name, and the texts of the user's files.
 
-    Raises InputError for a name that the schema refuses, because files are named after it.
+    Raises InputError if the schema rejects a name, because files are named after it.
     """
 
     def __init__(self, values: Values, arguments: Sequence[Argument]) -> None:
@@ -49,11 +49,11 @@ class RewardFiles:
 
     @property
     def own(self) -> list[str]:
-        """Return the names of the rewards that are files of the user's."""
+        """Return the names of the rewards that are the user's files."""
         return [name for name, entry in self.entries.items() if "file" in entry]
 
     def write(self, folder: str) -> None:
-        """Write the programs and the rewards into an empty folder."""
+        """Write the reward programs and the rewards into an empty folder."""
         for name in _PROGRAMS:
             path = os.path.join(paths.data_root(), "jobs", name)
             if not os.path.isfile(path):
@@ -66,7 +66,7 @@ class RewardFiles:
             output_file.create(os.path.join(folder, name), text.encode())
 
     def placed(self, message: str) -> str:
-        """Return a message of a program with the places that the user knows: polite.py:5, my-site.yaml:14."""
+        """Return a program's message with locations that the user knows: polite.py:5, my-site.yaml:14."""
         found = re.match(r"reward ([\w-]+): ", message)
         if found and found[1] in self.entries:
             return f"{self._values.at(('job', 'rewards', found[1]))}: {message}"
@@ -76,7 +76,7 @@ class RewardFiles:
         return self.place(found[1], int(found[2])) if found[1] in self.texts else found[0]
 
     def place(self, name: str, line: int) -> str:
-        """Return where a line of a reward's file stands: in a file of --set-file, or in a values file."""
+        """Return the location of a line in a reward file: in a --set-file file, or in a values file."""
         reward = name.removesuffix(".py")
         node = self._values.node(("job", "rewards", reward, "file"))
         if node is None:

@@ -1,4 +1,4 @@
-"""The reward that the framework itself uses where job.rewards is empty."""
+"""The reward that the framework itself uses if job.rewards is empty."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def described(run: RunConfig) -> str:
 
 
 def data_source(run: RunConfig) -> str:
-    """Return what verl's functions get as data_source where a row has none: the name of the data set, if it has one."""
+    """Return the data_source passed to verl's functions if a row has none: the data set's name, or an empty text."""
     if run.framework == "verl":
         # That of the files of task prepare-data; others have their own.
         return (

@@ -1,4 +1,4 @@
-"""The prompt of a run: the text that the framework makes of a question, before the chat template of the model."""
+"""A run's prompt: the text that the framework builds from a question, before the model's chat template."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ASKING: Final = {"promptsForBox": r"\boxed", "promptsForAnswer": "Answer: …",
 
 
 class Prompt(NamedTuple):
-    """How the run makes a prompt: `source` names it, `template` is None where it is not in the values."""
+    """How the run builds a prompt: `source` names the prompt, `template` is None if it is not in the values."""
 
     source: str
     template: str | None = None
@@ -33,12 +33,12 @@ class Prompt(NamedTuple):
 
 
 def of(values: Values, run: RunConfig) -> Prompt:
-    """Return the prompt of a run; raise InputError where it names a prompt that the values do not have."""
+    """Return a run's prompt; raise InputError if the run names a prompt that the values do not have."""
     return _of_verl(run) if run.framework == "verl" else _of_nemo_rl(values, run)
 
 
 def rendered(prompt: Prompt, question: str, values: Values) -> str | None:
-    """Return the prompt of a question, None if it is not known here; raise InputError for a faulty one."""
+    """Return the prompt for a question, None if the template is unknown; raise InputError if the template is faulty."""
     if prompt.template is None:
         return None
     if not prompt.has_place:
@@ -79,7 +79,7 @@ def _of_nemo_rl(values: Values, run: RunConfig) -> Prompt:
 
 
 def _sections(run: RunConfig) -> Iterator[Mapping[str, Any]]:
-    """Yield the sections that may name a prompt, the one that wins first."""
+    """Yield the sections that may name a prompt, in order of precedence."""
     data = run.config.get("data")
     if isinstance(data, dict):
         train = data.get("train")
@@ -101,7 +101,7 @@ def _of_verl(run: RunConfig) -> Prompt:
 
 
 def _standard() -> str:
-    """Return the instruction of the program prepare_data.py."""
+    """Return the instruction used by prepare_data.py."""
     with open(os.path.join(paths.data_root(), "jobs", "tasks", "prepare_data.py"), encoding="utf-8") as file:
         tree = ast.parse(file.read())
     for node in tree.body:

@@ -1,4 +1,4 @@
-"""Answers to score: built-in ones in the format that the rewards look for, or those of a file."""
+"""Answers to score: built-in ones in the format that the rewards look for, or those in a file."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Of(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """One answer: the question of the data set, the true answer, a model's response, and what verl's rewards get."""
+    """One answer: the data set's question, the expected answer, a model's response, and verl's arguments."""
 
     name: str
     prompt: str
@@ -56,7 +56,7 @@ class Sample(NamedTuple):
 
 
 def builtin(entries: Mapping[str, Mapping[str, Any]], prompt: str) -> list[Sample]:
-    """Return a right, a wrong, an empty and a badly formed answer; the prompt says what rewards of one's own expect."""
+    """Return a right, a wrong, an empty and a badly formed answer; the prompt shows what user rewards expect."""
     form = Form(entries, prompt)
     right, wrong = (form.whole(each, f"{_THOUGHT} {each}.") for each in (_TRUTH, _OTHER))
     broken = form.broken(_TRUTH, f"{_THOUGHT} {_TRUTH}.")
@@ -131,7 +131,7 @@ def _answer(truth: Json) -> str | None:
 
 
 def read(path: str) -> list[Sample]:
-    """Read a file with one JSON object a line; raise InputError for a line that is none, or lacks a key."""
+    """Read a file with one JSON object per line; raise InputError if a line is not an object or lacks a key."""
     data = textfile.read_bytes(path)
     textfile.check_text(data, path)
     lines = enumerate(data.decode("utf-8").splitlines(), 1)

@@ -1,4 +1,4 @@
-"""Score samples with the rewards of a stack, in a process of their own, and say what the scores show."""
+"""Score samples with a stack's rewards, in a separate process, and report what the scores show."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ _PLAIN: Final = re.compile("PATH|HOME|LANG|LANGUAGE|LC_.*|TZ|TMPDIR|PYTHON.*|VIR
 
 
 class Trial(NamedTuple):
-    """What was found: the rewards with weight and bounds, the bounds of the sum, the samples, and what went wrong.
+    """The result: the rewards with weight and bounds, the bounds of the sum, the samples, and what went wrong.
 
-    `own` names the rewards that are files of the user's. `error` says why the rewards could not be loaded, or did not
-    end. `exchanged` has what the user's rewards give to the first samples with the two texts exchanged. `foreign` names
-    the data of the run where the answers are made up, to a question that is none of these data.
+    `own` names the rewards that are the user's files. `error` says why the rewards could not be loaded or did not
+    finish. `exchanged` has the scores of the user's rewards for the first samples with the two texts exchanged.
+    `foreign` names the run's data if the answers are made up, for a question that is not from that data.
     """
 
     rewards: list[Record]
@@ -61,7 +61,7 @@ class Trial(NamedTuple):
         )
 
     def problems(self) -> Iterator[str]:
-        """Yield what must be corrected: an error, and each exception of a reward."""
+        """Yield what must be corrected: an error, and each exception raised by a reward."""
         if self.error:
             yield self.error
         if not self.foreign:
@@ -73,7 +73,7 @@ class Trial(NamedTuple):
         return () if is_known else ("NotImplementedError", "ValueError", "KeyError")
 
     def _failures(self, *but: str) -> Iterator[str]:
-        """Yield each exception of a reward; rows of data on which one fails at the same place are told once."""
+        """Yield each exception raised by a reward; failures of several data rows at one place are reported once."""
         found: dict[tuple[str, ...], list[str]] = {}
         for each in self.scored:
             for failure in [one for one in each.failures if one["type"] not in but]:
@@ -87,7 +87,7 @@ class Trial(NamedTuple):
             yield texts[0] + (f", as on {counted(len(texts) - 1, 'other sample')}" if texts[1:] else "")
 
     def warnings(self) -> Iterator[str]:
-        """Yield what makes a training learn nothing, and bounds that are wrong."""
+        """Yield what would keep training from learning anything, and wrong bounds."""
         if self.foreign:
             yield (
                 f"the answers are to a question of GSM8K, and the run trains on {self.foreign}: no score here says"
@@ -135,7 +135,7 @@ class Trial(NamedTuple):
                 yield f"{what}: the arguments look swapped: the function is called as reward(ground_truth, response)"
 
     def _swapped(self, name: str, exchanged: Sequence[float]) -> int | None:
-        """Return the sample that shows that a reward tells answers apart only with its arguments exchanged."""
+        """Return a sample showing that a reward tells answers apart only with its arguments exchanged, or None."""
         first = self.scored[: len(exchanged)]
         names, given = [each.sample.name for each in first], [each.parts[name] for each in first]
         # A reward of the length or the form of a response gives the exchanged right and wrong answers the same score.
@@ -149,9 +149,9 @@ class Trial(NamedTuple):
 
 
 def score(files: RewardFiles, samples: Sequence[Sample], seconds: float, given: Sequence[str] = ()) -> Trial:
-    """Score samples with the rewards, which may be code of the user's; stop after the time limit.
+    """Score samples with the rewards, which may be the user's code; stop after the time limit.
 
-    `given` names variables that the rewards get, beside those of _PLAIN.
+    `given` names environment variables that the rewards get in addition to those in _PLAIN.
     """
     with tempfile.TemporaryDirectory(prefix="grpo-rewards-") as folder:
         files.write(folder)
@@ -195,7 +195,7 @@ def _scored(sample: Sample, result: Record, files: RewardFiles) -> Scored:
 
 
 def _lines(path: str) -> list[Record]:
-    """Return the results so far; the last line may be incomplete, and a reward may have written others."""
+    """Return the results so far; the last line may be incomplete, and a reward may have written lines of its own."""
     try:
         # A reward may have put a pipe or a link there.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)

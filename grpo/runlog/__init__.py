@@ -1,6 +1,6 @@
-"""Read what a training prints and leaves: the modules of jobs/runlog, which a job uses too, and the files around them.
+"""Read a training's output and files: the modules of jobs/runlog, which jobs use too, and the files around them.
 
-The programs of jobs/ import each other by plain names; the modules of this package import them in the same way.
+The programs in jobs/ import each other by plain names; the modules of this package import them in the same way.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""What the directory of a run has of its steps: files of trackers, outputs of attempts, samples of each step."""
+"""A run directory's record of the steps: tracker files, the attempts' outputs, samples of each step."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Tracker = tuple[Callable[..., Iterator[list[Event]]], list[str]]
 
 
 def outputs(directory: str) -> list[str]:
-    """Return the outputs of the attempts, the first one first; the launcher writes them (jobs/launcher/launch.py)."""
+    """Return the attempts' outputs, the first attempt first; the launcher writes them (jobs/launcher/launch.py)."""
     folder = os.path.join(directory, "attempts")
     attempts = [name for name in os.listdir(folder) if name.isdecimal()] if os.path.isdir(folder) else []
     paths = [os.path.join(folder, name, "output.log") for name in sorted(attempts, key=int)]
@@ -26,12 +26,12 @@ def outputs(directory: str) -> list[str]:
 
 
 def has_all_measures(directory: str) -> bool:
-    """Return whether there are files of a tracker, and the library that reads them: outputs have less measures."""
+    """Return whether there are tracker files and the library that reads them; outputs have fewer measures."""
     return _tracker(directory) is not None
 
 
 def _tracker(directory: str) -> Tracker | None:
-    """Return the reader of the files of a tracker, and the files."""
+    """Return the reader for a tracker's files, and the files."""
     if (folders := tensorboard.folders(directory)) and tensorboard.is_installed():
         return tensorboard.read, folders
     files = wandb_files.files(directory)
@@ -39,9 +39,9 @@ def _tracker(directory: str) -> Tracker | None:
 
 
 def read(directory: str, *, follow: bool) -> Iterator[list[Place]]:
-    """Yield the events of a run with their places: of a tracker's files, else of the samples, which have rewards.
+    """Yield a run's events with their places: from a tracker's files, else from the samples, which have rewards.
 
-    Raises InputError for a directory without steps.
+    Raises InputError if the directory has no steps.
     """
     if (tracker := _tracker(directory)) is not None:
         reader, paths = tracker
@@ -67,7 +67,7 @@ def _files(directory: str) -> Mapping[int, File]:
 
 
 def _step(number: int, path: Path) -> Step | None:
-    """Return a step with its rewards; None if no sample of its file can be read."""
+    """Return a step with its rewards; None if no sample in its file can be read."""
     rewards = samples.Rewards()
     for _ in samples.samples(path, rewards):
         pass

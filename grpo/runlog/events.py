@@ -1,4 +1,4 @@
-"""The events of a log, of a pipe, or of the directory of a run, each with the place that it was read from."""
+"""The events in a log, a pipe or a run's directory, each with its source location."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class Found(NamedTuple):
 def read(word: str, *, follow: bool) -> Iterator[list[Found]]:
     """Yield the events of a file, of a run's directory, or of stdin (`-`), as they are read.
 
-    With `follow`, and from a pipe, an empty list means that nothing has come for a moment. Raises UnreadableError, and
-    InputError for something that has no steps.
+    With `follow`, and from a pipe, an empty list means that nothing has arrived for a moment. Raises UnreadableError if
+    the input cannot be read, and InputError if it has no steps.
     """
     if word == STDIN:
         return of_text(pieces.text(pieces.of_pipe(0)), _STDIN_NAME)
@@ -42,7 +42,7 @@ def read(word: str, *, follow: bool) -> Iterator[list[Found]]:
 
 
 def _of_directory(path: str, *, follow: bool) -> Iterator[list[Found]]:
-    """Yield the events of a run: of a tracker's files, else of its outputs, else of its samples."""
+    """Yield a run's events: from a tracker's files, else from its outputs, else from its samples."""
     *before, last = directory.outputs(path) or [""]
     if last and not directory.has_all_measures(path):
         for output in before:
@@ -55,7 +55,7 @@ def _of_directory(path: str, *, follow: bool) -> Iterator[list[Found]]:
 
 
 def of_text(text: Iterable[str], name: str, *, wait: bool = False) -> Iterator[list[Found]]:
-    """Yield the events of a text; with `wait`, stop at the line that says that the training has ended."""
+    """Yield the events in a text; with `wait`, stop at the line that reports the end of training."""
     reader, seen, any_step = None, False, False
     for piece in text:
         if reader is None and piece:

@@ -1,4 +1,4 @@
-"""Find out what a file is: a log of NeMo RL or verl, verl's file log, or that of a tracker; refuse any other."""
+"""Detect what a file is: a NeMo RL or verl log, verl's file log, or a tracker's file; reject any other."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _SAMPLES: Final = (b'{"content"', b'{"input"', b'{"agent_ref"')
 
 
 def of_file(path: str, *, grows: bool) -> str:
-    """Return the form of a file; a file that still grows may be empty.
+    """Return a file's format; a file that is still growing may be empty.
 
-    Raises UnreadableError, and InputError for a file that has no steps.
+    Raises UnreadableError if the file cannot be read, and InputError if it has no steps.
     """
     if tensorboard.is_events(path):
         return TENSORBOARD
@@ -51,7 +51,7 @@ def of_file(path: str, *, grows: bool) -> str:
 
 
 def of_text(head: bytes, name: str) -> str:
-    """Return the form of what begins with some bytes; raise InputError if it has no steps."""
+    """Return the format of content by its first bytes; raise InputError if such content has no steps."""
     if _tar(head).startswith(_BUNDLE):
         raise InputError("this is a bundle, not a log", at=Location(name), fix=f"grpo why --from {name}")
     if head.startswith(_GZIP):
@@ -68,7 +68,7 @@ def of_text(head: bytes, name: str) -> str:
 
 
 def _tar(head: bytes) -> bytes:
-    """Return the first bytes without gzip's compression, if they have it."""
+    """Return the first bytes, decompressed if they are gzip."""
     try:
         return zlib.decompressobj(_OF_GZIP).decompress(head, len(_BUNDLE))
     except zlib.error:

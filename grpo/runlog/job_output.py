@@ -1,4 +1,4 @@
-"""Follow the output of a job that runs elsewhere: ask how the job is, read, and go on where a connection was lost."""
+"""Follow the output of a job that runs elsewhere: query its state, read, and resume where a connection was lost."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ GIVE_UP_SECONDS: Final = 600.0
 
 @dataclass(frozen=True)
 class State:
-    """How a job is, in the words of its cluster (`said`).
+    """A job's state, as its cluster reports it (`said`).
 
-    `output` identifies the file of its output: empty if there is none, another text if the file begins anew.
-    `lost` says where else the output of a job is that has ended.
+    `output` identifies the job's output file: empty if there is none, and a new text if the file starts over.
+    `lost` says where else to find the output of a job that has ended.
     """
 
     output: str
@@ -30,17 +30,17 @@ class State:
 
 
 class Source(Protocol):
-    """Where a job runs; `name` is what messages call the job."""
+    """Where a job runs; `name` is the job's name in messages."""
 
     name: str
 
     def look(self) -> State:
-        """Return how the job is; raise ClusterError if the cluster does not say it."""
+        """Return the job's state; raise ClusterError if the cluster does not report it."""
 
     def read(self, state: State, start: int, *, wait: bool) -> Iterator[bytes]:
-        """Yield the output from a byte on, and b"" while there is none; with `wait`, also what is written meanwhile.
+        """Yield the output from a byte offset on, and b"" while there is none; with `wait`, also new output.
 
-        The end may come at any time. Raises ClusterError.
+        The iteration may end at any time. Raises ClusterError if the cluster cannot be read.
         """
 
 
@@ -52,10 +52,10 @@ def follow(
     now: Callable[[], float] = time.monotonic,
     pause: Callable[[float], None] = time.sleep,
 ) -> Iterator[bytes]:
-    """Yield the output of a job, with `wait` until it has ended, and b"" while there is none.
+    """Yield a job's output, with `wait` until it has ended, and b"" while there is none.
 
-    `tell` is given what a person should know. Raises InputError for a job that has not started, and ClusterError if
-    the cluster does not answer the first question, or any other one for ten minutes.
+    `tell` receives messages for the user. Raises InputError if the job has not started, and ClusterError if
+    the cluster does not answer the first request, or any later one for ten minutes.
     """
     output, position, said, heard = "", 0, "", None
     while True:
@@ -86,7 +86,7 @@ def follow(
 
 
 def _not_there(name: str, state: State, *, wait: bool, said: str, tell: Callable[[str], None]) -> str:
-    """Tell why there is no output yet, once; raise InputError unless it may still come."""
+    """Report once why there is no output yet; raise InputError if none can be expected."""
     if state.ended:
         raise InputError(f"{name} has ended, and its output is not there: {state.said}", fix=state.lost)
     if not wait:

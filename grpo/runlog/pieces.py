@@ -1,4 +1,4 @@
-"""Read a file or a pipe piece by piece, also while it grows."""
+"""Read a file or a pipe piece by piece, even while it grows."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ PAUSE_SECONDS: Final = 0.5
 
 
 def of_file(path: str, *, follow: bool, pause: Callable[[float], None] = time.sleep) -> Iterator[str]:
-    """Yield the text of a file; with `follow`, go on with what is written into it, and yield "" while nothing is.
+    """Yield a file's text; with `follow`, continue with what is appended, and yield "" while nothing is.
 
-    A file that became shorter is read from its start: another attempt writes it. Raises UnreadableError.
+    A file that became shorter is read from its start, because another attempt is writing it. Raises UnreadableError if
+    the file cannot be read.
     """
     try:
         with open(path, "rb", buffering=0) as file:
@@ -43,7 +44,7 @@ def _of_file(file: FileIO, path: str, *, follow: bool, pause: Callable[[float], 
 
 
 def of_pipe(descriptor: int) -> Iterator[bytes]:
-    """Yield what comes through a pipe, and b"" while nothing comes."""
+    """Yield what arrives through a pipe, and b"" while nothing arrives."""
     while True:
         ready, _, _ = select.select([descriptor], [], [], PAUSE_SECONDS)
         if not ready:
@@ -55,6 +56,6 @@ def of_pipe(descriptor: int) -> Iterator[bytes]:
 
 
 def text(found: Iterable[bytes]) -> Iterator[str]:
-    """Decode pieces of UTF-8 that are cut anywhere; other bytes become a replacement character."""
+    """Decode pieces of UTF-8 that may be cut anywhere; invalid bytes become a replacement character."""
     decode = codecs.getincrementaldecoder("utf-8")("replace").decode
     return (decode(piece) for piece in found)

@@ -1,4 +1,4 @@
-"""Yield numbered things of a folder that still grows, once each."""
+"""Yield the numbered items of a growing folder, each once."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ PAUSE_SECONDS: Final = 5.0
 
 
 def items(look: Callable[[], Mapping[int, T]], *, follow: bool) -> Iterator[list[tuple[int, T]]]:
-    """Yield what `look` finds in the order of the numbers; with `follow`, look again and again.
+    """Yield what `look` finds in numerical order; with `follow`, poll again and again.
 
-    The one with the highest number may still be written: it counts when a second look finds it unchanged.
+    The item with the highest number may still be being written, so it is yielded once a second look finds it unchanged.
     """
     done: set[int] = set()
     before: Mapping[int, T] = {}

@@ -1,7 +1,7 @@
-"""Ask the dashboard of a Ray cluster about a job and its output.
+"""Query a Ray cluster's dashboard for a job and its output.
 
 Sources: python/ray/dashboard/modules/job/job_head.py and modules/state/state_head.py of Ray 2.46.0 and 2.55.1. The
-state API gives out the driver's log as it is, and goes on with it; the jobs API gives out the whole log at once.
+state API returns the driver's raw log and can stream it; the jobs API returns the complete log at once.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ _NO_DASHBOARD: Final = "name Ray's dashboard, port 8265 of the head: kubectl por
 
 
 class RayJobs:
-    """A job of a Ray cluster: the newest one by the URL of the dashboard, any one by the URL of its page there."""
+    """A Ray cluster's job: the newest one if the URL is the dashboard's, or the job whose dashboard page it is."""
 
     def __init__(self, url: str, token: str) -> None:
-        """Read the URL; raise UsageError for one that has a password, or a token that no header can have."""
+        """Parse the URL; raise UsageError if it contains a password, or if the token cannot be an HTTP header."""
         parts = urlsplit(url)
         if not parts.hostname:
             raise UsageError("the URL has no host", fix=_NO_DASHBOARD)
@@ -57,7 +57,7 @@ class RayJobs:
         self.name = f"{parts.scheme}://{parts.netloc}{self._prefix}"
 
     def look(self) -> State:
-        """Return the state of the job; raise ClusterError if there is none, or if the dashboard does not say it."""
+        """Return the job's state; raise ClusterError if there is no job or the dashboard does not report the state."""
         if not self._job:
             self._job = self._newest()
         found = self._ask(f"/api/jobs/{quote(self._job, safe='')}", dict)
@@ -67,7 +67,7 @@ class RayJobs:
         return State(output, status in _ENDED, f"job {self._job} is {status}{why}", "ray job list shows the other jobs")
 
     def read(self, state: State, start: int, *, wait: bool) -> Iterator[bytes]:
-        """Yield the log of the driver from a byte on; with `wait`, until the job has ended."""
+        """Yield the driver's log from a byte offset on; with `wait`, until the job has ended."""
         node = state.output.partition(" ")[0]
         asked = {"node_id": node, "submission_id": self._job, "lines": -1, "timeout": 600}
         asked |= {"interval": 1} if wait else {}
@@ -100,9 +100,9 @@ class RayJobs:
 
     @contextlib.contextmanager
     def _get(self, path: str, *, lasts: bool = False) -> Iterator[http.client.HTTPResponse]:
-        """Give the answer to a GET, which may last; a redirect is refused, because the token is for this address only.
+        """Yield the response to a GET, which may last; reject redirects, because the token is for this host only.
 
-        The end of the block ends the connection without a lock that a thread which reads from it may hold.
+        Leaving the block closes the connection without taking a lock, which a reading thread may hold.
         """
         kind = http.client.HTTPSConnection if self._https else http.client.HTTPConnection
         connection = kind(self._host, self._port, timeout=PATIENCE)
@@ -136,7 +136,7 @@ class RayJobs:
         return ClusterError(f"{self.name} answers with HTTP {status}", fix=_NO_DASHBOARD)
 
     def _pieces(self, response: http.client.HTTPResponse) -> Iterator[bytes]:
-        """Yield an answer as it comes, and b"" while nothing comes; raise ClusterError if the connection is lost."""
+        """Yield a response as it arrives, and b"" while nothing does; raise ClusterError if the connection is lost."""
         found: queue.Queue[bytes | Exception] = queue.Queue(8)
 
         def read() -> None:
@@ -168,7 +168,7 @@ def _words(error: Exception) -> str:
 
 
 def _keep_alive(transport: socket.socket) -> None:
-    """Let the system find out, within a minute, that the other side is gone: a driver may print nothing for hours."""
+    """Let the system detect within a minute that the peer is gone, because a driver may print nothing for hours."""
     transport.settimeout(None)
     transport.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3)):

@@ -1,4 +1,4 @@
-"""The events in what trackers store: numbers by name for each step, with the names that the frameworks give them."""
+"""The events in what trackers store: each step's numbers by name, under the frameworks' names."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ Rows = dict[int, dict[str, float]]
 
 
 def events(look: Callable[[], Rows], at: str, *, follow: bool) -> Iterator[list[Event]]:
-    """Yield the events of the rows that `look` finds, with `follow` again and again.
+    """Yield the events of the rows that `look` finds; with `follow`, look again and again.
 
-    Raises InputError if none is a step.
+    Raises InputError if no row is a step.
     """
     verl, any_step = Verl(), False
     for new in polling.items(look, follow=follow):
@@ -54,7 +54,7 @@ def events(look: Callable[[], Rows], at: str, *, follow: bool) -> Iterator[list[
 
 
 def is_gpu_memory(tag: str) -> bool:
-    """Return whether a tag is that of the memory that a GPU uses, in GiB."""
+    """Return whether a tag is for a GPU's used memory, in GiB."""
     return _GPU_MEMORY.fullmatch(tag) is not None
 
 

@@ -1,4 +1,4 @@
-"""Read the event files of TensorBoard, which both frameworks can write; the extra `report` installs the library."""
+"""Read TensorBoard event files, which both frameworks can write; the extra `report` installs the library."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def is_installed() -> bool:
 
 
 def read(paths: Sequence[str], *, follow: bool) -> Iterator[list[Event]]:
-    """Yield the events of files or folders, the oldest start of the trainer first; a later one wins.
+    """Yield the events of files or folders, the trainer's oldest start first; a later start takes precedence.
 
-    Raises InstallationError without the library, and InputError for files without steps.
+    Raises InstallationError if the library is missing, and InputError if the files have no steps.
     """
     if not is_installed():
         raise InstallationError("event files of TensorBoard need a library", fix="pip install 'grpo-charts[report]'")
@@ -37,13 +37,13 @@ def read(paths: Sequence[str], *, follow: bool) -> Iterator[list[Event]]:
 
 
 def folders(directory: str) -> list[str]:
-    """Return the folders below a directory that have event files, in the order of their names' numbers."""
+    """Return the folders below a directory that contain event files, ordered by the numbers in their names."""
     found = [folder for folder, _, names in os.walk(directory) if any(map(is_events, names))]
     return sorted(found, key=lambda folder: (len(folder), folder))
 
 
 def is_events(path: str) -> bool:
-    """Return whether a path is that of an event file, by its name."""
+    """Return whether a path is an event file's, by its name."""
     return os.path.basename(path).startswith("events.out.tfevents.")
 
 
@@ -58,7 +58,7 @@ def _open(path: str) -> EventAccumulator:
 
 
 def _rows(files: Sequence[EventAccumulator]) -> scalars.Rows:
-    """Return the scalars of each step by their tags; what the files have got since the last look is read."""
+    """Return each step's scalars by tag, after reading what was added to the files since the last call."""
     rows: scalars.Rows = {}
     for file in files:
         file.Reload()
@@ -74,7 +74,7 @@ def _rows(files: Sequence[EventAccumulator]) -> scalars.Rows:
 
 
 def _add_memory(rows: scalars.Rows, file: EventAccumulator, tags: Sequence[str]) -> None:
-    """Give each step the highest readings between the end of the step before and its own."""
+    """Give each step its highest readings: those between the end of the previous step and its own end."""
     ends = file.Scalars(scalars.LOSS)
     moments = [end.wall_time for end in ends]
     highest: dict[int, dict[str, float]] = {end.step: {} for end in ends}

@@ -1,4 +1,4 @@
-"""The samples of a run's last step, from its directory."""
+"""The samples of a run's last step, read from its directory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ COUNT: Final = 2
 
 
 def last_step(directory: str) -> dict[str, Any]:
-    """Return rewards and samples of the last step: best and worst; empty for a directory without samples."""
+    """Return the last step's rewards, and its best and worst samples; empty if the directory has no samples."""
     try:
         best = samples.show(Path(directory), None, COUNT, "best")
         worst = samples.show(Path(directory), None, COUNT, "worst")

@@ -1,8 +1,8 @@
-"""Read the files in which Weights & Biases keeps a run on disk, offline or not: run-ID.wandb.
+"""Read the files in which Weights & Biases stores a run on disk, offline or not: run-ID.wandb.
 
-wandb 0.31.0 has no reader in Python any more, so no library is needed. Sources: wandb/sdk/internal/datastore.py at
+wandb 0.31.0 no longer has a reader in Python, so no library is needed. Sources: wandb/sdk/internal/datastore.py at
 v0.16.0 (the log: blocks of records as in LevelDB, with another checksum) and wandb/proto/wandb_internal.proto at
-v0.31.0 (the messages; the number of a field never gets another meaning).
+v0.31.0 (the messages; a field number never changes its meaning).
 """
 
 from __future__ import annotations
@@ -35,37 +35,37 @@ _NUMBER: Final = 1
 
 
 def is_file(path: str) -> bool:
-    """Return whether a path is that of such a file, by its name."""
+    """Return whether a path is such a file's, by its name."""
     return path.endswith(_SUFFIX)
 
 
 def files(directory: str) -> list[str]:
-    """Return the files below a directory in the order of their folders' names, which begin with kind and date."""
+    """Return the files below a directory, ordered by their folders' names, which start with the kind and the date."""
     found = [os.path.join(folder, name) for folder, _, names in os.walk(directory) for name in names if is_file(name)]
     # latest-run is a link, which os.walk does not enter.
     return sorted(found, key=lambda path: os.path.basename(os.path.dirname(path)).removeprefix("offline-"))
 
 
 def read(paths: Sequence[str], *, follow: bool) -> Iterator[list[Event]]:
-    """Yield the events of files, the oldest start of the trainer first; a later one wins.
+    """Yield the events of files, the trainer's oldest start first; a later start takes precedence.
 
-    Raises UnreadableError, and InputError for files without steps.
+    Raises UnreadableError if a file cannot be read, and InputError if the files have no steps.
     """
     found = [File(path) for path in paths]
     return scalars.events(lambda: _rows(found), paths[-1], follow=follow)
 
 
 class File:
-    """A file that may still grow: a look reads on where the one before has stopped."""
+    """A file that may still grow: each look continues where the previous one stopped."""
 
     def __init__(self, path: str) -> None:
-        """Begin after the header."""
+        """Start after the header."""
         self.path = path
         self.at = _HEADER_BYTES
         self.rows: scalars.Rows = {}
 
     def look(self) -> None:
-        """Add what is new to the rows; raise UnreadableError."""
+        """Add new records to the rows; raise UnreadableError if the file cannot be read."""
         # Records are cut at the ends of blocks.
         start = self.at - self.at % _BLOCK_BYTES
         try:
@@ -92,7 +92,7 @@ def _rows(found: Sequence[File]) -> scalars.Rows:
 
 
 def _records(data: bytes, at: int) -> Iterator[tuple[bytes, int]]:
-    """Yield the records of a log and their ends; one that is damaged, or not yet whole, is the last one."""
+    """Yield a log's records and their end offsets, stopping at a damaged or incomplete record."""
     parts = b""
     while at + _HEADER_BYTES <= len(data):
         if (left := _BLOCK_BYTES - at % _BLOCK_BYTES) < _HEADER_BYTES:
@@ -109,7 +109,7 @@ def _records(data: bytes, at: int) -> Iterator[tuple[bytes, int]]:
 
 
 def _history(message: bytes) -> tuple[int, dict[str, float]]:
-    """Return the number of a step, and its numbers by their names."""
+    """Return a step's number, and its values by name."""
     step, row = 0, {}
     for number, content in _fields(message):
         if number == _STEP and isinstance(content, bytes):
@@ -124,7 +124,7 @@ def _history(message: bytes) -> tuple[int, dict[str, float]]:
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Yield the fields of a message of protocol buffers: number and content; a group has none here."""
+    """Yield a protocol buffer message's fields as number and content; groups do not occur here."""
     at = 0
     while at < len(message):
         tag, at = _varint(message, at)
@@ -141,7 +141,7 @@ def _fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
 
 
 def _varint(message: bytes, at: int) -> tuple[int, int]:
-    """Return a number of seven bits a byte, and where it ends."""
+    """Return a varint, seven bits per byte, and the offset of its end."""
     value = shift = 0
     while True:
         byte = message[at]

@@ -1,1 +1,1 @@
-"""What a new user needs first: a site file, a recipe of one's own, and the way to a trained model."""
+"""What a new user needs first: a site file, their own recipe, and the steps to a trained model."""

@@ -1,10 +1,10 @@
-"""Fill a template of docs/ with the names of a stack, for `grpo guide` and for the pages of the example stack.
+"""Fill in a template from docs/ with a stack's names, for `grpo guide` and for the example stack's pages.
 
-The commands are computed from the values files, so a name that changes there also changes on the page. Shell variables
-of the page hold what is in no values file (region, zone, name of the GKE cluster).
+The commands are computed from the values files, so a name that changes there also changes on the page. Shell
+variables on the page hold what is in no values file (region, zone, name of the GKE cluster).
 
 The template has three forms: `{{name}}` is a name, `{{#flag}} … {{/flag}}` a part for some stacks, and `{{^flag}} …
-{{/flag}}` a part for the others. `{{step_NAME}}` in a heading is the number of a step.
+{{/flag}}` a part for the others. `{{step_NAME}}` in a heading is a step's number.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ def of_files(
     template: str = "",
     prerequisites: Callable[[], Prerequisites],
 ) -> str:
-    """Return the page of the stack of these values files and --set; raise as `render`, merge.load and platform do.
+    """Return the page for the stack of these values files and --set arguments.
 
-    `template` is the path of the page's template, by default the tutorial's. `prerequisites` is asked when the values
-    have a page, and raises what rendering raises.
+    `template` is the path of the page's template, by default the tutorial's. `prerequisites` is called only if the
+    values can have a page. Raises what `render`, merge.load, platform.check and rendering raise.
     """
     given = set_arguments.apply(merge.load(files), arguments)
     tree = merge.over_defaults(given)
@@ -57,7 +57,7 @@ def of_files(
 
 
 def render(template: str, tree: Tree, shown: Shown) -> str:
-    """Return the page of a stack, whose values are given with the defaults of the charts.
+    """Return the page for a stack, given its values over the charts' defaults.
 
     Raises GuideError if the page has no steps for a part of the stack, or if the template has an unknown name.
     """
@@ -68,8 +68,8 @@ def render(template: str, tree: Tree, shown: Shown) -> str:
 def recipe_of(files: Sequence[str], tree: Tree) -> tuple[str, str]:
     """Return the first file that says what is trained in which image, and the comment at its top.
 
-    The comment is empty where the run, whose values are `tree`, is another than that of the file: it trains another
-    model, or on other data or for other rewards. Raises GuideError if there is none, and as merge.load does.
+    The comment is empty if the run, whose values are `tree`, differs from the file's: in its model, data or rewards.
+    Raises GuideError if no file is a recipe, and what merge.load raises.
     """
     for file in files:
         alone = merge.load([file])
@@ -84,14 +84,14 @@ def _text(file: str) -> str:
 
 
 def _comment(text: str) -> str:
-    """Return the lines of a values file before its first value."""
+    """Return the lines before the first value in a values file."""
     return "\n".join(
         itertools.takewhile(lambda line: line.strip() in ("", "---") or line.lstrip()[0] == "#", text.splitlines())
     )
 
 
 def filled(template: str, flags: Mapping[str, bool], found: Mapping[str, str]) -> str:
-    """Return the template with its parts chosen, its names written and its paragraphs wrapped."""
+    """Return the template with its parts selected, its names filled in and its paragraphs wrapped."""
     unknown = {name for _, name, _ in _PART.findall(template)} - set(flags)
     page = _chosen(_ALONE.sub(r"\1", template), flags) if not unknown else template
     steps = {name: str(number) for number, name in enumerate(_STEP.findall(page), 1)}
@@ -103,14 +103,14 @@ def filled(template: str, flags: Mapping[str, bool], found: Mapping[str, str]) -
 
 
 def _chosen(page: str, flags: Mapping[str, bool]) -> str:
-    """Keep the parts that are for this stack; the parts inside a part are chosen after it."""
+    """Keep the parts for this stack; nested parts are selected after the part that contains them."""
     while (chosen := _PART.sub(lambda part: part[3] if flags[part[2]] == (part[1] == "#") else "", page)) != page:
         page = chosen
     return re.sub(r"\n{3,}", "\n\n", page)
 
 
 def wrapped(page: str) -> str:
-    """Wrap the paragraphs of the page again, because the lengths of names vary."""
+    """Rewrap the page's paragraphs, because names vary in length."""
     parts = re.split(r"(^```.*?(?:^```\n|\Z))", page, flags=re.MULTILINE | re.DOTALL)
     for number in range(0, len(parts), 2):
         paragraphs = parts[number].split("\n\n")

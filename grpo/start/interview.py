@@ -1,4 +1,4 @@
-"""Get the answers to the questions of `init`: from the command line, from a person, or from the defaults."""
+"""Get the answers to the questions of `init` from the command line, from a person, or from the defaults."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _NEITHER = "--recipe or --model"
 
 
 class Interview:
-    """The answers so far by the name of their question.
+    """The answers so far, by question name.
 
-    `given` are those of the command line. `ask` is None where nobody can be asked: then `missing` lists the options
-    without a default, and `taken` the questions whose default was taken.
+    `given` are the command line's answers. `ask` is None if there is nobody to ask: then `missing` lists the options
+    without a default, and `taken` the questions answered by their default.
     """
 
     def __init__(self, given: Mapping[str, str | None], ask: Ask | None) -> None:
@@ -36,7 +36,7 @@ class Interview:
         self.taken: list[Question] = []
 
     def run(self) -> Choice | None:
-        """Get all answers; return the choice of a recipe, None if it is missing. Raises UsageError for a wrong one."""
+        """Get all answers; return the chosen recipe, None if it is missing. Raises UsageError if an answer is wrong."""
         self._put(questions.MACHINE)
         choice = self._choice()
         self.answers |= {"recipe-stack": choice.stack, "recipe-run": choice.run} if choice else {}
@@ -48,7 +48,7 @@ class Interview:
         return choice
 
     def _put(self, question: Question) -> None:
-        """Get the answer to one question, if it is open."""
+        """Get the answer to one question, if it is still open."""
         if not question.needed(self.answers):
             return
         default = question.default(self.answers)
@@ -69,7 +69,7 @@ class Interview:
         self.answers[question.name] = question.meant(answer) if answer else answer
 
     def _choice(self) -> Choice | None:
-        """Return the recipe to train with; for a model that no recipe trains, the one to start from."""
+        """Return the recipe to train with or, for a model that no recipe trains, the recipe to start from."""
         recipe, model = self._given.pop("recipe", None), self._given.pop("model", None)
         if not recipe and not model:
             if not self._ask:
@@ -92,25 +92,25 @@ class Interview:
         return recipes.nearest(model or "", self.answers["framework"], self.answers["dataset"])
 
     def _refuse_without_effect(self) -> None:
-        """Refuse an option whose question is not open, for instance --bucket with a claim."""
+        """Reject an option whose question does not arise, for instance --bucket with a claim."""
         for question in (*questions.MODEL, *questions.SITE):
             if question.name in self._given:
                 raise UsageError(f"{question.flag} has no effect with the other options", fix=f"remove {question.flag}")
 
     def defaults(self) -> Iterator[str]:
-        """Yield a line for each default that was taken, with the option that changes it."""
+        """Yield a line for each default that was used, with the option that changes it."""
         for question in self.taken:
             yield f"{question.flag} {self.answers[question.name]}"
 
 
 def _refusal_of_model(word: str) -> str:
-    """Return why a word is not the name of a model, or an empty text."""
+    """Return why a word is not a model name; an empty text if it is."""
     wanted = "OWNER/NAME of a model on the hub (docs/howto/own-model.md has a model on a volume)"
     return "" if _MODEL.fullmatch(word) else f"{word!r} is not {wanted}"
 
 
 def _refusal_of_recipe(word: str) -> str:
-    """Return why a word is not the name of a recipe, or an empty text."""
+    """Return why a word is not a recipe name; an empty text if it is."""
     known = [recipe.name for recipe in recipes.shipped()]
     if word in known:
         return ""
@@ -120,6 +120,6 @@ def _refusal_of_recipe(word: str) -> str:
 
 
 def _refusal_of_either(word: str) -> str:
-    """Return why a word is neither a recipe nor the name of a model, or an empty text."""
+    """Return why a word is neither a recipe name nor a model name; an empty text if it is one."""
     no_recipe = _refusal_of_model(word) and _refusal_of_recipe(word)
     return f"neither a model, OWNER/NAME, nor a recipe: {no_recipe}" if no_recipe else ""

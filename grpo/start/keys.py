@@ -1,4 +1,4 @@
-"""Look up what a value means in the schema of a values file, and say why an answer does not fit."""
+"""Look up a value's meaning in the schema of values files, and explain why an answer does not fit."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def _source() -> dict[str, Any]:
 
 
 def meaning(path: Path) -> str:
-    """Return the description of a value, without its source; an empty text for a key that the schema leaves open."""
+    """Return a value's description, without its source; an empty text for a key that the schema leaves open."""
     return str(_node(path).get("description", "")).partition(" Source: ")[0]
 
 
 def _node(path: Path) -> dict[str, Any]:
-    """Return the schema of a value; an empty one for a key that the schema leaves open."""
+    """Return a value's schema; an empty one for a key that the schema leaves open."""
     node: dict[str, Any] | None = _source()
     for name in path:
         node = _below(node, str(name)) if node else None
@@ -35,7 +35,7 @@ def _node(path: Path) -> dict[str, Any]:
 
 
 def _below(node: dict[str, Any], name: str) -> dict[str, Any] | None:
-    """Return the schema of a key below a node, with its own description over that of a shared definition."""
+    """Return a key's schema below a node; the key's own description overrides that of a shared definition."""
     node = _resolved(node)
     if name in node.get("properties", {}):
         found = node["properties"][name]
@@ -47,7 +47,7 @@ def _below(node: dict[str, Any], name: str) -> dict[str, Any] | None:
 
 
 def _resolved(node: dict[str, Any]) -> dict[str, Any]:
-    """Return a node with what it refers to, and with what its `else` says of a value that is there."""
+    """Return a node merged with its referenced definition and with its `else`, which applies if a value is set."""
     while "$ref" in node or "else" in node:
         rest = {key: value for key, value in node.items() if key not in ("$ref", "if", "then", "else")}
         target = _source()["definitions"][node["$ref"].rpartition("/")[2]] if "$ref" in node else node["else"]
@@ -56,7 +56,7 @@ def _resolved(node: dict[str, Any]) -> dict[str, Any]:
 
 
 def refusal(path: Path, value: str) -> str:
-    """Return why a value cannot stand at a path, or an empty text; a secret is not repeated."""
+    """Return why a path cannot have a value, or an empty text; a secret is not repeated."""
     if shape := secrets.shape_of(value) or ("wandb" if secrets.is_bare_key(value) else None):
         kind = secrets.title_of(shape)
         return f"this looks like a secret of the kind {kind}: only names belong here; revoke it if others saw it"

@@ -1,4 +1,4 @@
-"""Compute what the guide says of the machines: VPCs and subnets, node pools, the machine of the head.
+"""Compute what the guide says about the machines: VPCs and subnets, node pools, the head's machine.
 
 The names are computed independently of the charts, so that a test can compare them with rendered charts.
 """
@@ -39,7 +39,7 @@ _INSTALLER = (
 
 
 def machine(tree: Tree) -> Names:
-    """Return the facts of the GPU nodes, and the flags of their node pool."""
+    """Return facts about the GPU nodes, and their node pool's flags."""
     accelerator, capacity = tree["accelerator"], tree["platform"]["capacity"]
     only(
         accelerator["gpusPerNode"],
@@ -80,7 +80,7 @@ def waits(tree: Tree) -> bool:
 
 
 def _pool(tree: Tree, nodes: int) -> list[str]:
-    """Return the flags of the node pool, as the notes of network have them."""
+    """Return the node pool's flags, as in the notes of the network chart."""
     accelerator, capacity = tree["accelerator"], tree["platform"]["capacity"]
     policy = f" --placement-policy={capacity['placementPolicy']}" if capacity["placementPolicy"] else ""
     flags = [
@@ -106,7 +106,7 @@ def _interfaces(tree: Tree) -> list[Tree]:
 
 
 def _subnet(network: Tree, interface: Tree) -> tuple[str, str]:
-    """Return VPC and subnet of an interface, with the names of the network chart."""
+    """Return an interface's VPC and subnet, with the network chart's names."""
     rdma = interface["deviceMode"] == "RDMA"
     section, base = network["rdma" if rdma else "gvnic"], interface["network"]
     suffix = f"sub-{base.rpartition('-')[2]}" if rdma else "sub"
@@ -153,7 +153,7 @@ def networks(tree: Tree) -> Names:
 
 
 def _devices(tree: Tree) -> Names:
-    """Return what a worker requests or claims for RDMA outside GKE: columns of `kubectl get nodes`, and in words."""
+    """Return what a worker requests or claims for RDMA outside GKE: columns for `kubectl get nodes`, and phrases."""
     mode, accelerator = tree["network"]["mode"], tree["accelerator"]
     requested = (accelerator.get("resources") or {}) if mode == "devices" else {}
     claims = (accelerator.get("claims") or {}) if mode == "dranet" else {}
@@ -166,7 +166,7 @@ def _devices(tree: Tree) -> Names:
 
 
 def forbidden(tree: Tree) -> list[str]:
-    """Return what the Pod Security level `baseline` forbids the workers, in words."""
+    """Describe what the Pod Security level `baseline` forbids the workers."""
     accelerator, has_network = tree["accelerator"], tree["network"]["mode"] != "none"
     folders = ["the driver folders of the node"] if accelerator.get("hostPaths") else []
     added = (accelerator.get("capabilities") or {}) if has_network and not is_autopilot(tree) else {}
@@ -175,7 +175,7 @@ def forbidden(tree: Tree) -> list[str]:
 
 
 def network_of_nccl(tree: Tree) -> str:
-    """Return NCCL's name of the network that the pods must use, empty if NCCL may choose TCP."""
+    """Return NCCL's name for the network that the pods must use; empty if NCCL may choose TCP."""
     return str(tree["accelerator"]["nccl"].get("net") or "") if tree["network"]["mode"] != "none" else ""
 
 
@@ -185,7 +185,7 @@ def _installer(tree: Tree) -> str:
 
 
 def head(tree: Tree) -> Names:
-    """Return a machine type that fits the head and its bucket's sidecar, and the size of the boot disk in GB."""
+    """Return a machine type that fits the head and its bucket sidecar, and the boot disk's size in GB."""
     resources, sidecar = tree["ray"]["head"], tree["ray"]["gcsfuse"]
     with_bucket = bool(bucket(tree))
     cores = int(resources["cpu"]) + (int(sidecar["cpu"]) if with_bucket else 0)
@@ -207,7 +207,7 @@ def head(tree: Tree) -> Names:
 
 
 def table() -> Names:
-    """Return the table of the machines for which recipes are written, from their profiles."""
+    """Return a table of the machines that have recipes, from their profiles."""
     trees = [merge.load([paths.accelerator(name)]).effective()["accelerator"] for name in _PROFILES]
     rows = [
         ("machine", [one["machineType"] for one in trees]),

@@ -1,4 +1,4 @@
-"""Compute the names and flags of the guide's template from a stack's values."""
+"""Compute the names and flags for the guide's template from a stack's values."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ OPERATOR = (
 class Shown(NamedTuple):
     """What the page shows besides the values.
 
-    `files` are the values files, `charts` is the folder of the charts, `recipe` is the file of the recipe and `header`
+    `files` are the values files, `charts` is the charts' folder, `recipe` is the recipe file and `header`
     the comment at its top. `example` is the site file that the reader copies; it is empty if the names are already the
     reader's own. `arguments` are those of --set and its relatives. `prerequisites` are those of the rendered charts.
     """
@@ -40,7 +40,7 @@ class Shown(NamedTuple):
 
 
 def flags(tree: Tree, shown: Shown) -> dict[str, bool]:
-    """Return which parts of the template are for this stack."""
+    """Return which parts of the template apply to this stack."""
     mode, google = tree["network"]["mode"], is_google(tree)
     installs_plugin = tree["network"]["rdmaInstaller"]["enabled"]
     return {
@@ -84,7 +84,7 @@ def flags(tree: Tree, shown: Shown) -> dict[str, bool]:
 
 
 def names(tree: Tree, shown: Shown) -> Names:
-    """Return every name of the template that this stack has."""
+    """Return all template names that apply to this stack."""
     only(tree["stack"]["wiring"]["enabled"], "stack.wiring.enabled false, with which the post-renderer wires the pods")
     found = {**machines.machine(tree), **machines.networks(tree), **machines.head(tree), **machines.table()}
     found |= {"forbidden": listed(machines.forbidden(tree)), **_needs(shown.prerequisites.needs)}
@@ -108,7 +108,7 @@ def names(tree: Tree, shown: Shown) -> Names:
 
 
 def _needs(needs: Sequence[Need]) -> Names:
-    """Return the commands for what the charts name and do not make, and what is in the ConfigMaps among it."""
+    """Return the commands for objects that the charts reference but do not create, and the ConfigMaps' contents."""
     maps = [each for each in needs if each.kind == "ConfigMap"]
     keys = [(listed([f"`{key}`" for key in each.keys]), each.name) for each in maps]
     return {
@@ -119,7 +119,7 @@ def _needs(needs: Sequence[Need]) -> Names:
 
 
 def _places(tree: Tree, shown: Shown) -> Names:
-    """Return project, bucket or claim, Secret and service account."""
+    """Return the project, bucket or claim, Secret and service account."""
     stack, platform, job, place = tree["stack"], tree["platform"], tree["job"], volume(tree)
     claim = place.get("existingClaim") or {}
     made = place.get("pvc") or {}

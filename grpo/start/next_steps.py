@@ -1,4 +1,4 @@
-"""Write the commands that a user runs next, with the names of the stack."""
+"""Write the commands that a user runs next, with the stack's names."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ALL = '"${F[@]}"'
 
 
 def lines(files: Sequence[str], answers: Answers, namespace: str, needs: Sequence[Need] | None) -> Iterator[str]:
-    """Yield the commands of a shell for a stack of these files; `needs` is None where nothing can be rendered."""
+    """Yield the shell commands for a stack of these files; `needs` is None if nothing can be rendered."""
     at, charts = f"--namespace {namespace}", paths.shown(paths.charts_of(files))
     yield f"F=({flags(files)})"
     if os.path.isabs(charts):
@@ -36,12 +36,12 @@ def lines(files: Sequence[str], answers: Answers, namespace: str, needs: Sequenc
 
 
 def flags(files: Sequence[str]) -> str:
-    """Return values files as a command line has them."""
+    """Return values files as command line flags."""
     return " ".join(f"-f {shlex.quote(paths.shown(file))}" for file in files)
 
 
 def releases(answers: Answers) -> dict[str, str]:
-    """Return the release of each layer, in the order of installation."""
+    """Return each layer's release name, in installation order."""
     stack = answers["stack"]
     names = (f"{stack}-network", f"{stack}-storage", f"{stack}-ray", answers["run"])
     return dict(zip(paths.LAYERS, names, strict=True))

@@ -1,4 +1,4 @@
-"""Write a recipe for a model that is not shipped: the text of another recipe, and what to check in it."""
+"""Write a recipe for a model without a shipped recipe: another recipe's text, and what to check in it."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ _OTHER = 1.05
 
 
 def text(choice: Choice, schema: str) -> str:
-    """Return the text of a recipe for the model of a choice; `schema` is the path of editors' schema, or empty."""
+    """Return a recipe's text for the chosen model; `schema` is the path of the editors' schema, or empty."""
     original = textfile.read_bytes(choice.recipe.path).decode("utf-8")
     body = original[original.index(f"\n{_BEGINNING}") + 1 :]
     return "\n".join([*writer.schema(schema), *_header(choice), _renamed(body, choice)])
 
 
 def scale(choice: Choice) -> str:
-    """Return how large the model is, compared with that of the recipe."""
+    """Describe the model's size relative to that of the recipe's model."""
     theirs, ours = recipes.size(choice.recipe.model), recipes.size(choice.model)
     if not ours or not theirs:
         return f"the size of {choice.model} is not known"
@@ -53,7 +53,7 @@ def scale(choice: Choice) -> str:
 
 
 def _renamed(body: str, choice: Choice) -> str:
-    """Write the names of the model and of the run; commit, step times and name in W&B of the old one are not right."""
+    """Insert the names of the model and run; drop the old commit, step times and W&B name, which no longer apply."""
     old, model = re.escape(choice.recipe.model), choice.model
     body = re.sub(rf"^( +){old}: .*$", rf"\g<1>{writer.key(model)}: {{revision: main}}", body, flags=re.MULTILINE)
     body = re.sub(r"^  stepTimes:.*\n(?:    .*\n)*", "", body, flags=re.MULTILINE)
@@ -113,7 +113,7 @@ def _thinking(choice: Choice) -> dict[str, str]:
 
 
 def _disk(choice: Choice, ours: float) -> str:
-    """Return what a checkpoint takes, and what task convert holds of it, as `grpo plan` computes it for the recipe."""
+    """Describe a checkpoint's size, and what task convert needs of it, as `grpo plan` computes for the recipe."""
     run = RunConfig(merge.over_defaults(merge.load([choice.recipe.path])))
     theirs = recipes.size(choice.recipe.model) or ours
     said = f"a checkpoint is about {math.ceil(planner.checkpoints(run)[0].gib * ours / theirs)} GiB (calculated)"

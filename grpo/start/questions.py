@@ -1,4 +1,4 @@
-"""What `init` has to know: a question for each value, with its default and when it is asked."""
+"""What `init` needs to know: a question for each value, with its default and the condition for asking it."""
 
 from __future__ import annotations
 
@@ -28,12 +28,13 @@ def _nothing(_: Answers) -> str:
 
 @dataclass(frozen=True)
 class Question:
-    """One value: the name of its option, what it is, and where it goes in the values.
+    """One value: its option's name, what it is, and its place in the values.
 
-    An empty default means that it cannot be guessed. `asked` is false for a value whose default is almost always right:
-    it is told, not asked. `needed` says whether the answers so far leave the value open. `is_shipped` means that the
-    choices are the profiles and recipes that are shipped, which have to be read first. `meant` returns the answer for
-    a word, and raises UsageError if there is none. `fix` says what to do where the choices are not enough.
+    An empty default means that the value cannot be guessed. `asked` is false if the default is almost always right: the
+    default is then reported, and the question not asked. `needed` tells from the answers so far whether the value is
+    still open. `is_shipped` means that the choices are the shipped profiles and recipes, which have to be read first.
+    `meant` returns the answer for a word, and raises UsageError if there is none. `fix` says what to do if the choices
+    are not enough.
     """
 
     name: str
@@ -49,11 +50,11 @@ class Question:
 
     @property
     def flag(self) -> str:
-        """Return the option that gives the value."""
+        """Return the option that sets the value."""
         return f"--{self.name}"
 
     def refusal(self, value: str, answers: Answers) -> str:
-        """Return why a value cannot be the answer, or an empty text."""
+        """Return why a value cannot be the answer; an empty text if it can be."""
         try:
             value = self.meant(value)
         except UsageError as error:
@@ -64,13 +65,13 @@ class Question:
 
 
 def suggestion(word: str, known: Sequence[str]) -> str:
-    """Return a question with the one known word that can be meant, or an empty text."""
+    """Return a "did you mean" question with the one known word that can be meant, or an empty text."""
     meant = spelling.meant(word, known, is_value=True)
     return f"; did you mean {meant}?" if meant else ""
 
 
 def machines() -> list[str]:
-    """Return the accelerator profiles with GPUs, on which a recipe can train."""
+    """Return the accelerator profiles with GPUs, on which recipes can train."""
     return [name for name in paths.accelerators() if _profile(name)["accelerator"]["gpusPerNode"]]
 
 
@@ -83,20 +84,20 @@ def _is_google(answers: Answers) -> bool:
 
 
 def _given(answers: Answers, key: str) -> str:
-    """Return a value of the machine's profile, empty if it has none or the machine is not known yet."""
+    """Return a value from the machine's profile; empty if it is not set or the machine is not known yet."""
     machine = answers["accelerator"]
     return str(merge.load([paths.accelerator(machine)]).get(key, "")) if machine else ""
 
 
 def _platforms(answers: Answers) -> Sequence[str]:
-    """Return the kinds of cluster that have the machine; one that is not known yet may be in any."""
+    """Return the kinds of cluster that have the machine; all kinds if the machine is not known yet."""
     machine = answers.get("accelerator")
     refused = (_profile(machine)["accelerator"].get("refuses") or {}) if machine else {}
     return [each for each in _PLATFORMS if each not in refused]
 
 
 def _modes(answers: Answers) -> Sequence[str]:
-    """Return the network modes of the machine; one that is not known yet may have any."""
+    """Return the machine's network modes; all modes if the machine is not known yet."""
     machine = answers.get("accelerator")
     return [*profiles.modes(_profile(machine)["accelerator"]), "none"] if machine else _MODES
 
@@ -106,7 +107,7 @@ def _platform(answers: Answers) -> str:
 
 
 def _mode(answers: Answers) -> str:
-    """Return the profile's own choice, or the first mode that the machine has."""
+    """Return the profile's own network mode, or the first mode that the machine has."""
     return _given(answers, "network.mode") or _modes(answers)[0]
 
 
@@ -129,7 +130,7 @@ def _storages(answers: Answers) -> Sequence[str]:
 
 
 def storage_of(given: Mapping[str, str]) -> tuple[str, str] | None:
-    """Return the option that gives the name of a storage, and the kind of that storage."""
+    """Return the option that names a storage, and that storage's kind."""
     kinds = {"bucket": "bucket", "claim": "claim", "storage-class": "class"}
     return next(((f"--{name}", kind) for name, kind in kinds.items() if name in given), None)
 

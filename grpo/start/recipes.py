@@ -1,4 +1,4 @@
-"""Find the shipped recipe whose model is nearest to a model, by the number of its parameters."""
+"""Find the shipped recipe whose model is nearest to a given model, by number of parameters."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NO_TRAINING = "smoke"
 
 
 class Recipe(NamedTuple):
-    """A recipe as `init` chooses by: what it trains with which framework, on how many nodes."""
+    """The facts by which `init` chooses a recipe: what it trains, with which framework, on how many nodes."""
 
     path: str
     run: str
@@ -38,12 +38,12 @@ class Recipe(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Return the name of its file without the ending."""
+        """Return the recipe's file name without the extension."""
         return self.path.replace("\\", "/").rpartition("/")[2].removesuffix(".yaml")
 
 
 class Choice(NamedTuple):
-    """A recipe for a model, and in words why it is this one."""
+    """A recipe for a model, and an explanation of why it was chosen."""
 
     recipe: Recipe
     model: str
@@ -51,25 +51,25 @@ class Choice(NamedTuple):
 
     @property
     def own(self) -> bool:
-        """Return whether the recipe trains another model, so that a recipe of the user's own is needed."""
+        """Return whether the recipe trains a different model, so that the user needs their own recipe."""
         return self.model != self.recipe.model
 
     @property
     def stack(self) -> str:
-        """Return a name for a stack: that of the recipe, or of model and data if the recipe is not for the model."""
+        """Return a stack name: the recipe's name, or one from model and data if the recipe is not for the model."""
         words = f"{self.model.rpartition('/')[2]}-{self.recipe.data}" if self.own else self.recipe.name
         name = re.sub(r"[^a-z0-9]+", "-", words.lower()).lstrip("-0123456789")
         return name[:_LONGEST_NAME].rstrip("-")
 
     @property
     def run(self) -> str:
-        """Return the name of the run: that of the recipe, or the stack's if the recipe is not for the model."""
+        """Return the run's name: the recipe's run name, or the stack's name if the recipe is not for the model."""
         return self.stack if self.own else self.recipe.run
 
 
 @cache
 def shipped() -> tuple[Recipe, ...]:
-    """Return the recipes that come with the package, by name."""
+    """Return the package's recipes, sorted by name."""
     return tuple(_read(path) for path in paths.recipes())
 
 
@@ -91,12 +91,12 @@ def _read(path: str) -> Recipe:
 
 
 def data_sets(framework: str) -> list[str]:
-    """Return the data sets for which there is a recipe of a framework."""
+    """Return the data sets for which a framework has a recipe."""
     return sorted({recipe.data for recipe in shipped() if recipe.framework == framework})
 
 
 def size(model: str) -> float | None:
-    """Return the number of parameters of a model: from its config.json, else from its name; None if neither says it."""
+    """Return a model's number of parameters: from its config.json, else from its name; None if neither gives it."""
     with contextlib.suppress(UnknownError):
         return float(parameters.count(Model(model, None)).total)
     found = _IN_NAME.search(model.rpartition("/")[2])
@@ -109,10 +109,11 @@ def billions(parameters: float) -> str:
 
 
 def nearest(model: str, framework: str, data: str) -> Choice:
-    """Return the recipe of the framework and the data set whose model is nearest in size to this one.
+    """Return the recipe for the framework and the data set whose model is nearest in size to this one.
 
-    Of equally near recipes, the one on the fewest nodes. A model without a known size gets the recipe with the largest
-    model, whose settings need the least memory of a GPU. Raises UsageError if there is no recipe for the data set.
+    Among equally near recipes, it is the one on the fewest nodes. For a model of unknown size, it is the recipe with
+    the largest model, whose settings need the least GPU memory. Raises UsageError if there is no recipe for the data
+    set.
     """
     fitting = [
         each
@@ -143,7 +144,7 @@ def nearest(model: str, framework: str, data: str) -> Choice:
 
 
 def elsewhere(choice: Choice) -> str:
-    """Return a line about a recipe that trains this model with another framework or data set; empty without one."""
+    """Return a line about a recipe that trains this model with another framework or data set, or an empty text."""
     same = [each for each in _by_nodes(shipped()) if each.model == choice.model and each.name != _NO_TRAINING]
     if not choice.own or not same:
         return ""
@@ -158,10 +159,10 @@ def elsewhere(choice: Choice) -> str:
 
 
 def _by_nodes(recipes: Sequence[Recipe]) -> list[Recipe]:
-    """Return the recipes with the fewest nodes first, and shorter names before those of their variants."""
+    """Return the recipes sorted by number of nodes, then by name length, so that variants come later."""
     return sorted(recipes, key=lambda each: (each.nodes, len(each.name), each.name))
 
 
 def _distance(parameters: float, recipe: Recipe) -> float:
-    """Return how far the sizes of two models are apart, as the ratio of the larger to the smaller, as a logarithm."""
+    """Return the distance between two models' sizes: the logarithm of the ratio of the larger to the smaller."""
     return abs(math.log(parameters / (size(recipe.model) or 1.0)))

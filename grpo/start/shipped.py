@@ -1,4 +1,4 @@
-"""Describe the machines and recipes that are shipped, for `grpo init` and the documentation."""
+"""Describe the shipped machines and recipes, for `grpo init` and the documentation."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from postrender import paths
 
 
 def machines() -> dict[str, str]:
-    """Return what each accelerator profile with GPUs is for, by its name."""
+    """Return the purpose of each accelerator profile with GPUs, by profile name."""
     return {name: description(paths.accelerator(name)) for name in questions.machines()}
 
 
 def trainings() -> dict[str, str]:
-    """Return what each recipe trains, by its name."""
+    """Return what each recipe trains, by recipe name."""
     return {recipe.name: description(recipe.path) for recipe in recipes.shipped()}
 
 

@@ -1,4 +1,4 @@
-"""Write a site file from answers: a tree of values, and each key below what the schema says of it."""
+"""Write a site file from answers: a tree of values, with the schema's description above each key."""
 
 from __future__ import annotations
 
@@ -71,9 +71,9 @@ _SILENT = (
 
 
 def text(answers: Answers, *, schema: str, files: Sequence[str]) -> str:
-    """Return the text of a site file; `schema` is the path of the schema for editors, or empty, `files` the stack's.
+    """Return a site file's text; `schema` is the path of the editors' schema, or empty, `files` are the stack's files.
 
-    It is read on other machines too, so a file of the package has its name in the package.
+    The site file is read on other machines too, so it refers to the package's files by their paths in the package.
     """
     # A relative one is in the working directory, which may be a checkout.
     names = [(file, os.path.isabs(file) and paths.is_packaged(file)) for file in files]
@@ -94,7 +94,7 @@ def text(answers: Answers, *, schema: str, files: Sequence[str]) -> str:
 
 
 def values(answers: Answers) -> dict[str, Any]:
-    """Return the values of a site file."""
+    """Return a site file's values."""
     tree: dict[str, Any] = {"stack": {"name": answers["stack"]}, "platform": {"kind": answers["platform"]}}
     for name, key in (("project", "projectId"), ("project-number", "projectNumber")):
         if answers.get(name):
@@ -133,7 +133,7 @@ def _source(answers: Answers) -> dict[str, Any]:
 
 
 def _tracking(answers: Answers) -> dict[str, Any]:
-    """Say of each tracker whether it is on, because a recipe may switch one on."""
+    """Switch each tracker explicitly on or off, because a recipe may switch one on."""
     chosen = answers["tracking"]
     tree: dict[str, Any] = {each: {"enabled": chosen == each} for each in ("tensorboard", "wandb", "mlflow")}
     if chosen == "wandb":

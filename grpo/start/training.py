@@ -1,4 +1,4 @@
-"""Compute what the guide says of the training: jobs and directories, model, data, steps, the header of the recipe."""
+"""Compute what the guide says about training: jobs and directories, model, data, steps, the recipe's header."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _WRITTEN_FOR = "the machines that the recipe was written for"
 
 
 def jobs(tree: Tree) -> Names:
-    """Return names and directories of the run and of its tasks."""
+    """Return the names and directories of the run and its tasks."""
     job, mount = tree["job"], volume(tree)["mountPath"]
     found = {
         "next_attempt": str(job["attempt"] + 1),
@@ -113,20 +113,20 @@ def _every(period: int) -> str:
 
 
 def needs_data(tree: Tree, files: Mapping[str, str]) -> bool:
-    """Return whether training or evaluation reads files of task prepare-data.
+    """Return whether training or evaluation reads files written by task prepare-data.
 
-    `files` are those that the training reads, each with the task that makes it.
+    `files` are the files that training reads, each with the task that writes it.
     """
     return "prepare-data" in files.values() or "gsm8k" in tree["job"]["evaluate"]["benchmarks"]
 
 
 def own_files(files: Mapping[str, str]) -> list[str]:
-    """Return the files that the training reads and no task makes."""
+    """Return the files that training reads and that no task writes."""
     return sorted(file for file, task in files.items() if not task)
 
 
 def uploads(tree: Tree, files: Mapping[str, str], namespace: str) -> str:
-    """Return the commands that put the user's files on the volume; a job with a cluster of its own has no pod yet."""
+    """Return the commands that put the user's files on the volume; a job with an ephemeral cluster has no pod yet."""
     folders: dict[str, list[str]] = {}
     datasets = f"{volume(tree)['mountPath']}/datasets/"
     for file in own_files(files) if tree["job"]["cluster"]["mode"] != "ephemeral" else ():
@@ -141,7 +141,7 @@ def uploads(tree: Tree, files: Mapping[str, str], namespace: str) -> str:
 
 
 def reads_own_data(tree: Tree, files: Mapping[str, str]) -> bool:
-    """Return whether a file that no task makes is one of data, and not the model."""
+    """Return whether any file that no task writes is a data file rather than the model."""
     return any(file != _model(tree) for file in own_files(files))
 
 
@@ -150,10 +150,10 @@ def _model(tree: Tree) -> str:
 
 
 def _unread(tree: Tree, files: Mapping[str, str]) -> list[str]:
-    """Return the data sets that the task fetch downloads and that neither the training nor another task reads.
+    """Return the data sets that the task fetch downloads but that neither training nor another task reads.
 
-    A recipe names its own one, and stays so when the run reads other data. What no data set of a framework loads may be
-    for code of the user's.
+    A recipe lists its own data set, even if the run reads other data. A data set that no framework loads may be
+    for the user's code.
     """
     prepared = tree["job"]["prepareData"].values() if needs_data(tree, files) else ()
     read = {repository for _, repository in inputs.repositories(RunConfig(tree))}
@@ -162,14 +162,14 @@ def _unread(tree: Tree, files: Mapping[str, str]) -> list[str]:
 
 
 def _escaped(name: str) -> str:
-    """Return a key as Helm's --set has it."""
+    """Escape a key for Helm's --set."""
     return re.sub(r"([.,=\[\]{}\\])", r"\\\1", name)
 
 
 def is_same(tree: Tree, recipe: Tree) -> bool:
-    """Return whether a run trains the model of a recipe, on its data and for its rewards.
+    """Return whether a run trains a recipe's model, on the recipe's data and for its rewards.
 
-    Only then is what the recipe says of size, time and result true of the run.
+    Only then does the recipe's information on size, time and result apply to the run.
     """
     job, of_recipe = tree["job"], recipe["job"]
     if not of_recipe["config"]:
@@ -181,9 +181,10 @@ def is_same(tree: Tree, recipe: Tree) -> bool:
 
 
 def sizes(text: str, tree: Tree) -> Names:
-    """Return the sizes of a checkpoint and of the weights that task convert holds; what is not known is left out.
+    """Return the sizes of a checkpoint and of the weights that task convert loads; unknown sizes are left out.
 
-    They are those of `grpo plan`. For a model that it does not know, the comment at the top of a recipe has the size.
+    The sizes are those of `grpo plan`. If it does not know the model, the checkpoint size comes from the recipe's
+    header.
     """
     run, found = RunConfig(tree), {}
     with contextlib.suppress(UnknownError):
@@ -207,14 +208,14 @@ def sizes(text: str, tree: Tree) -> Names:
 
 
 def merges_in_pieces(tree: Tree) -> bool:
-    """Return whether task convert never holds all weights at once."""
+    """Return whether task convert merges the weights without ever loading all of them at once."""
     return planner.merges_in_pieces(RunConfig(tree))
 
 
 def header(text: str, tree: Tree) -> Names:
-    """Return time and expected result, from the comment at the top of a recipe; what it lacks is left out.
+    """Return the time and the expected result, from the comment at the top of a recipe; missing items are left out.
 
-    The time of a step is the one of these machines in the values, where they have one.
+    The step time is the values' own for these machines, if there is one.
     """
     text = _flat(text)
     seconds = re.search(rf"{_SECONDS}(?! on )", text)
@@ -237,7 +238,7 @@ def _flat(comment: str) -> str:
 
 
 def _own(tree: Tree) -> StepTime | None:
-    """Return the step time that `grpo plan` computes with; None if the values have none for these machines."""
+    """Return the step time that `grpo plan` uses; None if the values have none for these machines."""
     nodes = tree["job"].get("nodes") or gpu_nodes(tree)
     return cost.step_time_of(_step_times(tree), tree["accelerator"]["name"], nodes, RunConfig(tree).model)
 
@@ -247,7 +248,7 @@ def _step_times(tree: Tree) -> Tree:
 
 
 def _time(tree: Tree, written: str) -> str:
-    """Return how long the training takes, in words; `written` are the seconds of a step in the recipe's comment."""
+    """Describe how long training takes; `written` is the step time in seconds from the recipe's comment."""
     steps, own, model = _steps(tree["job"]["config"]), _own(tree), RunConfig(tree).model
     if own and steps:
         return f"about {_long(steps, own.seconds)} ({counted(steps, 'step')} of {own.seconds:g} s: {own.source})"
@@ -263,7 +264,7 @@ def _time(tree: Tree, written: str) -> str:
 
 
 def _steps(config: Tree) -> int:
-    """Return the number of steps, 0 if the configuration does not say it."""
+    """Return the number of steps; 0 if the configuration does not set it."""
     given = (config.get("grpo") or {}).get("max_num_steps") or (config.get("trainer") or {}).get("total_training_steps")
     return given if isinstance(given, int) else 0
 

@@ -1,8 +1,8 @@
-"""Copy what a stack needs into a repository: the charts, the values files that come with the package, the schema.
+"""Copy what a stack needs into a repository: the charts, the package's values files, the schema.
 
-The copy has the folders of the package, so each relative path in it holds, and the commands of the documentation too.
-A copy that differs is not replaced: somebody may have changed it, and a newer version of the package is looked at
-before it is taken.
+The copy has the package's folder structure, so its relative paths and the documentation's commands remain valid. A
+copy that differs is not replaced, because somebody may have changed it, and because a newer version of the package
+should be reviewed before it is adopted.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _NAMED = f"grpo-charts {__version__}"
 
 
 class Copies(NamedTuple):
-    """What a folder has of the package: files by their path below it, with those of the package that they copy.
+    """The package files in a folder: files by their path below it, each with the package file that it copies.
 
-    `new` is not there, or empty; `changed` differs; `foreign` lies in a chart, and the package has no such file.
+    `new` files are missing or empty; `changed` files differ; `foreign` files are in a chart, but not in the package.
     """
 
     folder: str
@@ -40,16 +40,16 @@ class Copies(NamedTuple):
     foreign: Sequence[str]
 
     def path(self, source: str) -> str:
-        """Return the copy of a file of the package, as commands name it."""
+        """Return the path of a package file's copy, as used in commands."""
         return os.path.relpath(os.path.join(self.folder, paths.in_package(source)))
 
     @property
     def schema(self) -> str:
-        """Return the copy of the schema for editors."""
+        """Return the path of the copied schema for editors."""
         return os.path.join(self.folder, _SCHEMA)
 
     def refuse_changed(self) -> None:
-        """Raise OutputRefusedError if the folder has other files than the package, with what to do about them."""
+        """Raise OutputRefusedError if the folder has changed or foreign files; the error says what to do about them."""
         if other := [*self.changed, *self.foreign]:
             named = ", ".join(other[:3]) + (f" and {len(other) - 3} more" if len(other) > 3 else "")
             first = f"{_FIRST} {self._removal()}"
@@ -57,9 +57,9 @@ class Copies(NamedTuple):
             raise OutputRefusedError(f"{named}: not as in {_NAMED}, so nothing is written", fix=fix)
 
     def differences(self, command: str) -> Iterator[str]:
-        """Yield a line for each file that is not as in the package, and what to do about them; nothing without one.
+        """Yield a line for each file that differs from the package, and what to do about them; nothing if none differs.
 
-        `command` writes what is not there.
+        `command` writes the missing files.
         """
         yield from (f"differs: {name}" for name in self.changed)
         yield from (f"not in {_NAMED}: {name}" for name in self.foreign)
@@ -73,11 +73,11 @@ class Copies(NamedTuple):
             yield f"fix: {command}"
 
     def same(self) -> str:
-        """Return a line that says that the copies are those of the package."""
+        """Return a line saying that the copies match the package."""
         return f"as in {_NAMED}: {counted(len(self.sources), 'file')} in {os.path.relpath(self.folder)}"
 
     def _removal(self) -> str:
-        """Return the commands that make place for the package's files: an empty values file stays in the list."""
+        """Return the commands that make room for the package's files; values files are emptied to remain listed."""
         values = [name for name in self.changed if name.startswith("values" + os.sep)]
         others = [name for name in (*self.changed, *self.foreign) if name not in values]
         # A chart as a whole, the schema by itself.
@@ -91,7 +91,10 @@ class Copies(NamedTuple):
         return " && ".join(words)
 
     def write(self) -> str:
-        """Write what is new; return a line that says what was done. Raises OutputError and OutputRefusedError."""
+        """Write the new files; return a line that says what was done.
+
+        Raises OutputError if a file cannot be written, and OutputRefusedError if a file must not be replaced.
+        """
         for name in self.new:
             path = os.path.join(self.folder, name)
             try:
@@ -108,9 +111,9 @@ class Copies(NamedTuple):
 
 
 def compare(folder: str, values: Sequence[str] = ()) -> Copies:
-    """Compare a folder with the package: the charts, the schema, and these values files of it with those there already.
+    """Compare a folder with the package: the charts, the schema, these values files, and the ones already copied.
 
-    Raises OutputRefusedError for a folder behind a link, and for that of the package.
+    Raises OutputRefusedError if the folder is behind a link, or is the package's own.
     """
     if os.path.realpath(folder) == os.path.realpath(paths.data_root()):
         fix = "leave --vendor out: charts/ and values/ are here"
@@ -129,7 +132,7 @@ def compare(folder: str, values: Sequence[str] = ()) -> Copies:
 
 
 def of_site(file: str) -> str:
-    """Return the folder of the copies that a site file names as the place of its schema; empty where it names none."""
+    """Return the folder of copies in which a site file's schema is; empty if the schema is not a copy."""
     first = textfile.read_bytes(file).decode("utf-8", "replace").partition("\n")[0]
     named = os.path.join(os.path.dirname(file), first.removeprefix(writer.SCHEMA).strip())
     folder = os.path.dirname(os.path.dirname(named)) if first.startswith(writer.SCHEMA) else ""
@@ -152,7 +155,7 @@ def _is_left_out(folder: str, name: str) -> bool:
 
 
 def _there(folder: str) -> Iterator[str]:
-    """Yield the values files of the package whose copies a folder has."""
+    """Yield the package's values files that have a copy in a folder."""
     for kind in _VALUES:
         with suppress(OSError):
             for name in os.listdir(os.path.join(folder, "values", kind)):
@@ -168,7 +171,7 @@ def _foreign(folder: str, sources: Mapping[str, str]) -> Iterator[str]:
 
 
 def _more(folder: str, place: str, sources: Mapping[str, str], known: Container[str]) -> Iterator[str]:
-    """Yield what a folder of a copy has and the package has not: Helm reads any folder, and follows a link to one."""
+    """Yield what a copied folder has but the package does not: Helm reads every folder and follows links to folders."""
     with suppress(FileNotFoundError), os.scandir(os.path.join(folder, place)) as entries:
         for entry in sorted(entries, key=lambda each: each.name):
             name = os.path.join(place, entry.name)
@@ -188,7 +191,7 @@ def _refuse_link(folder: str, place: str) -> None:
 
 
 def _held(path: str) -> bytes:
-    """Return the content of a copy, empty where none is; raise OutputRefusedError for what is no ordinary file."""
+    """Return a copy's content, empty if there is none; raise OutputRefusedError if the path is not a regular file."""
     if not os.path.lexists(path):
         return b""
     if os.path.islink(path) or not os.path.isfile(path):

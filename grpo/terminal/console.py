@@ -14,10 +14,10 @@ from postrender import visible
 
 
 class VisibleConsole(Console):
-    """Draw with colours, and make the text that is drawn visible."""
+    """Draw with colours, and escape invisible characters in what is drawn."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """Return the parts of what is drawn; a part that is no text moves the cursor or hides it."""
+        """Return the segments to draw; control segments, which move the cursor or hide it, are unchanged."""
         for text, style, control in super().render(renderable, options):
             yield Segment(text if control else visible.text(text), style, control)
 

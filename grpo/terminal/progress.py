@@ -1,4 +1,4 @@
-"""Show the progress of a long command on a terminal; a pipe or a log gets nothing."""
+"""Show a long command's progress on a terminal; a pipe or a log gets nothing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BETWEEN_SECONDS = 0.1
 class Progress:
     """A progress bar on stderr that appears after two seconds and disappears at the end; `what` names the items.
 
-    Use it in a `with` statement: the bar hides the cursor, and its end shows it again.
+    Use it in a `with` statement: the bar hides the cursor, and leaving the statement shows it again.
     """
 
     def __init__(self, what: str) -> None:
@@ -32,7 +32,7 @@ class Progress:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Remove the bar, also after an exception."""
+        """Remove the bar, even after an exception."""
         self.end()
 
     def step(self, done: int, of: int) -> None:

@@ -7,5 +7,5 @@ from typing import IO
 
 
 def is_watched(stream: IO[str] | None) -> bool:
-    """Return whether a stream is a terminal that a person reads; some CI systems give their jobs a terminal too."""
+    """Return whether a stream is a terminal that a person reads; some CI systems give their jobs a terminal as well."""
     return stream is not None and stream.isatty() and "CI" not in os.environ and os.environ.get("TERM") != "dumb"

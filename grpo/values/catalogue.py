@@ -1,7 +1,7 @@
-"""Look up the configuration keys of each version of a training framework, their types and the default configuration.
+"""Look up each framework version's configuration keys, their types and the default configuration.
 
-The catalogues are in schemas/catalogues/; `extract.py` there reads them from the source of each version. A path is
-written with dots. A key of a map in a list has the path of the list: `policy.scheduler.name`.
+The catalogues are in schemas/catalogues/; `extract.py` there reads them from each version's source. Paths are
+written with dots. A key of a map in a list has the list's path: `policy.scheduler.name`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Catalogue:
     """The keys of one version.
 
     `names` has the allowed words of some keys, by topic, `datasets` what each data set reads from its entry, and `vllm`
-    the version of vLLM.
+    the vLLM version.
     """
 
     __slots__ = (
@@ -102,12 +102,12 @@ class Catalogue:
         return sorted({path for other in others for path in other.keys if not self.knows(path)})
 
     def data_set_reads(self, name: str, key: str) -> bool:
-        """Return whether the class of a data set reads a key of its entry, or is not known."""
+        """Return whether a data set's class reads a key of its entry; true for an unknown class."""
         known, every = self.datasets.get(name), self.datasets.values()
         return known is None or key in known["arguments"] or not any(key in each["arguments"] for each in every)
 
     def knows(self, path: str) -> bool:
-        """Return whether the version reads a key, or allows any key at its place."""
+        """Return whether the version reads a key, or allows any key there."""
         path = _plain(path)
         return path in self.keys or self._is_below_open(path)
 
@@ -126,7 +126,7 @@ class Catalogue:
         return False
 
     def type_of(self, path: str) -> str | list[str | None] | None:
-        """Return the type of a key, as in `integer|null`, or its allowed words; None for an unknown key."""
+        """Return a key's type, as in `integer|null`, or its allowed words; None for an unknown key."""
         if marker := _MARKERS.get(path.rpartition(".")[2]):
             return marker if self.knows(path) else None
         path = _plain(path)
@@ -135,31 +135,31 @@ class Catalogue:
         return "any" if self._is_below_open(path) else None
 
     def allows(self, path: str, value: object) -> bool:
-        """Return whether a value has the type of its key; always true for an interpolation and for an unknown key."""
+        """Return whether a value has its key's type; always true for an interpolation and for an unknown key."""
         allowed = self.type_of(path)
         return allowed is None or fits(allowed, value)
 
     def accepts(self, names: str, word: str) -> bool:
-        """Return whether a word is one of the names of a topic; true if the version has no such topic."""
+        """Return whether a word is one of a topic's names; true if the version has no such topic."""
         known = self.names.get(names)
         return known is None or word in known or ("*.*" in known and "." in word)
 
 
 def fits(allowed: str | list[str | None], value: object) -> bool:
-    """Return whether a value has a type, as in `integer|null`, or is one of its words; always true for references."""
+    """Return whether a value has a type, as in `integer|null`, or is an allowed word; always true for references."""
     if allowed == "any" or (isinstance(value, str) and "${" in value):
         return True
     return value in allowed if isinstance(allowed, list) else not _kinds(value).isdisjoint(allowed.split("|"))
 
 
 def library(name: str) -> dict[str, Any]:
-    """Return what classes of a library take that a configuration of NeMo RL names: "torch" or "megatron"."""
+    """Return the arguments of the library classes that NeMo RL configurations name; `name` is "torch" or "megatron"."""
     return _read("libraries", name)
 
 
 @cache
 def load(framework: str, version: str) -> Catalogue:
-    """Return the catalogue of a version; raise InputError if there is none."""
+    """Return a version's catalogue; raise InputError if there is none."""
     if version not in versions(framework):
         known = ", ".join(versions(framework)) or "none"
         raise InputError(
@@ -170,7 +170,7 @@ def load(framework: str, version: str) -> Catalogue:
 
 
 class EngineArguments(NamedTuple):
-    """The arguments of vLLM's engine with their types or words, and those that only one of its two classes takes."""
+    """The vLLM engine's arguments with their types or words, and those that only one of its two classes takes."""
 
     keys: Mapping[str, str | list[str | None]]
     offline: Sequence[str]
@@ -179,24 +179,24 @@ class EngineArguments(NamedTuple):
 
 @cache
 def engine(version: str) -> EngineArguments:
-    """Return what a version of vLLM takes as the arguments of its engine."""
+    """Return the engine arguments of a vLLM version."""
     tree = _read("vllm", version)
     return EngineArguments(tree["keys"], tree["offline"], tree["served"])
 
 
 def words(framework: str) -> dict[str, str]:
-    """Return one line on the meaning of each documented key; empty for a framework without such a file."""
+    """Return a one-line description of each documented key; empty for a framework without a file of descriptions."""
     return _read(framework, "words") if "words" in _names(framework) else {}
 
 
 def provisional(framework: str, version: str) -> str:
-    """Return one sentence on a version whose own source was not read; an empty text for any other version."""
+    """Return one sentence about a version whose own source was not read; an empty text for any other version."""
     entries = _read(framework, _PROVISIONAL) if _PROVISIONAL in _names(framework) else {}
     return sentence(framework, version, entries[version]) if version in entries else ""
 
 
 def sentence(framework: str, version: str, entry: Mapping[str, str]) -> str:
-    """Return what to say of a provisional version; `entry` names the commit that stands in for its source."""
+    """Return the sentence about a provisional version; `entry` names the commit that stands in for its source."""
     commit = f"the project's {entry['branch']} at {entry['commit'][:8]} ({entry['date']})"
     reason = "its own source was not read, so it is judged by its release notes, the packages that they name, and"
     return f"{framework} {version} is provisional: {reason} {commit}"
@@ -227,7 +227,7 @@ def _read(framework: str, name: str) -> dict[str, Any]:
 
 
 def _plain(path: str) -> str:
-    """Return a path without list positions and without a marker at its end."""
+    """Return a path without list positions and without a trailing marker."""
     section, _, key = path.rpartition(".")
     path = section if key in _MARKERS else path
     return ".".join(part for part in path.split(".") if not part.isdigit()) if any(map(str.isdigit, path)) else path

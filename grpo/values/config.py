@@ -1,7 +1,7 @@
 """Build the configuration that a run's framework gets from the chart.
 
-The layers in order: the base file of the framework's version, job.config, the overlay of the version, the overlay of
-the accelerator, the keys that the chart derives. tests/grpo/test_config.py compares the result with the
+The layers in order: the base file of the framework's version, job.config, the version's overlay, the accelerator's
+overlay, the keys that the chart derives. tests/grpo/test_config.py compares the result with the
 rendered chart and with the frameworks' own loaders.
 """
 
@@ -35,7 +35,7 @@ def _resolve(tree: Mapping[str, Any], path: tuple[str, ...]) -> Json:
 
 
 def overlaid(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge one tree over another as the chart does: a map with `_override_: true` replaces the one below it."""
+    """Merge one tree over another as the chart does: a map with `_override_: true` replaces the map below it."""
     merged = dict(under)
     for key, value in over.items():
         if key == OVERRIDE:
@@ -57,10 +57,10 @@ def overlay_names(tree: Mapping[str, Any]) -> list[str]:
 
 
 class RunConfig:
-    """The values of a stack with the charts' defaults, and the configuration of the run that follows from them.
+    """A stack's values with the charts' defaults, and the run configuration that results from them.
 
-    `config` is the framework's whole configuration, `given` the part that the files set, `gpus` the GPUs per node. The
-    cluster has `have` GPU nodes, the job asks for `wanted`, and rules calculate with `nodes`.
+    `config` is the framework's complete configuration, `given` the part that the files set, `gpus` the GPUs per node.
+    The cluster has `have` GPU nodes, the job requests `wanted`, and rules calculate with `nodes`.
     """
 
     def __init__(
@@ -70,10 +70,10 @@ class RunConfig:
         inherits: Callable[[str, str], bool] = lambda key, other: False,
         is_later: Callable[[str, str], bool] = lambda key, other: False,
     ) -> None:
-        """Compose the configuration of the values; `default` replaces the framework's own default configuration.
+        """Build the configuration from the values; `default` replaces the framework's own default configuration.
 
-        `inherits` says whether a key is that of the recipe, and a later file sets another key; `is_later` whether a key
-        is set in a later file than another.
+        `inherits` says whether a key comes from the recipe while a later file sets another key; `is_later` says whether
+        a key is set in a later file than another key.
         """
         self.values = tree
         self.inherits = inherits
@@ -108,7 +108,7 @@ class RunConfig:
 
     @property
     def model(self) -> Json:
-        """Return the name or the path of the model; None where the configuration does not say it."""
+        """Return the model's name or path; None if the configuration does not set it."""
         try:
             return self.at(MODEL[self.framework]) if self.framework in MODEL else None
         except UnknownError:
@@ -116,7 +116,7 @@ class RunConfig:
 
     @property
     def trains(self) -> bool:
-        """Return whether the job trains: any other task uses one node and no configuration of the framework."""
+        """Return whether the job trains; any other task uses one node and no framework configuration."""
         return self.value("job.task") in (None, "train")
 
     def _base(self, layers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -133,7 +133,7 @@ class RunConfig:
         return {key: value for key, value in base.items() if marked.get(key) is not True}
 
     def changed(self, edits: Mapping[str, Json]) -> RunConfig:
-        """Return the run with other values, by their keys in the configuration, or in the values after a `=`."""
+        """Return the run with some values changed, by their keys in the configuration or, after `=`, in the values."""
         tree = self.values
         for key, value in edits.items():
             # The overlay of the accelerator is the last one that is merged.
@@ -143,7 +143,7 @@ class RunConfig:
         return RunConfig(tree, self._default, self.inherits)
 
     def _with_sections(self, base: Mapping[str, Any]) -> dict[str, Any]:
-        """Return `given`, with sections resolved that are a single reference: `policy: ${other}`."""
+        """Return `given`, resolving each section that is a single reference: `policy: ${other}`."""
         whole = overlaid(base, self.given)
         found = dict(self.given)
         for key in self.unknown_sections():
@@ -156,7 +156,7 @@ class RunConfig:
         return found
 
     def unknown_sections(self) -> list[str]:
-        """Return the sections of the configuration that are a text with a reference instead of a map."""
+        """Return the configuration sections that are a text with a reference instead of a map."""
         texts = [key for key, value in self.given.items() if isinstance(value, str) and "${" in value]
         return list(filter(self.is_broken, texts))
 
@@ -165,7 +165,7 @@ class RunConfig:
         return self.release >= tuple(int(part) for part in version.removeprefix("v").split("."))
 
     def at(self, path: str, default: Json = None) -> Json:
-        """Return a value of the configuration by its dotted path, or the default if it is not set.
+        """Return a configuration value by its dotted path, or the default if it is not set.
 
         Raises UnknownError if only the running job knows the value.
         """
@@ -181,7 +181,7 @@ class RunConfig:
         return not any(map(self.is_broken, self.given))
 
     def is_broken(self, key: str) -> bool:
-        """Return whether the files replace a section, a map in the base file, by something else."""
+        """Return whether the files replace a section, which is a map in the base file, with something else."""
         return key in self.given and not isinstance(self.given[key], dict) and self.catalogue.is_section(key)
 
     def derives(self, path: str) -> bool:
@@ -200,9 +200,9 @@ class RunConfig:
             return None
 
     def variable(self, name: str, sections: Sequence[str] = ("job.env", "ray.env")) -> str:
-        """Return an environment variable from the first section that sets it, or an empty text.
+        """Return an environment variable's value from the first section that sets it, or an empty text.
 
-        The default sections are those of the driver.
+        The default sections are the driver's.
         """
         for section in sections:
             given = mapping(self.value(section)).get(name)
@@ -226,7 +226,7 @@ class RunConfig:
         return value
 
     def _counted(self, path: str) -> Json:
-        """Return a value, or the number that the framework reads from a text; another rule reports the type."""
+        """Return a value, converting a text to a number if the framework does so; another rule reports the type."""
         value = self.at(path)
         if not isinstance(value, str) or self.framework != "nemo-rl" or not self.since("v0.7.0"):
             return value

@@ -1,7 +1,7 @@
 """Compute the configuration keys that the chart derives; job.config may only repeat their values.
 
-The templates grpo.nemo-rl.derived and grpo.verl.derived (charts/grpo-job/templates) do the same. A key is left out if
-the values do not determine it. tests/grpo/test_config.py compares the two.
+The templates grpo.nemo-rl.derived and grpo.verl.derived (charts/grpo-job/templates) do the same. A key is left out
+if the values do not determine it. tests/grpo/test_config.py compares the two implementations.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _GUARD: Final = {
 
 
 class Derived:
-    """The values of a stack, and what the chart derives from them for a number of nodes and GPUs per node."""
+    """A stack's values, and what the chart derives from them for a number of nodes and GPUs per node."""
 
     def __init__(self, values: Tree, release: tuple[int, ...], nodes: int, gpus: int) -> None:
         self._job, self._tracking = mapping(values.get("job")), mapping(values.get("tracking"))
@@ -116,7 +116,7 @@ class Derived:
         return derived
 
     def source(self, path: str) -> str:
-        """Return the keys of the values from which the chart derives a key; an empty text for a fixed one."""
+        """Return the values keys from which the chart derives a key; an empty text if the derived value is fixed."""
         for pattern, keys in _FROM.items():
             if found := pattern.fullmatch(path):
                 return keys.format(*found.groups())
@@ -134,7 +134,7 @@ class Derived:
         return key if mapping(self._tracking.get(logger)).get("name") else f"{key} (job.name where it is empty)"
 
     def decided(self, framework: str, given: Tree) -> dict[str, Any]:
-        """Return the configuration from the files without the keys that job.rewards overrides."""
+        """Return the files' configuration without the keys that job.rewards overrides."""
         if not self._has_rewards:
             return dict(given)
         if framework == "verl":
@@ -162,13 +162,13 @@ class Derived:
         return self._guard_variables() | found
 
     def _guard_variables(self) -> dict[str, Any]:
-        """Return the variables that the guard of a training adds; those of ray.env count."""
+        """Return the variables that the training guard adds; ray.env takes precedence."""
         if mapping(self._job.get("guard")).get("enabled") is False:
             return {}
         return {name: value for name, value in _GUARD.items() if self._ray_env.get(name) is None}
 
     def _code_of_framework(self) -> str:
-        """Return the folder of code that is not in the image; its name lists the packages."""
+        """Return the folder of the framework code that is not in the image; its name lists the packages."""
         code = mapping(self._job.get("code"))
         packages = {name: version for name, version in mapping(code.get("packages")).items() if version is not None}
         parts = [f"{name}-{packages[name]}" for name in sorted(packages)]
@@ -184,7 +184,7 @@ class Derived:
         return f"{self._attempt()}/code"
 
     def _folder(self, volume: Json, name: str) -> str:
-        """Return a folder of a volume; empty if the values do not determine it."""
+        """Return the path of a folder on a volume; empty if the values do not determine it."""
         mount = mapping(self._storage.get(str(volume))).get("mountPath")
         return f"{mount}/{name}" if mount and name else ""
 
@@ -196,18 +196,18 @@ class Derived:
 
 
 def mapping(value: Json) -> dict[str, Any]:
-    """Return a map, or an empty one for anything else."""
+    """Return a map unchanged; return an empty map for anything else."""
     return value if isinstance(value, dict) else {}
 
 
 def _storage(given: Tree) -> dict[str, Any]:
-    """Return what a configuration of verl says about TransferQueue's own storage."""
+    """Return the settings for TransferQueue's own storage in a verl configuration."""
     backend = mapping(mapping(given.get("transfer_queue")).get("backend"))
     return mapping(backend.get("SimpleStorage"))
 
 
 def _without_own_rewards(given: Tree) -> dict[str, Any]:
-    """Return a configuration of NeMo RL without the names of its environments."""
+    """Return a NeMo RL configuration without the keys that select the user's environments and rewards."""
     kept = dict(given)
     if isinstance(kept.get("data"), dict):
         data = _without(kept["data"], "env_name")

@@ -1,8 +1,8 @@
-"""The versions of GKE that values ask for.
+"""The GKE versions that values require.
 
 Sources: Google's guides to custom GKE clusters with A4, A3 Ultra, A4X and A4X Max, to GPUs on Autopilot, to managed
-DRANET, to flex-start, and the releases of the CSI drivers for Cloud Storage and Lustre (docs/values.md names them at
-each value).
+DRANET, to flex-start, and the releases of the CSI drivers for Cloud Storage and Lustre (docs/values.md names them
+at each value).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Version = tuple[int, ...]
 
 
 class Need(NamedTuple):
-    """A value, what it asks for, and the first version of each minor release of GKE that has it."""
+    """A value, the feature that it requires, and the first version with that feature in each minor GKE release."""
 
     value: str
     what: str
@@ -51,7 +51,7 @@ class Need(NamedTuple):
 
 
 def needs(values: Mapping[str, Any]) -> Iterator[Need]:
-    """Yield what values with their defaults ask of GKE; nothing for another platform."""
+    """Yield what values with their defaults require of GKE; nothing for another platform."""
     platform, accelerator = mapping(values.get("platform")), mapping(values.get("accelerator"))
     kind, machine = str(platform.get("kind")), str(accelerator.get("machineType"))
     if kind not in _DRANET:
@@ -71,7 +71,7 @@ def needs(values: Mapping[str, Any]) -> Iterator[Need]:
 
 
 def dranet(machine: str, kind: str) -> tuple[str, ...]:
-    """Return the first versions with DRANET for a machine on a kind of GKE."""
+    """Return the first versions with DRANET for a machine, by the kind of GKE cluster."""
     return _DRANET_OF.get(machine, _DRANET[kind])
 
 
@@ -91,13 +91,13 @@ def _of_volume(path: str, volume: Mapping[str, Any]) -> Iterator[Need]:
 
 
 def read(text: str) -> Version | None:
-    """Return a version of GKE as numbers; None for a version of another Kubernetes."""
+    """Return a GKE version as numbers; None for another Kubernetes distribution's version."""
     found = _VERSION.search(text)
     return tuple(map(int, found.groups())) if found else None
 
 
 def has(version: Version, versions: tuple[str, ...]) -> bool:
-    """Return whether a version is not older than the first one of its minor release, or of the last one before it."""
+    """Return whether a version is at least the first one of its minor release, or of the nearest earlier one listed."""
     first = sorted(each for text in versions if (each := read(text)))
     wanted = [each for each in first if each[:2] <= version[:2]]
     return bool(wanted) and version >= wanted[-1]

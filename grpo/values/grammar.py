@@ -1,4 +1,4 @@
-"""Evaluate texts with `${...}` with OmegaConf's own grammar, so that the result is the same as in the framework."""
+"""Evaluate texts with `${...}` using OmegaConf's own grammar, so that the result is the same as in the framework."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MAX_LENGTH = 1_000_000
 
 
 class Resolver(Protocol):
-    """Resolve references and calls; `registered` has the names of the resolvers, None allows any."""
+    """Resolve references and calls; `registered` has the resolvers' names, or None to allow any."""
 
     registered: Collection[str] | None
 
@@ -36,9 +36,10 @@ class Resolver(Protocol):
 
 
 def evaluate(text: str, place: Path, resolver: Resolver) -> Found:
-    """Return the value of a text at a place, and the path of the value.
+    """Return a text's value at a place, and the value's path.
 
-    Raises UnknownError, RefusedError and what the resolver raises.
+    Raises UnknownError if the value cannot be determined, RefusedError if the framework would fail, and what the
+    resolver raises.
     """
     evaluation = _Evaluation(resolver, place)
     try:

@@ -1,4 +1,4 @@
-"""Look up the images of the training frameworks: whose a repository is, and which one belongs to a version."""
+"""Look up the training frameworks' images: which framework a repository belongs to, and which image fits a version."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _ENGINE: Final = re.compile(r"(vllm|sgl|trtllm)\d")
 
 
 def is_published(repository: Json) -> bool:
-    """Return whether a repository is the one of a framework, and no copy of it."""
+    """Return whether a repository is a framework's own, not a copy."""
     return repository in REPOSITORIES.values()
 
 
 def is_copy(repository: Json, tag: Json) -> bool:
-    """Return whether an image is a public one of a framework, or has the name and tag of one that the package knows."""
+    """Return whether an image is a framework's public image, or has the name and tag of one known to the package."""
     name = framework_of(repository)
     return is_published(repository) or bool(name and str(tag) in _tags(name))
 
@@ -49,27 +49,27 @@ def _tags(framework: str) -> frozenset[str]:
 
 
 def framework_of(repository: Json) -> str:
-    """Return the framework after which a repository is called, as copies in other registries are; empty for others."""
+    """Return the framework whose name a repository has, as copies in other registries do; empty for all others."""
     name = str(repository).rpartition("/")[2]
     return name if name in REPOSITORIES else ""
 
 
 def named_after(repository: Json) -> str:
-    """Return the framework that the name of an image has as a word, as in `verl-efa`; empty for none or both."""
+    """Return the framework that an image name contains as a word, as in `verl-efa`; empty for none or both."""
     name = str(repository).rpartition("/")[2].lower()
     found = [framework for framework, word in _NAMED.items() if word.search(name)]
     return found[0] if len(found) == 1 else ""
 
 
 def is_without_framework(repository: Json, *, has_code: bool) -> bool:
-    """Return whether an image is public and has neither framework; with code of job.code, whether it has no vLLM."""
+    """Return whether an image is a public one without a framework; with code from job.code, one without vLLM."""
     name = str(repository).removeprefix("docker.io/")
     name = name if "/" in name else f"library/{name}"
     return name in _BARE or (not has_code and name in _OF_ENGINES)
 
 
 def engine_of(repository: Json, tag: Json) -> str:
-    """Return the engine that an image of verl has by its tag, also one built on verl's; empty if that is not known."""
+    """Return a verl image's engine by its tag, even if the image is only built on verl's; empty if it is unknown."""
     text = str(tag)
     if is_of_verl(repository):
         return next((engine for start, engine in _ENGINES.items() if text.startswith(start)), "")
@@ -79,19 +79,19 @@ def engine_of(repository: Json, tag: Json) -> str:
 
 
 def is_of_verl(repository: Json) -> bool:
-    """Return whether an image is verl's own, or a copy of it under the same name."""
+    """Return whether an image is verl's own, or a copy with the same name."""
     return str(repository).endswith("verlai/verl")
 
 
 def recipes(framework: str) -> list[str]:
-    """Return the paths of the recipes for a framework; of all recipes for one that has none."""
+    """Return the paths of a framework's recipes; of all recipes if it has none."""
     every = paths.recipes()
     return [file for file in every if reader.load_values(file).plain()["job"]["framework"] == framework] or every
 
 
 @cache
 def of_version(framework: str, version: str) -> Mapping[str, Any]:
-    """Return the section `images.training` that belongs to a version, of the framework's recipes if it is not known."""
+    """Return the section `images.training` for a version, or the framework's recipes' if the version is unknown."""
     recipe = _of_recipe(framework, version)
     moved = paths.frameworks(framework).get(version)
     own = mapping(reader.load_values(moved).plain().get("images")).get("training") if moved else None
@@ -99,7 +99,7 @@ def of_version(framework: str, version: str) -> Mapping[str, Any]:
 
 
 def _of_recipe(framework: str, version: str) -> dict[str, Any]:
-    """Return the image of a recipe for a framework, of this version if there is one."""
+    """Return the image from a framework's recipe, preferably one for this version."""
     found = [reader.load_values(file).plain() for file in recipes(framework)]
     found.sort(key=lambda tree: tree["job"]["version"] != version)
     return mapping(found[0]["images"]["training"]) if found else {}

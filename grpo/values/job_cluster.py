@@ -1,7 +1,7 @@
-"""What a job expects of the RayCluster that it runs on, by its values: the facts of `common.facts` in the charts.
+"""What a job's values expect of the RayCluster that it runs on: the facts of `common.facts` in the charts.
 
-The charts write the same facts on the head and into the job, whose entrypoint compares them; tests compare this module
-with them.
+The charts write the same facts to the head and into the job, whose entrypoint compares them; tests compare this
+module with the charts.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _KEYS_OF_VARIABLES: Final = {
 class Cluster:
     """The RayCluster that the values' job looks for, and what the job expects of it.
 
-    `named` is true if stack.names.cluster names it. `nodes` is the number of GPU nodes that the job waits for.
+    `named` is true if stack.names.cluster sets its name. `nodes` is the number of GPU nodes that the job waits for.
     """
 
     def __init__(self, tree: Mapping[str, Any], wiring: Wiring) -> None:
@@ -59,14 +59,14 @@ class Cluster:
         self.folders = [mount for mount in wiring.mounts if mount.get("readOnly")]
 
     def value(self, path: str) -> Json:
-        """Return a value by its dotted path, None if there is none."""
+        """Return a value by its dotted path, or None."""
         try:
             return merge.value_at(self._tree, path.split("."))
         except KeyError:
             return None
 
     def key(self, fact: str, name: str = "") -> str:
-        """Return the key of the values that decides a fact; `name` is a mount path or a variable."""
+        """Return the key of the values that determines a fact; `name` is a mount path or a variable."""
         if fact == "mounts":
             volume = next((each for each, entry in self._volumes().items() if entry.get("mountPath") == name), "NAME")
             return f"storage.{volume}"
@@ -104,7 +104,7 @@ class Cluster:
         return str(_map(volume.get("existingClaim")).get("name") or f"{self.value('stack.name')}-{name}")
 
     def _variables(self) -> Sequence[Mapping[str, Any]]:
-        """Return the variables of the head, as entries of a pod's env."""
+        """Return the head's variables, as entries of a pod's env."""
         wiring = self._wiring
         found = [*wiring.libraries(wiring.image), *wiring.secrets]
         if cache := _map(self.value("huggingface.cache")).get("volume"):
@@ -115,13 +115,13 @@ class Cluster:
 
 
 def described(entry: Mapping[str, Any]) -> str:
-    """Return the value of an entry of a pod's env, or the name of its Secret and the key in it."""
+    """Return the value of a pod's env entry, or the name and key of the Secret that it comes from."""
     secret = _map(_map(entry.get("valueFrom")).get("secretKeyRef"))
     return f"key {secret.get('key')} of Secret {secret.get('name')}" if secret else str(entry.get("value", ""))
 
 
 def flat(facts: Mapping[str, Any]) -> dict[tuple[str, str], Json]:
-    """Return facts by name, and by the name of each entry of those that are maps."""
+    """Return facts by name and, for facts that are maps, by entry name."""
     parts = {key: value if isinstance(value, dict) else {"": value} for key, value in facts.items()}
     return {(key, name): value for key, part in parts.items() for name, value in part.items()}
 
@@ -134,9 +134,9 @@ class StackWiring(Wiring):
 
 
 def wiring_of(values: Values) -> StackWiring:
-    """Return the wiring of a stack, with the cluster that its job looks for; raise InputError as inputs.sections does.
+    """Return a stack's wiring, with the cluster that its job looks for; raise InputError as inputs.sections does.
 
-    A stack whose job creates a cluster of its own, or that has no name, has no such cluster.
+    There is no such cluster if the job creates its own cluster, or if the stack has no name.
     """
     wiring = StackWiring(inputs.sections(values))
     cluster = Cluster(merge.over_defaults(values), wiring)

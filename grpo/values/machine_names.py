@@ -1,4 +1,4 @@
-"""Find the accelerator profile that a cloud's name of a machine means."""
+"""Find the accelerator profile for a cloud's machine name."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ _SHORTEST = 4
 
 @cache
 def types() -> Mapping[str, str]:
-    """Return the clouds' name of the machine of each profile, such as p5en.48xlarge."""
+    """Return the cloud's machine name for each profile, such as p5en.48xlarge."""
     files = {name: reader.load_values(paths.accelerator(name)).plain() for name in paths.accelerators()}
     return {name: str(values["accelerator"].get("machineType") or "") for name, values in files.items()}
 
 
 def profile(word: str) -> str:
-    """Return the profile that a word means: a profile's name, or the machine's name or its beginning, in any case.
+    """Return the profile that a word means: a profile's name, or the machine's name or a prefix of it, in any case.
 
-    Raises UsageError if no profile or several are meant.
+    Raises UsageError if no profile or several profiles match.
     """
     if word in paths.accelerators():
         return word
@@ -36,7 +36,7 @@ def profile(word: str) -> str:
 
 
 def _of_type(word: str) -> list[str]:
-    """Return the profiles with this name in other letters, else those of machines with this name, whole or begun."""
+    """Return the profiles with this name in another spelling, else those of machines with this name or prefix."""
     begin = _plain(word)
     if alike := [name for name in types() if spelling.plain(name) == begin and not _with_gpu(word)]:
         return alike
@@ -61,7 +61,7 @@ def _refusal(word: str, found: list[str]) -> str:
 
 
 def _with_gpu(word: str) -> list[str]:
-    """Return the profiles of machines with a GPU; each cloud has one."""
+    """Return the profiles of the machines with a GPU; each cloud has its own profile."""
     return [name for name in types() if spelling.plain(word) in name.split("-")]
 
 

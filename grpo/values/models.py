@@ -1,4 +1,4 @@
-"""Look up the config.json of a model by its name on Hugging Face; schemas/models.yaml has the data."""
+"""Look up a model's config.json by its Hugging Face name; schemas/models.yaml has the data."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ _added: dict[str, Mapping[str, Any]] = {}
 
 
 def load(name: str) -> Mapping[str, Any] | None:
-    """Return what is known of a model, with the keys of config.json; None for an unknown model."""
+    """Return what is known about a model, with the keys of config.json; None for an unknown model."""
     return _added.get(name) or _shipped().get(name)
 
 
 def names() -> list[str]:
-    """Return the names of the models that are known without the user."""
+    """Return the names of the models that are known without user input."""
     return [*_shipped()]
 
 
 def add(name: str, file: str) -> None:
-    """Add a model from its config.json; raise UnreadableError, or InputError for a file that is none."""
+    """Add a model from its config.json; raise UnreadableError if it cannot be read, InputError if it is invalid."""
     try:
         config = json_text.loads(textfile.read_bytes(file))
     except ValueError as error:

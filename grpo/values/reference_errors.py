@@ -1,4 +1,4 @@
-"""The errors of `${...}` references: one class for each reason."""
+"""The errors of `${...}` references: one class per cause."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class DanglingError(NoValueError):
 
 
 class RefusedError(UnknownError):
-    """A reference at which the framework fails."""
+    """A reference that makes the framework fail."""
 
 
 class MalformedError(RefusedError):
-    """A text that OmegaConf's grammar does not accept; `is_open` is true if the closing brace is missing."""
+    """A text that OmegaConf's grammar rejects; `is_open` is true if the closing brace is missing."""
 
     def __init__(self, text: str, *, is_open: bool) -> None:
         super().__init__(text)

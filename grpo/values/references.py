@@ -3,9 +3,9 @@
 OmegaConf's own grammar parses the texts (grammar.py). This module resolves the references, because OmegaConf itself
 cannot resolve the configuration of a job that is not running:
 
-- It runs the resolvers: `${oc.env:NAME}` reads a variable of this machine instead of the job's driver.
-- It registers resolvers for the whole process: nemo-rl v0.5.0 has no `${div:a,b}`, v0.6.0 has it, and verl has others.
-- It stops at the first reference without a value: in `${oc.env:NAME}/${data.nope}` it does not report the missing key.
+- It runs the resolvers: `${oc.env:NAME}` reads a variable on this machine instead of on the job's driver.
+- It registers resolvers process-wide: nemo-rl v0.5.0 has no `${div:a,b}`, v0.6.0 has it, and verl has others.
+- It stops at the first reference without a value: for `${oc.env:NAME}/${data.nope}` it reports no missing key.
 - It stops at the first text that it cannot parse: after `a: ${b` the rest of the configuration is not checked.
 - It does not report which keys form a cycle: `a: ${b}` with `b: ${a}` ends in "maximum recursion depth exceeded".
 """
@@ -44,15 +44,16 @@ _MAX_DEPTH = 40
 def resolve(tree: Mapping[str, Any], path: Path) -> Json:
     """Return the value at a path with its references resolved.
 
-    Raises KeyError if there is no value, UnknownError, RefusedError and DanglingError.
+    Raises KeyError if there is no value, UnknownError if only the running job knows it, DanglingError if it refers to a
+    missing key, and RefusedError if the framework would fail.
     """
     return ReferenceResolver(tree).at(path)[0]
 
 
 class ReferenceResolver:
-    """Resolve the references of one configuration.
+    """Resolve one configuration's references.
 
-    `registered` names the resolvers that the framework has; None allows any.
+    `registered` names the framework's resolvers; None allows any.
     """
 
     def __init__(self, tree: Mapping[str, Any], registered: Collection[str] | None = None) -> None:
@@ -65,7 +66,7 @@ class ReferenceResolver:
         self._checked: set[Path] = set()
 
     def check(self, path: Path) -> None:
-        """Raise the error of a text or of anything that it includes."""
+        """Raise the error, if any, of the text at a path or of anything that the text includes."""
         value, place = self.at(path)
         if place is None or not isinstance(value, (dict, list)):
             return
@@ -98,7 +99,7 @@ class ReferenceResolver:
             self._active.pop()
 
     def check_again(self, path: Path) -> None:
-        """Raise EscapedError for a text that OmegaConf refuses when it resolves its own result again."""
+        """Raise EscapedError if OmegaConf would reject a text when it resolves its own result again."""
         value = self.at(path)[0]
         if isinstance(value, str) and OPEN in value:
             try:
@@ -143,7 +144,7 @@ class ReferenceResolver:
         return value, found
 
     def call(self, name: str, arguments: Sequence[Json], place: Path) -> Found:
-        """Return the result of a resolver; raise UnknownError for one that needs the running job."""
+        """Return the result of a resolver; raise UnknownError if the resolver needs the running job."""
         if name == "oc.select" and len(arguments) in (1, 2):
             return self._select(arguments, place)
         are_numbers = all(isinstance(argument, (int, float)) for argument in arguments)
@@ -167,7 +168,7 @@ class ReferenceResolver:
 
 
 def _path(name: str, shown: str, place: Path) -> Path:
-    """Return the path of a name; with leading dots it is relative to the path of its text."""
+    """Return the path that a name refers to; with leading dots it is relative to the path of its text."""
     rest = name.lstrip(".")
     dots = len(name) - len(rest)
     if dots > len(place):

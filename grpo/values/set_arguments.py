@@ -1,7 +1,7 @@
-"""Read --set, --set-string, --set-json and --set-file as Helm does, with the place of each value.
+"""Read --set, --set-string, --set-json and --set-file as Helm does, with the location of each value.
 
-Helm's package strvals defines the syntax; tests compare the two. The arguments of one flag are the lines of a text with
-the flag's name, so `<--set>:2:1` is the beginning of the second --set.
+Helm's package strvals defines the syntax; tests compare the two. The arguments of one flag are the lines of a text
+named after the flag, so `<--set>:2:1` is the beginning of the second --set.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ Argument = tuple[str, str]
 
 
 def is_place(file: str) -> bool:
-    """Return whether a location is in an argument, not in a file."""
+    """Return whether a location is in an argument rather than a file."""
     return file.startswith("<--set")
 
 
 def apply(merged: Values, arguments: Sequence[Argument]) -> Values:
-    """Return the values with the arguments applied in Helm's order; raise InputError for one that Helm refuses."""
+    """Return the values with the arguments applied in Helm's order; raise InputError if Helm would reject one."""
     root, files = merged.root, [*merged.files]
     for flag in FLAGS:
         texts = [text for each, text in arguments if each == flag]
@@ -63,7 +63,7 @@ def _applied(root: Node, flag: str, text: str, at: Location) -> Node:
 
 
 def _with(under: Node, path: Path, node: Node, done: Path = ()) -> Node:
-    """Return a tree with a node at a path; Helm extends lists and makes maps, but replaces no value by a map."""
+    """Return a tree with a node at a path; like Helm, extend lists and create maps, but turn no value into a map."""
     if not path:
         return node
     part, *rest = path
@@ -93,19 +93,19 @@ def _conflict(path: Path, what: str, node: Node) -> InputError:
 
 
 def _node(value: Json, at: Location) -> Node:
-    """Return a JSON value as a node, all of it at one place."""
+    """Return a JSON value as a node tree, all of it at one location."""
     if isinstance(value, dict):
         return Node({str(key): _node(item, at) for key, item in value.items()}, at)
     return Node([_node(item, at) for item in value], at) if isinstance(value, list) else Node(value, at)
 
 
 def _no_constant(name: str) -> Json:
-    """Refuse NaN and the infinities, which Python's reader takes and Helm's does not."""
+    """Reject NaN and the infinities, which Python's reader accepts but Helm's does not."""
     raise ValueError(f"{name} is no JSON number")
 
 
 def _number(text: str) -> Json:
-    """Read a number as the reader of files does; refuse one that no 64-bit float can be."""
+    """Read a number as the file reader does; reject a number outside the range of a 64-bit float."""
     found = scalars.number(text)
     if found is None:
         raise ValueError("a number is too large")
@@ -113,7 +113,7 @@ def _number(text: str) -> Json:
 
 
 def _decoded(text: str, at: Location) -> tuple[Json, int]:
-    """Decode the JSON value at the start of a text; return it and where it ends."""
+    """Decode the JSON value at the start of a text; return the value and its end."""
     try:
         decoder = json.JSONDecoder(parse_constant=_no_constant, parse_int=_number, parse_float=_number)
         return json_text.decode(decoder, text, whole=False)
@@ -122,7 +122,7 @@ def _decoded(text: str, at: Location) -> tuple[Json, int]:
 
 
 def _typed(text: str) -> Json:
-    """Convert a text as Helm does: true, false, null, integers; everything else, also 1.5 and 007, stays a text."""
+    """Convert a text as Helm does: true, false, null, integers; everything else, even 1.5 and 007, remains a text."""
     if text.lower() in _WORDS:
         return _WORDS[text.lower()]
     found = _INTEGER.fullmatch(text)
@@ -149,7 +149,7 @@ class _Parser:
         self._position = 0
 
     def assignments(self) -> Iterator[tuple[Path, Node]]:
-        """Yield each path with its value; the place is that of the path's first character."""
+        """Yield each path with its value, located at the path's first character."""
         while self._position < len(self._text):
             at = self._start._replace(col=self._position + 1)
             path = self._path(at)
@@ -215,9 +215,9 @@ class _Parser:
         return found
 
     def _until(self, stops: str) -> tuple[str, str]:
-        """Read up to one of these characters; return the text and the character, which is empty at the end.
+        """Read up to one of these characters; return the text and that character, which is empty at the end.
 
-        A backslash keeps the character after it from stopping.
+        A character after a backslash is never a stop.
         """
         found: list[str] = []
         while self._position < len(self._text):

@@ -1,8 +1,8 @@
-"""Run one check in a Ray cluster: submit probe.py as a Ray job, print its output, say in one sentence what failed.
+"""Run one check in a Ray cluster: submit probe.py as a Ray job, print its output, report a failure in one sentence.
 
-The only argument is the plan, as JSON. Exit code 0: the check passed; 1: it failed, could not run, or stopped because
-another job started. This program stops its job before it exits. After SIGKILL it cannot, and the job ends at its own
-time limit. If the head requires a token, RAY_AUTH_TOKEN holds it; the token is never printed.
+The only argument is the plan, as JSON. Exit code 0: the check passed; 1: it failed, could not run, or stopped
+because another job started. This program stops its job before it exits. After SIGKILL it cannot, so the job ends at
+its own time limit. If the head requires a token, RAY_AUTH_TOKEN has it; the token is never printed.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def read_token() -> str:
 
 
 class Head:
-    """The Jobs API of a Ray head, at host:port. Source: Ray's Jobs REST API, the same since 2.46."""
+    """A Ray head's Jobs API, at host:port. Source: Ray's Jobs REST API, unchanged since 2.46."""
 
     def __init__(self, address: str, token: str) -> None:
         self.address = address
@@ -67,9 +67,9 @@ class Head:
             self.headers["Authorization"] = f"Bearer {token}"
 
     def call(self, method: str, path: str, body: Record | None = None) -> Any:
-        """Send a request and return the JSON of the answer.
+        """Send a request and return the response's JSON.
 
-        Raises NoAnswerError, and CheckError if the head rejects the token.
+        Raises NoAnswerError if there is no usable answer, and CheckError if the head rejects the token.
         """
         # Not urllib: it would use the proxy that the image's environment names.
         connection = http.client.HTTPConnection(self.address, timeout=CALL)
@@ -107,31 +107,31 @@ class Head:
                 time.sleep(POLL)
 
     def jobs(self) -> list[Record]:
-        """Return all jobs of the cluster, including those of other drivers."""
+        """Return all jobs of the cluster, including other drivers' jobs."""
         found: list[Record] = self.call_with_retries("GET", "/api/jobs/")
         return found
 
 
 def without_echo(text: str, ended: bool) -> str:
-    """Return a job's output without the entrypoint, which Ray prints first and which contains the whole program."""
+    """Return a job's output without the entrypoint, which Ray prints first and which contains the entire program."""
     _, echoed, output = text.partition("\nGRPO_PROGRAM\n")
     return output.lstrip("\n") if echoed else text if ended else ""
 
 
 def other_jobs(jobs: list[Record], own: str) -> str:
-    """Describe the jobs other than our own that have not ended; return an empty text if there are none."""
+    """Describe the unfinished jobs other than our own; return an empty text if there are none."""
     others = [job for job in jobs if job.get("status") in ALIVE and job.get("submission_id") != own]
     return ", ".join(f"{job.get('submission_id') or job.get('job_id')} ({job['status']})" for job in others)
 
 
 def entrypoint(plan: Record, program: str) -> str:
-    """Return the job's shell command. It contains program and plan: nothing can be mounted into a running pod."""
+    """Return the job's shell command, with program and plan, because nothing can be mounted into a running pod."""
     start, text = "exec python3 -I -W ignore - 3<<'GRPO_PLAN' <<'GRPO_PROGRAM'", json.dumps(plan, indent=2)
     return f"{start}\n{text}\nGRPO_PLAN\n{program.rstrip()}\nGRPO_PROGRAM\n"
 
 
 class Check:
-    """One job, from its submission to its end."""
+    """One job, from submission to completion."""
 
     def __init__(self, head: Head, plan: Record) -> None:
         self.head = head
@@ -165,7 +165,7 @@ class Check:
     def watch(self) -> Record:
         """Wait until the job has ended and return its record.
 
-        Raises CheckError when it does not end in time, or when another job starts.
+        Raises CheckError if the job does not end in time, or if another job starts.
         """
         while True:
             jobs = self.head.jobs()
@@ -207,7 +207,8 @@ class Check:
     def run(self, program: str) -> None:
         """Submit the job, watch it and check its result.
 
-        Raises CheckError, and CheckStoppedError after a signal; the job has then ended or was asked to stop.
+        Raises CheckError if the check fails, and CheckStoppedError after a signal; by then the job has ended or was
+        asked to stop.
         """
         if others := other_jobs(self.head.jobs(), self.id):
             raise CheckError(
@@ -230,7 +231,7 @@ def on_signal(number: int, _frame: FrameType | None) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Run the check that the plan names; after a failure, the last line of the output gives the reason."""
+    """Run the check named in the plan; after a failure, the last line of the output gives the reason."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, on_signal)
     plan = json.loads(arguments[0])

@@ -1,10 +1,10 @@
-"""Refuse an upgrade that replaces pods of a Ray cluster while a job runs there; Helm runs this program before it.
+"""Refuse an upgrade that replaces pods of a Ray cluster while a job runs there; Helm runs this program first.
 
-The only argument is the plan, as JSON: the address of the head, the name of the cluster, its Kueue queue, which may be
-empty, and whether a change replaces pods. Two folders have pods.json, digests of what the pods are made from, and
-workers, their number: NOW of the release, with the name of its cluster, and NEXT of what the upgrade brings.
-Exit code 0: nothing runs, or the pods stay; 1: the upgrade would end a job, or the head does not say whether one runs.
-If the head requires a token, RAY_AUTH_TOKEN holds it. The token is never printed.
+The only argument is the plan, as JSON: the head's address, the cluster's name, its Kueue queue, which may be empty,
+and whether a change replaces pods. Two folders contain pods.json, with digests of what the pods are made from, and
+workers, with their number: NOW for the release, with the name of its cluster, and NEXT for the upgrade.
+Exit code 0: nothing runs, or the pods remain; 1: the upgrade would end a job, or the head does not report whether
+one runs. If the head requires a token, RAY_AUTH_TOKEN has it. The token is never printed.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ QUEUED = (
 
 
 class RefusedError(Exception):
-    """The upgrade must not go on; the message says why and what to do."""
+    """The upgrade must not proceed; the message says why and what to do."""
 
 
 def get_jobs(address: str) -> list[dict[str, Any]] | None:
-    """Return the jobs of the head, None if no head listens: then nothing runs.
+    """Return the head's jobs; None if no head is listening, in which case nothing runs.
 
-    Raises OSError and http.client.HTTPException if the head does not answer, RefusedError if it wants another token.
+    Raises OSError and http.client.HTTPException if the head does not answer, and RefusedError if it rejects the token.
     """
     token = os.environ.get("RAY_AUTH_TOKEN", "").strip()
     if not re.fullmatch("[!-~]*", token):
@@ -66,7 +66,7 @@ def get_jobs(address: str) -> list[dict[str, Any]] | None:
 
 
 def running(address: str) -> list[str]:
-    """Return the names of the jobs that have not ended; raise RefusedError if the head does not say."""
+    """Return the names of the unfinished jobs; raise RefusedError if the head does not report them."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while True:
         try:
@@ -84,14 +84,14 @@ def running(address: str) -> list[str]:
 
 
 def read(folder: Path) -> tuple[dict[str, str], int]:
-    """Return the digests of a release and the number of its workers; raise OSError and ValueError."""
+    """Return a release's digests and number of workers; raise OSError or ValueError if a file is missing or invalid."""
     return json.loads((folder / "pods.json").read_text("utf-8")), int((folder / "workers").read_text("utf-8"))
 
 
 def what_changes(plan: dict[str, Any], name: str) -> str:
-    """Say which pods the upgrade replaces or removes; return an empty text if it leaves all of them alone.
+    """Describe which pods the upgrade replaces or removes; return an empty text if it leaves all of them alone.
 
-    `name` is the cluster that runs. Kueue stops a cluster for each change, also for one more worker.
+    `name` is the running cluster. Kueue stops a cluster for each change, even for one more worker.
     """
     if name != plan["cluster"]:
         return f"the name of the cluster, which becomes {plan['cluster']}"
@@ -107,7 +107,7 @@ def what_changes(plan: dict[str, Any], name: str) -> str:
 
 
 def main(text: str) -> None:
-    """Check the upgrade of a plan; raise RefusedError."""
+    """Check a plan's upgrade; raise RefusedError if it would end a job."""
     plan = json.loads(text)
     queue = plan["queue"]
     file = NOW / "cluster"

@@ -2,7 +2,7 @@
 
 check_cluster.py submits it as a Ray job. The plan is JSON on file descriptor 3. Ray pickles functions by value, so
 other nodes need no copy of this file. Every task requests no CPU and names its node, so it also runs on busy nodes.
-The last line of a failed check begins with "grpo: failed:". No secret is printed, not even its length.
+The last line of a failed check begins with "grpo: failed:". Nothing about a secret is printed, not even its length.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def one_line(error: object) -> str:
 
 
 def guarded(function: Callable[..., Any], arguments: Sequence[Any]) -> Answer:
-    """Call a function and return its problem or value; Ray's own errors would hide the message in a traceback."""
+    """Call a function and return its problem or value; Ray's own errors would bury the message in a traceback."""
     try:
         return "", function(*arguments)
     except ProbeError as error:
@@ -62,7 +62,7 @@ def guarded(function: Callable[..., Any], arguments: Sequence[Any]) -> Answer:
 
 
 class Node(NamedTuple):
-    """A node of the Ray cluster; its name is the pod's."""
+    """A node of the Ray cluster; its name is the pod's name."""
 
     id: str
     name: str
@@ -70,7 +70,7 @@ class Node(NamedTuple):
 
 
 class Cluster:
-    """The Ray cluster as the checks use it; no call waits longer than the deadline."""
+    """The Ray cluster as the checks use it; no call waits beyond the deadline."""
 
     def __init__(self, seconds: float) -> None:
         import ray
@@ -84,15 +84,15 @@ class Cluster:
         return max(1.0, self.deadline - now())
 
     def nodes(self) -> list[Node]:
-        """Return the nodes that are alive, in the order of their names."""
+        """Return the nodes that are alive, sorted by name."""
         alive = [node for node in self.ray.nodes() if node["Alive"]]
         found = [Node(n["NodeID"], n["NodeManagerHostname"], int(n["Resources"].get("GPU", 0))) for n in alive]
         return sorted(found, key=lambda node: (node.name, node.id))
 
     def wait(self, count: int, gpus: bool = False) -> list[Node]:
-        """Wait until `count` nodes have joined and return them; with `gpus`, consider only nodes with GPUs.
+        """Wait until `count` nodes have joined and return them; with `gpus`, count only nodes with GPUs.
 
-        Raises ProbeError when there are more, or still fewer after some time.
+        Raises ProbeError if there are more, or if there are still fewer after some time.
         """
         end, what = now() + self.patience, "GPU nodes" if gpus else "nodes"
         while True:
@@ -117,7 +117,7 @@ class Cluster:
     def run(self, calls: list[Call], gpus: int = 0) -> list[Any]:
         """Run functions on their nodes at the same time, each with `gpus` GPUs, and return their values.
 
-        Raises ProbeError with the problems of all nodes.
+        Raises ProbeError with the problems of all nodes, if there are any.
         """
         answers = [self.answer(reference) for reference in [self.start(call, gpus) for call in calls]]
         problems = [f"{call[0].name}: {problem}" for call, (problem, _) in zip(calls, answers, strict=True) if problem]
@@ -138,7 +138,7 @@ class Cluster:
     def together(self, references: list[Any]) -> list[Any]:
         """Return the values of calls that wait for each other.
 
-        Raises ProbeError at the first problem, because the other calls may then wait forever.
+        Raises ProbeError at the first problem, because the other calls might then wait forever.
         """
         pending = list(references)
         while pending:
@@ -150,7 +150,7 @@ class Cluster:
 
 
 def list_gpus(wanted: int) -> str:
-    """Describe the GPUs that this process sees, after a small computation on each of them."""
+    """Describe the GPUs visible to this process, after a small computation on each of them."""
     try:
         import torch
 
@@ -183,7 +183,7 @@ def write_file(path: str, text: str) -> None:
 
 
 def read_file(path: str, text: str, patience: float) -> None:
-    """Read a file that another node may have written, as soon as it appears."""
+    """Read a file that another node may be writing, as soon as it appears."""
     end = now() + patience
     while not os.path.exists(path):
         if now() > end:
@@ -202,7 +202,7 @@ def delete_file(path: str) -> None:
 
 
 def check_storage(cluster: Cluster, plan: Plan) -> None:
-    """Write a file from each node to each volume; for a shared volume, another node reads it."""
+    """Write a file from each node to each volume; on a shared volume, another node reads the file."""
     nodes, volumes = cluster.wait(plan["nodes"]), plan["volumes"]
     files = {(i, v["path"]): f"{v['path']}/.helm-test-{uuid.uuid4().hex}" for v in volumes for i in range(len(nodes))}
     shared = {v["path"] for v in volumes if v["shared"]} if len(nodes) > 1 else set()
@@ -223,14 +223,14 @@ def check_storage(cluster: Cluster, plan: Plan) -> None:
 
 
 class NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Follow no redirect, which could take the token to another host."""
+    """Follow no redirects, which could carry the token to another host."""
 
     def redirect_request(self, *_: Any) -> None:
         return None
 
 
 def ask_hub(source: str) -> str:
-    """Ask the hub whose HF_TOKEN this is; return what it says. Raises ProbeError without a token that it accepts."""
+    """Ask the hub whether HF_TOKEN is valid and return its answer. Raises ProbeError if it is missing or rejected."""
     again = f"write {source} again, then restart the pods"
     token = os.environ.get("HF_TOKEN", "").strip()
     if not token:
@@ -259,14 +259,14 @@ def ask_hub(source: str) -> str:
 
 
 def check_huggingface(cluster: Cluster, plan: Plan) -> None:
-    """Check that every node has an HF_TOKEN, and reaches a hub that accepts it."""
+    """Check that every node has an HF_TOKEN and reaches a hub that accepts the token."""
     nodes = cluster.wait(plan["nodes"])
     answers = cluster.run([(node, ask_hub, plan["secret"]) for node in nodes])
     say(f"HF_TOKEN is set on {len(nodes)} nodes; {' and '.join(sorted(set(answers)))}")
 
 
 def median_seconds(rank: int, world: int, size: int, device: Any) -> float:
-    """Return the median time of REPEAT all-gathers of `size` bytes in all; check what is gathered first."""
+    """Return the median time of REPEAT all-gathers of `size` bytes in total, after checking one for correctness."""
     import torch
     import torch.distributed as dist
 
@@ -289,14 +289,14 @@ def median_seconds(rank: int, world: int, size: int, device: Any) -> float:
 
 
 class Rank:
-    """One process of the all-gathers, with one GPU of its own."""
+    """One process in the all-gathers, with its own GPU."""
 
     def __init__(self) -> None:
         # NCCL opens its log once for each process, so all measurements share one. The folder goes with the pod.
         self.log = os.path.join(tempfile.mkdtemp(prefix="nccl-"), "log")
 
     def place(self) -> Answer:
-        """Return the name of its node, the number of its GPU there, and a free address for a rendezvous."""
+        """Return the rank's node name, its GPU's number on that node, and a free address for a rendezvous."""
         import ray
 
         with socket.socket() as free:
@@ -305,7 +305,7 @@ class Rank:
         return "", (socket.gethostname(), ray.get_gpu_ids()[0], f"{ray.util.get_node_ip_address()}:{port}")
 
     def measure(self, rank: int, world: int, address: str, plan: Plan) -> Answer:
-        """Return the seconds of an all-gather, the network that NCCL's log names, and the NCCL that is loaded."""
+        """Return an all-gather's time in seconds, the network named in NCCL's log, and the NCCL that is loaded."""
         return guarded(join, (rank, world, address, plan, self.log))
 
 
@@ -334,14 +334,14 @@ def join(rank: int, world: int, address: str, plan: Plan, log: str) -> tuple[flo
 
 
 def last_match(log: str, pattern: str) -> list[str]:
-    """Return the last match of a pattern in a file as a list, which is empty without a match."""
+    """Return a pattern's last match in a file as a list, which is empty without a match."""
     with contextlib.suppress(FileNotFoundError), open(log, encoding="utf-8", errors="replace") as file:
         return re.findall(pattern, file.read())[-1:]
     return []
 
 
 def start_ranks(cluster: Cluster, plan: Plan) -> dict[str, list[Any]]:
-    """Start one process per GPU on all GPU nodes; return those of each node in the order of its GPUs."""
+    """Start one process per GPU on all GPU nodes; return each node's processes in GPU order."""
     from ray.util.placement_group import placement_group
     from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
@@ -360,7 +360,7 @@ def start_ranks(cluster: Cluster, plan: Plan) -> dict[str, list[Any]]:
 
 
 def rounds(names: Sequence[str]) -> list[list[tuple[str, ...]]]:
-    """Return the pairs of neighbours in a ring of nodes, in rounds in which no node is in two pairs."""
+    """Return the pairs of neighbours in a ring of nodes, in rounds in which no node occurs twice."""
     ring = [tuple(names)] if len(names) < 3 else [(name, names[at - 1]) for at, name in enumerate(names)]
     found: list[list[tuple[str, ...]]] = []
     for pair in ring:
@@ -373,13 +373,13 @@ def rounds(names: Sequence[str]) -> list[list[tuple[str, ...]]]:
 
 
 def bandwidths(size: int, seconds: float, world: int) -> tuple[float, float]:
-    """Return algorithm and bus bandwidth of an all-gather in GB/s, as nccl-tests defines them."""
+    """Return an all-gather's algorithm and bus bandwidth in GB/s, as defined by nccl-tests."""
     algorithm = size / seconds / 1e9
     return algorithm, algorithm * (world - 1) / world
 
 
 def measure(cluster: Cluster, plan: Plan, pairs: list[tuple[str, ...]], ranks: dict[str, list[Any]]) -> list[Any]:
-    """Measure some pairs of nodes at the same time; return the answers of each pair's ranks."""
+    """Measure some pairs of nodes at the same time; return the answers from each pair's ranks."""
     places = cluster.together([ranks[pair[0]][0].place.remote() for pair in pairs])
     calls, world = [], len(pairs[0]) * plan["gpusPerNode"]
     for pair, (_, _, address) in zip(pairs, places, strict=True):
@@ -405,7 +405,7 @@ def wrong(plan: Plan, pair: tuple[str, ...], networks: set[str], bus: float) -> 
 
 
 def check_nccl(cluster: Cluster, plan: Plan) -> None:
-    """Run an all-gather between neighbours in a ring of all GPU nodes; check its network and its bandwidth."""
+    """Run an all-gather between neighbours in a ring of all GPU nodes; check the network used and the bandwidth."""
     cluster.wait(plan["nodes"], gpus=True)
     ranks = start_ranks(cluster, plan)
     problems: list[str] = []
@@ -426,7 +426,7 @@ CHECKS = {"gpus": check_gpus, "nccl": check_nccl, "storage": check_storage, "hug
 
 
 def main() -> int:
-    """Run the check that the plan names."""
+    """Run the check named in the plan."""
     with open(3, encoding="utf-8") as file:
         plan: Plan = json.load(file)
     try:

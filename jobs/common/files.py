@@ -25,9 +25,9 @@ def write(path: Path, mode: str, text: str) -> None:
 
 @contextlib.contextmanager
 def drafted(path: Path, text: str, suffix: str = "") -> Iterator[Path]:
-    """Yield a new file beside a path, which has a text; delete it after an error. Without a suffix its name is random.
+    """Yield a new file with a text, next to a path; delete it after an error. Without a suffix its name is random.
 
-    So a disk that is full, or a process that is killed, never leaves a part of the text under the path itself.
+    This way, a full disk or a killed process never leaves partial text at the path itself.
     """
     draft = path.with_name(f".{path.name}.{suffix or uuid.uuid4().hex[:8]}")
     try:
@@ -40,9 +40,9 @@ def drafted(path: Path, text: str, suffix: str = "") -> Iterator[Path]:
 
 
 def create_exclusively(path: Path, text: str) -> bool:
-    """Create a file that must not exist; return False when another process created it first.
+    """Create a file that must not exist; return False if another process created it first.
 
-    No error makes this delete the file: it may be the other process's.
+    The file is never deleted after an error, because it may be the other process's.
     """
     with drafted(path, text) as draft:
         error = None
@@ -67,32 +67,32 @@ def create_exclusively(path: Path, text: str) -> bool:
 
 
 def write_atomically(path: str | Path, text: str, suffix: str = "") -> None:
-    """Write a file so that a reader sees the old or the new content, never a part of it.
+    """Write a file so that a reader sees either the old or the new content, never a part of it.
 
-    The suffix names the temporary file beside it; by default it is random.
+    The suffix names the temporary file next to it; by default it is random.
     """
     with drafted(Path(path), text, suffix) as draft:
         draft.replace(path)
 
 
 def write_in_place(path: Path, text: str) -> None:
-    """Write over a file that exists, where there is no room for another one; a reader may see a part of it."""
+    """Overwrite an existing file when there is no room for a second one; a reader may see partial content."""
     write(path, "r+", text)
 
 
 def sync(path: str | Path) -> None:
-    """Wait until a file that another program has written is on its disk."""
+    """Wait until a file written by another program is on disk."""
     with open(path, "rb") as file:
         os.fsync(file.fileno())
 
 
 def fail(error: OSError) -> NoReturn:
-    """Let os.walk raise an error, in place of passing over the folder that it cannot list."""
+    """Raise an error from os.walk, which would otherwise skip a folder that it cannot list."""
     raise error
 
 
 def read_json(path: str) -> Record:
-    """Return the JSON object in a file, or {} if there is no readable one."""
+    """Return the JSON object in a file, or {} if the file is missing or unreadable."""
     try:
         with open(path, encoding="utf-8") as file:
             value = json.load(file)
@@ -102,7 +102,7 @@ def read_json(path: str) -> Record:
 
 
 def write_json(path: str, value: Record) -> None:
-    """Write a JSON object to a file, and create the file's folder."""
+    """Write a JSON object to a file, creating the file's folder."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
     write_atomically(path, json.dumps(value, indent=2, sort_keys=True) + "\n")
 

@@ -23,20 +23,20 @@ class StopRequestError(Exception):
 
 
 class Progress:
-    """When the main thread last showed that no call holds it."""
+    """The time when the main thread was last known not to be stuck in a call."""
 
     at = now()
 
 
 def say(text: str) -> None:
-    """Print a line of the job's log, in ASCII because a pod may have no locale."""
+    """Print a line to the job's log, in ASCII because a pod may have no locale."""
     print("grpo: " + text.encode("ascii", "backslashreplace").decode(), flush=True)
 
 
 def wait_for_signal(signals: set[signal.Signals], duration: float) -> signal.struct_siginfo | None:
     """Wait for one of these blocked signals; return it, or None after `duration` seconds.
 
-    After a pause of the process, Python's own wait of more than 0 s returns a signal that nobody has sent.
+    If the process has been paused, Python's own wait of more than 0 s returns a signal that was never sent.
     """
     deadline = now() + duration
     while (info := signal.sigtimedwait(signals, 0)) is None and (left := deadline - now()) > 0:
@@ -46,13 +46,13 @@ def wait_for_signal(signals: set[signal.Signals], duration: float) -> signal.str
 
 
 def pause(duration: float) -> None:
-    """Wait for a number of seconds; raise StopRequestError when a stop signal has arrived or arrives meanwhile."""
+    """Wait for a number of seconds; raise StopRequestError if a stop signal has arrived or arrives in the meantime."""
     if info := wait_for_signal(STOP_SIGNALS, duration):
         raise StopRequestError(info.si_signo)
 
 
 def run_program(words: list[str], patience: float = NEVER) -> int | None:
-    """Run a program and return its exit code, None if it had to be killed after `patience` seconds.
+    """Run a program and return its exit code, or None if it had to be killed after `patience` seconds.
 
     A stop signal raises StopRequestError and kills the program too.
     """

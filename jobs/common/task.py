@@ -11,7 +11,7 @@ from runtime import JobError, Record, say
 
 
 def run_task(program: Callable[[Record], object]) -> int:
-    """Call a task program with the JSON object in the file that the first argument names; return the exit code."""
+    """Call a task program with the JSON object from the file named by the first argument; return the exit code."""
     task = read_json(sys.argv[1]) if len(sys.argv) > 1 else {}
     try:
         if not task:

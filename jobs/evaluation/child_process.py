@@ -19,7 +19,7 @@ ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 
 
 class Lines:
-    """Split a stream of bytes into lines; a carriage return, which progress bars print, ends a line too."""
+    """Split a stream of bytes into lines; a carriage return, as printed by progress bars, ends a line too."""
 
     def __init__(self) -> None:
         self.rest = b""
@@ -44,7 +44,7 @@ def on_stop() -> None:
 
 @contextlib.contextmanager
 def ended(child: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Stop the child if the block ends before it does."""
+    """Stop the child if the block ends before the child does."""
     try:
         yield
     finally:
@@ -60,7 +60,7 @@ def ended(child: subprocess.Popen[bytes]) -> Iterator[None]:
 def run(words: list[str], folder: str, read: Callable[[str], None]) -> int:
     """Run a program in a folder; pass each line of its output to `read`, which may raise to stop the program.
 
-    Return its exit code, 128 + n for signal n. stderr is not read.
+    Return the program's exit code, 128 + n for signal n. stderr is not read.
     """
     # Python buffers its output when it writes to a pipe; the lines must arrive as they are printed.
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}

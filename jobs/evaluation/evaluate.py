@@ -1,7 +1,8 @@
 """Evaluate the base model and a converted checkpoint with the same settings: python3 evaluate.py TASK_FILE.
 
-Each result is a file in evaluations/ of the run directory, and is reused while its settings stay the same. The table at
-the end shows the difference with its standard error: a few hundred questions cannot resolve a point or two.
+Each result is a file in evaluations/ of the run directory, and is reused as long as its settings are unchanged. The
+table at the end shows the difference with its standard error: a few hundred questions cannot resolve a point or
+two.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ PACKAGES = ("ray", "torch", "transformers", "vllm", "verl", "math-verify")
 
 
 def engine_of(task: Record) -> Any:
-    """Import the module of the task's framework; the entrypoint contains only this one."""
+    """Import the module for the task's framework; the entrypoint contains no other framework's module."""
     return importlib.import_module(ENGINES[task["framework"]])
 
 
 def chosen_step(task: Record) -> str:
-    """Return the number of the step that the task names, as text."""
+    """Return the task's step number as text."""
     step = str(task["step"])
     if step.isdecimal():
         return step
@@ -48,7 +49,7 @@ def chosen_step(task: Record) -> str:
 
 
 def converted(task: Record) -> tuple[str, str]:
-    """Return the name and the folder of the converted checkpoint that the task names."""
+    """Return the name and folder of the task's converted checkpoint."""
     step, parent = chosen_step(task), os.path.join(task["runDirectory"], "hf")
     folder = os.path.join(parent, f"{'global_step' if task['framework'] == 'verl' else 'step'}_{step}")
     if not os.path.isfile(os.path.join(folder, "config.json")):
@@ -58,7 +59,7 @@ def converted(task: Record) -> tuple[str, str]:
 
 
 def subjects(task: Record) -> dict[str, str]:
-    """Return the models by the names of their results; base comes first, because the others are compared with it."""
+    """Return the models by result name; base comes first, because the others are compared with it."""
     asked = task["models"]
     if not asked or (unknown := set(asked) - {"base", "checkpoint"}):
         what = f"has {', '.join(sorted(unknown))}" if asked else "is empty"
@@ -98,7 +99,7 @@ def versions(task: Record) -> Record:
 
 
 def identity(task: Record, benchmark: str, model: str) -> Record:
-    """Return all that a result depends on; two results are comparable only if they differ in nothing but the model."""
+    """Return everything that a result depends on; results are comparable only if they differ just in the model."""
     keys = ("framework", "version", "tensorParallelSize")
     return {
         "benchmark": benchmark,
@@ -111,7 +112,7 @@ def identity(task: Record, benchmark: str, model: str) -> Record:
 
 
 def read_result(path: str) -> Record:
-    """Return the result in a file, or {} if there is none."""
+    """Return the result in a file, or {}."""
     found = read_json(path)
     if os.path.exists(path) and not ("score" in found and isinstance(found.get("settings"), dict)):
         say(f"{path} does not contain a result and is replaced")
@@ -120,12 +121,12 @@ def read_result(path: str) -> Record:
 
 
 def standard_error(score: float, total: int) -> float:
-    """Return the standard error of a share of correct answers; with several samples per prompt it is an upper bound."""
+    """Return the standard error of a proportion of correct answers, an upper bound for several samples per prompt."""
     return math.sqrt(max(0.0, score * (1 - score)) / total)
 
 
 def measure(task: Record, benchmark: str, name: str, model: str) -> Record:
-    """Return the result of one model on one benchmark, from its file if that has the same settings."""
+    """Return one model's result on one benchmark, from its file if the file has the same settings."""
     path = os.path.join(task["runDirectory"], "evaluations", f"{benchmark}-{name}.json")
     settings, before = identity(task, benchmark, model), read_result(path)
     if before.get("settings") == settings:
@@ -152,7 +153,7 @@ def measure(task: Record, benchmark: str, name: str, model: str) -> Record:
 
 
 def line(benchmark: str, results: dict[str, Record]) -> str:
-    """Return a row of the table: scores in points, each with its standard error, and the change from base."""
+    """Return a table row: scores in points, each with its standard error, and the change from base."""
     cells = [f"{name} {100 * one['score']:.2f} +- {100 * one['standardError']:.2f}" for name, one in results.items()]
     if len(results) == 2:
         before, after = results.values()

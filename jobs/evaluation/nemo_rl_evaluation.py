@@ -1,8 +1,8 @@
 """Run NeMo RL's own evaluation, examples/run_eval.py, and read its configuration and its result from the output.
 
-run_eval.py merges overrides without checking their names, so an unknown key has no effect. Therefore the configuration
-that it prints at its start is compared with the requested one. Sources: NeMo RL v0.4.0, v0.5.0, v0.6.0, v0.7.0, and for
-v0.8.0 main at 7ea279ab.
+run_eval.py merges overrides without checking their names, so an unknown key has no effect. Therefore the
+configuration that it prints at startup is compared with the requested one. Sources: NeMo RL v0.4.0, v0.5.0, v0.6.0,
+v0.7.0, and for v0.8.0 main at 7ea279ab.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def data_file() -> str:
 
 
 def data_of(benchmark: str, version: str) -> tuple[str, Record]:
-    """Return the evaluation's configuration file and the keys that choose the data set."""
+    """Return the evaluation's configuration file and the keys that select the data set."""
     release = tuple(int(part) for part in version.strip("v").split("."))
     hub = dict(HUB)
     for first, names in CHANGES.items():
@@ -53,7 +53,7 @@ def data_of(benchmark: str, version: str) -> tuple[str, Record]:
 
 
 def check_data(path: str) -> None:
-    """Refuse a GSM8K file that is missing, or whose answers are whole solutions: no response would equal them."""
+    """Reject a GSM8K file that is missing, or whose answers are full solutions, which no response would equal."""
     try:
         with open(path, encoding="utf-8") as file:
             row = json.loads(file.readline())
@@ -67,7 +67,7 @@ def check_data(path: str) -> None:
 
 
 def check(task: Record, benchmark: str, settings: Record) -> None:
-    """Refuse what NeMo RL would refuse only after it has loaded the model."""
+    """Reject what NeMo RL would reject only after loading the model."""
     data_of(benchmark, task["version"])
     samples, parallel = settings["samples"], task["tensorParallelSize"]
     if samples > 1 and settings["temperature"] <= 0:
@@ -79,7 +79,7 @@ def check(task: Record, benchmark: str, settings: Record) -> None:
 
 
 def overrides(task: Record, benchmark: str, settings: Record, model: str) -> Record:
-    """Return the overrides of NeMo RL's configuration."""
+    """Return the overrides for NeMo RL's configuration."""
     asked = {
         "generation.model_name": model,
         # The length of prompt and answer together; max_new_tokens is derived from it.
@@ -99,7 +99,7 @@ def overrides(task: Record, benchmark: str, settings: Record, model: str) -> Rec
 
 
 def override(key: str, value: Any) -> str:
-    """Return one override as an argument; its value is read as YAML, so a text is quoted unless it is a plain path."""
+    """Return one override as an argument; the value is read as YAML, so a text is quoted unless it is a plain path."""
     plain = isinstance(value, str) and re.fullmatch(r"[\w.-]*/[\w./-]*", value)
     return f"{key}={value if plain else json.dumps(value)}"
 
@@ -113,7 +113,7 @@ def command(task: Record, benchmark: str, asked: Record) -> list[str]:
 def parse_config(text: str) -> Record | None:
     """Return the printed configuration, or None while it is incomplete.
 
-    Before v0.7.0 it is a pretty-printed dictionary. From v0.7.0 it is an object's repr on one line: some of its
+    Before v0.7.0 it is a pretty-printed dictionary. From v0.7.0 on, it is an object's repr on one line: some of its
     arguments are the sections, others are not valid Python.
     """
     try:
@@ -127,7 +127,7 @@ def parse_config(text: str) -> Record | None:
 
 
 def leading_dictionary(text: str) -> Record | None:
-    """Return the dictionary with which a text begins; its end is sought once, as each try reads all before it."""
+    """Return a text's leading dictionary; only one end is tried, because each try parses everything before it."""
     depth = 0
     for match in BRACES.finditer(text):
         depth += {"{": 1, "}": -1}.get(match[0], 0)
@@ -148,7 +148,7 @@ def at(config: Record, key: str) -> Any:
 
 
 class Reader:
-    """Read the output of run_eval.py: first its configuration, at the end its result."""
+    """Read the output of run_eval.py: its configuration at the start, its result at the end."""
 
     def __init__(self, asked: Record) -> None:
         model, length = asked["generation.model_name"], asked["generation.vllm_cfg.max_model_len"]
@@ -174,7 +174,7 @@ class Reader:
                 self.compare(config)
 
     def compare(self, config: Record) -> None:
-        """Refuse a configuration that differs from the requested one; run_eval.py does not check it."""
+        """Reject a configuration that differs from the requested one, which run_eval.py does not check."""
         wrong = [
             f"{key} is {at(config, key)!r}, expected {value!r}"
             for key, value in self.asked.items()
@@ -198,12 +198,12 @@ class Reader:
 
 
 def judge(task: Record) -> Record:
-    """Return what identifies the judge of the answers: the version of NeMo RL does."""
+    """Return what identifies the judge of the answers: nothing more, because the NeMo RL version does."""
     return {}
 
 
 def evaluate(task: Record, benchmark: str, settings: Record, model: str) -> Record:
-    """Run one evaluation; return the metric, the number of correct answers (maybe a fraction) and of all answers."""
+    """Run one evaluation; return the metric, the number of correct answers (possibly fractional) and the total."""
     asked = overrides(task, benchmark, settings, model)
     reader = Reader(asked)
     code = run(command(task, benchmark, asked), task["workingDirectory"], reader)

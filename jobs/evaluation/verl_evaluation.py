@@ -1,8 +1,8 @@
-"""Evaluate with verl: run the validation of the run itself on another model, without training.
+"""Evaluate with verl: run the run's own validation on another model, without training.
 
 verl has no benchmark with scores: its server only generates, and its scorer needs a function and changes its
 configuration in each version. Every version has trainer.val_only, which generates and scores with the run's data
-format, chat template and reward. So GSM8K is available, and a benchmark without prepared data is not.
+format, chat template and reward. So GSM8K is available, but a benchmark without prepared data is not.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def data_file() -> str:
 
 
 def check(task: Record, benchmark: str, settings: Record) -> None:
-    """Refuse what verl cannot do, and settings that it would ignore."""
+    """Reject what verl cannot do, and settings that verl would ignore."""
     if benchmark != "gsm8k":
         raise JobError(
             f"{benchmark} cannot be evaluated with verl {task['version']}, which has no evaluation of its own: "
@@ -47,7 +47,7 @@ def check(task: Record, benchmark: str, settings: Record) -> None:
 
 
 def run_config(directory: str) -> str:
-    """Return the configuration of the run's newest attempt that has one."""
+    """Return the configuration file of the newest attempt that has one."""
     attempts = os.path.join(directory, "attempts")
     names = os.listdir(attempts) if os.path.isdir(attempts) else []
     for name in sorted((name for name in names if name.isdecimal()), key=int, reverse=True):
@@ -60,7 +60,7 @@ def run_config(directory: str) -> str:
 
 
 def prompt_length(path: str) -> int:
-    """Return the maximal length of the run's prompts: the engine's context holds prompt and answer."""
+    """Return the run's maximum prompt length, because the engine's context must hold prompt and answer."""
     try:
         from omegaconf import OmegaConf
     except ImportError:
@@ -102,7 +102,7 @@ def command(task: Record, settings: Record, model: str, dump: str) -> list[str]:
 
 
 class Reader:
-    """Read the validation's scores; the last line with scores counts."""
+    """Read the validation's scores; the last line with scores applies."""
 
     def __init__(self) -> None:
         self.found: dict[tuple[str, str], tuple[int, float]] = {}
@@ -113,7 +113,7 @@ class Reader:
             self.found = {(m[1], m[2]): (int(m[3]), float(m[4])) for m in matches}
 
     def result(self) -> tuple[str, int, float]:
-        """Return the name of the score, the number of samples per prompt, and the mean score."""
+        """Return the score's name, the number of samples per prompt, and the mean score."""
         if len(self.found) != 1:
             names = ", ".join("/".join(key) for key in self.found) or "no val-core line"
             raise JobError(f"cannot read the validation's scores: expected one val-core/…/mean@n, found {names}")
@@ -122,7 +122,7 @@ class Reader:
 
 
 def dumped(folder: str, name: str) -> list[float]:
-    """Return the score of each sample that the validation wrote; booleans count as 1 and 0."""
+    """Return the score of each sample written by the validation; booleans count as 1 and 0."""
     path = os.path.join(folder, "0.jsonl")
     try:
         with open(path, encoding="utf-8") as file:
@@ -132,7 +132,7 @@ def dumped(folder: str, name: str) -> list[float]:
 
 
 def judge(task: Record) -> Record:
-    """Return what identifies the judge of the answers: the rewards of the run and their programs, or verl's own."""
+    """Return what identifies the judge of the answers: the run's rewards and their programs, or verl's own."""
     attempt = os.path.dirname(run_config(task["runDirectory"]))
     folder = os.path.join(attempt, "code")
     if "code" not in os.listdir(attempt):

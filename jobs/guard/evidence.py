@@ -1,8 +1,8 @@
-"""Collect what shows why a training hangs or has failed, into a folder of the run.
+"""Collect evidence of why training hangs or has failed, in a folder of the run.
 
-The guard starts it as a program of its own and kills it when its time is over, so each part is written at once. The
-request is JSON on the standard input: folder, reason, output, group, seconds, when the trainer started, and for NCCL's
-flight recorder what stands before the rank in the names of dumps (prefix) and pipes.
+The guard starts it as a separate program and kills it when its time is up, so each part is written at once. The
+request is JSON on standard input: folder, reason, output, group, seconds, when the trainer started, and for NCCL's
+flight recorder what precedes the rank in the names of dumps (prefix) and pipes.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def keep(folder: Path, files: dict[str, bytes]) -> None:
 
 
 def ask_ray(folder: Path, request: Record, deadline: float) -> None:
-    """Ask Ray and the other nodes at once, because a busy head answers late."""
+    """Query Ray and the other nodes at the same time, because a busy head answers late."""
 
     def ask(name: str) -> None:
         keep(folder, {name: output_of(RAY[name], max(LEAST_SECONDS, deadline - now())).encode()})
@@ -58,7 +58,7 @@ def ask_ray(folder: Path, request: Record, deadline: float) -> None:
 
 
 def other_nodes(folder: Path, request: Record, deadline: float) -> None:
-    """Collect on each node of the Ray cluster; say which of them did not answer."""
+    """Collect evidence on each node of the Ray cluster, and record which nodes did not answer."""
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -91,7 +91,7 @@ def other_nodes(folder: Path, request: Record, deadline: float) -> None:
 
 
 def main() -> None:
-    """Collect this pod's evidence first, because it needs no other process; then ask Ray and the other nodes."""
+    """Collect this pod's evidence first, because it needs no other process; then query Ray and the other nodes."""
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
     request = json.load(sys.stdin)
     folder, deadline = Path(request["folder"]), now() + request["seconds"] * 0.8

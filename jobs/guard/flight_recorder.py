@@ -1,7 +1,8 @@
-"""Say which rank stopped first, from the dumps of NCCL's flight recorder that lie in a folder of evidence.
+"""Find which rank stopped first, from the dumps of NCCL's flight recorder in a folder of evidence.
 
-A dump is a pickle, and unpickling may run any program. So nothing but containers, texts and numbers is built here:
-PyTorch writes no more (torch/csrc/distributed/c10d/FlightRecorder.hpp, pickle_str). Each rank has one dump.
+A dump is a pickle, and unpickling may run any program. Therefore only containers, texts and numbers are built here,
+and PyTorch writes nothing else (torch/csrc/distributed/c10d/FlightRecorder.hpp, pickle_str). Each rank has one
+dump.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ class PlainUnpickler(pickle.Unpickler):
 
 
 class RankPosition(NamedTuple):
-    """Where a rank was in a group of ranks: the last collective that it began, and the first that it waits in."""
+    """A rank's position in a group of ranks: the last collective that it began, and the first that it waits in."""
 
     rank: int
     last: tuple[int, str]
@@ -33,7 +34,7 @@ class RankPosition(NamedTuple):
 
 
 def read(data: bytes) -> dict[str, Any]:
-    """Return a dump; raise ValueError if it is none."""
+    """Return a dump; raise ValueError if the data is not a dump."""
     try:
         # Safe for untrusted data: this class builds only containers, strings and numbers.
         found = PlainUnpickler(io.BytesIO(data)).load()
@@ -45,7 +46,7 @@ def read(data: bytes) -> dict[str, Any]:
 
 
 def places(dump: dict[str, Any], rank: int) -> dict[str, RankPosition]:
-    """Return where a rank was, by group; what two ranks send each other has no order in a group."""
+    """Return a rank's positions by group, ignoring point-to-point transfers, which have no order in a group."""
     begun: dict[str, list[tuple[int, str]]] = {}
     open_: dict[str, list[tuple[int, str]]] = {}
     for entry in dump["entries"]:
@@ -62,7 +63,7 @@ def places(dump: dict[str, Any], rank: int) -> dict[str, RankPosition]:
 
 
 def members(dump: dict[str, Any], group: str) -> set[int]:
-    """Return the ranks of a group, where the dump names them."""
+    """Return a group's ranks, if the dump names them."""
     for about in (dump.get("pg_config") or {}).values():
         if isinstance(about, dict) and str(about.get("name")) == group.partition(" ")[0]:
             try:
@@ -79,7 +80,7 @@ def some(ranks: set[int]) -> str:
 
 
 def verdict(group: str, at: list[RankPosition], every: set[int]) -> str:
-    """Say which ranks of a group are behind the others, and in what the others wait; empty if none waits."""
+    """Describe which ranks of a group are behind the others, and where the others wait; empty if no rank is waiting."""
     waiting = [each for each in at if each.waits]
     if not waiting:
         return ""
@@ -98,7 +99,7 @@ def verdict(group: str, at: list[RankPosition], every: set[int]) -> str:
 
 
 def by_world(found: list[tuple[str, RankPosition]]) -> dict[str, list[RankPosition]]:
-    """Return the ranks of a group by their world: one rank twice belongs to two programs, each in a pod of its own."""
+    """Return a group's ranks by world: if a rank occurs twice, there are several programs, each in its own pod."""
     ranks = [at.rank for _, at in found]
     apart = len(set(ranks)) < len(ranks)
     worlds: dict[str, list[RankPosition]] = {}
@@ -108,7 +109,7 @@ def by_world(found: list[tuple[str, RankPosition]]) -> dict[str, list[RankPositi
 
 
 def summary(folder: Path) -> str:
-    """Return a line for each group of ranks that waits, and one for each dump that could not be read."""
+    """Return a line for each group of ranks that is waiting, and one for each dump that could not be read."""
     groups: dict[tuple[str, frozenset[int]], list[tuple[str, RankPosition]]] = {}
     lines, unread = [], []
     for path in sorted(folder.glob("*/nccl/*")):

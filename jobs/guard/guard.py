@@ -1,6 +1,6 @@
-"""Watch a training from inside its job: say what goes wrong, and stop a trainer that makes no progress.
+"""Watch training from inside its job: report what goes wrong, and stop a trainer that makes no progress.
 
-A trainer that holds its GPUs and prints no step is stopped after a deadline, and started again from its last
+A trainer that holds its GPUs but prints no step is stopped after a deadline, and restarted from its last
 checkpoint. Evidence is collected before that, and after a trainer has failed by itself. Until the guard has
 recognized a step, any new output counts as progress.
 """
@@ -42,7 +42,7 @@ STOPPED: Final = "stopped.txt"
 
 
 class Guard(Watch):
-    """The guard of one attempt of a training."""
+    """The guard of one training attempt."""
 
     def __init__(self, plan: Record, owner: Owner) -> None:
         directory = Path(plan["runDirectory"])
@@ -66,7 +66,7 @@ class Guard(Watch):
         self.begin(0, 0)
 
     def refuse(self) -> None:
-        """Raise JobError if the values name no sign, or if a sign has ended this attempt before."""
+        """Raise JobError if the values name an unknown sign, or if a sign has already ended this attempt."""
         if unknown := sorted(self.stop_on.keys() - SIGNS.keys()):
             raise JobError(f"job.guard.stopOn: there is no sign {unknown[0]}; there are {', '.join(sorted(SIGNS))}")
         with contextlib.suppress(FileNotFoundError):
@@ -77,7 +77,7 @@ class Guard(Watch):
             raise JobError(f"the guard has ended this attempt: {why}. Change the values, then raise job.attempt")
 
     def begin(self, pid: int, group: int) -> None:
-        """Start to watch a trainer."""
+        """Start watching a trainer."""
         self.group, self.started, self.looked, self.refreshed = group, now(), now(), now()
         self.reader, self.decoder = log_readers.reader(self.framework), codecs.getincrementaldecoder("utf-8")("replace")
         self.tail, self.reason, self.stopping, self.saved, self.news = b"", "", False, False, News()
@@ -90,12 +90,12 @@ class Guard(Watch):
             self.status.set(state="running", phase=self.heartbeat.phase, reason="")
 
     def hear(self, chunk: bytes) -> None:
-        """Take output, in the thread that copies it: if nobody reads, lines are lost and nothing waits."""
+        """Receive output in the thread that copies it; if nobody reads it, it is dropped, so that nothing blocks."""
         with contextlib.suppress(queue.Full):
             self.chunks.put_nowait(chunk)
 
     def look(self, paused: bool) -> str:
-        """Return why the trainer must be stopped, once evidence was collected, or an empty text."""
+        """Return why the trainer must be stopped, once evidence has been collected; otherwise an empty text."""
         passed, self.looked = now() - self.looked, now()
         self.status.spend(passed)
         # A volume that does not answer holds the trainer up, and the owner of the run stops it in time.
@@ -121,7 +121,7 @@ class Guard(Watch):
         return ""
 
     def follow(self) -> int:
-        """Read the output that has come; return the number of events."""
+        """Read the output received so far; return the number of events."""
         beats = 0
         for _ in range(256):
             try:
@@ -137,7 +137,7 @@ class Guard(Watch):
         return beats
 
     def take(self, event: Event) -> None:
-        """Note an event in the heartbeat, the signs and the status."""
+        """Record an event in the heartbeat, the signs and the status."""
         self.heartbeat.beat(event)
         shown: Record = {"phase": self.heartbeat.phase, "heartbeat": timestamp()}
         if isinstance(event, Step):
@@ -153,7 +153,7 @@ class Guard(Watch):
         self.status.set(**shown)
 
     def find_signs(self, step: Step) -> None:
-        """Say which signs are new, and stop where the values say so."""
+        """Report new signs, and stop if the values say so."""
         for sign in self.judge.add(step):
             self.warn(sign.id, f"step {sign.step}: {sign.what} (sign {sign.id})")
         # By number: a step that is printed twice, or repeated after a restart, counts once.
@@ -170,14 +170,14 @@ class Guard(Watch):
         self.status.find(sign, text)
 
     def cannot_judge(self, why: str, until: str = "") -> None:
-        """Say once that the guard cannot judge this run, and why."""
+        """Report once that the guard cannot judge this run, and why."""
         if not self.told:
             verdict = f"the guard cannot judge this run and will not stop it{until} (docs/howto/guard.md)"
             self.warn("not-understood", f"{why}; {verdict}")
         self.told = True
 
     def check_silence(self) -> None:
-        """Begin to stop a trainer that is silent for too long."""
+        """Begin to stop a trainer that has been silent for too long."""
         if not self.heartbeat.overdue():
             return
         phase, silence, deadline = self.heartbeat.phase, self.heartbeat.silence(), self.heartbeat.deadline()
@@ -198,7 +198,7 @@ class Guard(Watch):
         return f" after step {step}" if step else ""
 
     def start_collecting(self, reason: str) -> None:
-        """Start to collect evidence."""
+        """Start collecting evidence."""
         self.reason = reason
         folder = self.folder / "evidence" / timestamp().replace(":", "").replace("-", "")
         self.evidence_folder, self.evidence_until = str(folder), now() + self.limit
@@ -220,7 +220,7 @@ class Guard(Watch):
             say(f"guard: cannot start collecting evidence: {error.strerror}; the guard continues without it")
 
     def evidence_is_done(self) -> bool:
-        """Return whether the evidence is complete or its time is over."""
+        """Return whether the evidence is complete or its time is up."""
         if self.evidence is None:
             return True
         if (code := self.evidence.poll()) is not None:
@@ -253,7 +253,7 @@ class Guard(Watch):
         self.status.set(state="running")
 
     def ended(self, code: int, stopped: bool, how: str) -> None:
-        """Note the end of a trainer; if nobody has stopped it and it failed, collect evidence and say why."""
+        """Record the end of a trainer; if it failed without being stopped, collect evidence and report the reason."""
         self.owner.save(False)
         by_itself = not stopped and not self.stopping
         # Nothing is left to stop where it went well or was stopped; a failure shows why.
@@ -275,7 +275,7 @@ class Guard(Watch):
         self.end_evidence()
 
     def read_rest(self, last: str) -> None:
-        """Read the output that is still on its way, up to the line `last`."""
+        """Read the remaining output, up to the line `last`."""
         deadline = now() + DRAIN_SECONDS
         while last.encode() not in self.tail and now() < deadline:
             with contextlib.suppress(Exception):
@@ -283,7 +283,7 @@ class Guard(Watch):
             pause(0.05)
 
     def report_failure(self, code: int, how: str) -> None:
-        """Collect evidence of a trainer that has failed, and end the log with the reason."""
+        """Collect evidence about a failed trainer, and end the log with the reason."""
         error = last_error(self.tail.decode(errors="replace")) if code == 1 else ""
         self.failure = f"{how}: {error}" if error else how
         self.status.find("failed", self.failure)
@@ -318,7 +318,7 @@ class Guard(Watch):
 
 
 def start_evidence(request: str) -> subprocess.Popen[bytes]:
-    """Start the program that collects evidence, in a process group of its own."""
+    """Start the program that collects evidence, in its own process group."""
     program = Path(__file__).with_name("evidence.py")
     with tempfile.TemporaryFile() as file:
         file.write(request.encode())

@@ -1,6 +1,6 @@
-"""How long a training may print nothing that its reader knows: a deadline for each phase of a run.
+"""How long training may print nothing that its reader understands: a deadline for each phase of a run.
 
-The deadline is the floor from the values, or `factor` times the median of what the phase took before in this run.
+The deadline is the minimum from the values, or `factor` times the phase's median duration so far in this run.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LONGEST_TICK_SECONDS: Final = 10.0
 
 
 class Heartbeat:
-    """The silence of a trainer, in seconds that this program has counted itself, so no clock can jump."""
+    """A trainer's silence, in seconds that this program counts itself, so that clock jumps have no effect."""
 
     def __init__(self, seconds: dict[str, float], factor: float, unseen: set[str]) -> None:
         self.floors = {phase: float(seconds[key]) for phase, key in FLOORS.items()}
@@ -38,21 +38,21 @@ class Heartbeat:
         self.begin()
 
     def begin(self) -> None:
-        """Note the start of a trainer."""
+        """Record the start of a trainer."""
         self.phase, self.fresh, self.longest = LOADING, True, 0.0
         self.since_event = self.since_new_output = 0.0
 
     def tick(self, seconds: float) -> None:
-        """Count the seconds since the last look."""
+        """Add the seconds since the last check."""
         self.since_event += min(seconds, LONGEST_TICK_SECONDS)
         self.since_new_output += min(seconds, LONGEST_TICK_SECONDS)
 
     def hear(self) -> None:
-        """Note output that is new, understood or not."""
+        """Record new output, understood or not."""
         self.since_new_output = 0.0
 
     def beat(self, event: Event) -> None:
-        """Note an event of the reader, and how long the phase took before it."""
+        """Record an event from the reader, and how long the preceding phase took."""
         if self.phase in (FIRST, STEP):
             self.longest = max(self.longest, self.since_event)
         elif self.phase != ENDED:
@@ -66,7 +66,7 @@ class Heartbeat:
         self.since_event = 0.0
 
     def deadline(self) -> float:
-        """Return the seconds of silence after which the phase counts as stalled."""
+        """Return the seconds of silence after which the phase is considered stalled."""
         floor, works = self.floors[self.phase], self.phase in (FIRST, STEP)
         if works:
             floor += sum(self.floors[phase] for phase in self.unseen)
@@ -74,9 +74,9 @@ class Heartbeat:
         return max(floor, self.factor * statistics.median(before) if before else 0.0)
 
     def overdue(self) -> bool:
-        """Return whether no line that is understood came in time."""
+        """Return whether the deadline has passed without a line that the reader understands."""
         return self.since_event > self.deadline()
 
     def silence(self) -> float:
-        """Return for how long there was no sign of life: before a step was understood, any new output is one."""
+        """Return the seconds without a sign of life; until a step has been understood, any new output is one."""
         return self.since_event if self.stepped else min(self.since_event, self.since_new_output)

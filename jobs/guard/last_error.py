@@ -1,4 +1,4 @@
-"""Find the error of Python with which a program ended, in what it has printed."""
+"""Find the Python error with which a program ended, in the program's output."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ LONGEST: Final = 300
 
 
 def last_error(output: str) -> str:
-    """Return the line that names the last error that nothing has caught, or an empty text.
+    """Return the line that names the last uncaught error, or an empty text.
 
-    A long line ends with a whole word: half a token has no shape by which it would be hidden where it is shown.
+    A long line is cut at a word boundary: a partial token would lack the shape by which later output masks it.
     """
     before, *traces = output.split(_TRACE)
     last = ""

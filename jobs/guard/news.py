@@ -1,4 +1,4 @@
-"""Tell a line that is new from one that a program repeats while it waits: for GPUs, a download, another process."""
+"""Distinguish a new line from one that a program repeats while it waits: for GPUs, a download, another process."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ LONGEST: Final = 2_000
 
 
 class News:
-    """The lines that a trainer has printed since its start."""
+    """The lines that a trainer has printed since it started."""
 
     def __init__(self) -> None:
         self.lines, self.seen = Lines(), set[str]()
 
     def feed(self, text: str) -> bool:
-        """Return whether a line that this piece of output completes is new."""
+        """Return whether any line completed by this piece of output is new."""
         new = {_CHANGES.sub("*", line.strip()[:LONGEST]) for _, line in self.lines.feed(text)} - self.seen - {""}
         if len(self.seen) + len(new) > KEPT:
             self.seen.clear()

@@ -1,7 +1,7 @@
-"""Collect on one node what shows why a training hangs or has failed: processes, stacks, GPUs, logs, records.
+"""Collect evidence on one node of why training hangs or has failed: processes, stacks, GPUs, logs, records.
 
-Nothing here stops a process or changes one. Environment variables and arguments of processes are left out: they may
-hold secrets. It runs in the launcher's pod, and as text in a Ray task on every other node.
+Nothing here stops or changes a process. Environment variables and arguments of processes are left out, because they
+may contain secrets. It runs in the launcher's pod, and as text in a Ray task on every other node.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MEMORY = "events", "max", "current", "peak", "oom_control", "limit_in_bytes", "u
 
 
 def output_of(words: list[str], patience: float) -> str:
-    """Return what a program prints, or why it printed nothing."""
+    """Return a program's output, or why there is none."""
     program = shutil.which(words[0])
     if program is None:
         return f"{words[0]} is not in the image\n"
@@ -59,7 +59,7 @@ def read(path: str) -> str:
 
 
 def processes() -> dict[int, tuple[int, int, str]]:
-    """Return the parent, the group and the first word of each process of this pod."""
+    """Return the parent, group and first word of each process in this pod."""
     found = {}
     for pid in (int(name) for name in os.listdir("/proc") if name.isdigit()):
         rest = read(f"/proc/{pid}/stat").rpartition(")")[2].split()
@@ -70,7 +70,7 @@ def processes() -> dict[int, tuple[int, int, str]]:
 
 
 def of_training(every: dict[int, tuple[int, int, str]], group: int) -> dict[int, str]:
-    """Return the trainer's processes, the busy workers of Ray, vLLM's engines, and what these have started."""
+    """Return the trainer's processes, Ray's busy workers, vLLM's engines, and the descendants of all these."""
 
     def belongs(pid: int) -> bool:
         _, leader, word = every[pid]
@@ -86,7 +86,7 @@ def of_training(every: dict[int, tuple[int, int, str]], group: int) -> dict[int,
 
 
 def threads(pid: int) -> str:
-    """Describe the threads of a process: state, processor time, and the call of the kernel in which each waits."""
+    """Describe a process's threads: state, CPU time, and the kernel call in which each is waiting."""
     lines = []
     for task in sorted(glob.glob(f"/proc/{pid}/task/*"), key=lambda path: int(path.rpartition("/")[2])):
         name, _, rest = read(f"{task}/stat").partition(" (")[2].rpartition(") ")
@@ -110,9 +110,10 @@ def stacks(pid: int) -> str:
 
 
 def ask_for_dumps(pipes: str) -> dict[str, float]:
-    """Ask each rank that reads a pipe for a dump, by one byte; return when, by rank. A rank looks once a second.
+    """Request a dump from each rank that reads a pipe; return the time, by rank. Ranks poll once a second.
 
-    PyTorch: DumpPipe in torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp. A pipe without a reader is a dead rank's.
+    PyTorch: DumpPipe in torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp. A pipe without a reader belongs to a dead
+    rank.
     """
     asked = {}
     for path in glob.glob(f"{glob.escape(pipes)}*.pipe") if pipes else []:
@@ -129,7 +130,7 @@ def ask_for_dumps(pipes: str) -> dict[str, float]:
 
 
 def answers(asked: dict[str, float], prefix: str) -> str:
-    """Wait until the ranks have written their dumps, and say which have not."""
+    """Wait until the ranks have written their dumps, and report which have not."""
     until, before = time.monotonic() + PATIENCE_SECONDS, None
     while True:
         sizes, silent = {}, set(asked)
@@ -151,7 +152,7 @@ def answers(asked: dict[str, float], prefix: str) -> str:
 
 
 def dumps(prefix: str, since: float) -> dict[str, bytes]:
-    """Return the files that NCCL's flight recorder has written since then, up to a size."""
+    """Return the files that NCCL's flight recorder has written since then, up to a size limit."""
     found: dict[str, bytes] = {}
     for path in sorted(glob.glob(f"{glob.escape(prefix)}*")) if prefix else []:
         with contextlib.suppress(OSError):
@@ -164,7 +165,7 @@ def dumps(prefix: str, since: float) -> dict[str, bytes]:
 
 
 def worker_logs(since: float) -> str:
-    """Return the last lines of what Ray's workers and its node have logged since then, the newest first."""
+    """Return the last lines logged by Ray's workers and node processes since then, the newest first."""
     pattern = os.path.join(os.environ.get("RAY_TMPDIR", "/tmp"), "ray/session_latest/logs")  # noqa: S108  Ray's own
     dated = []
     for path in (*glob.glob(f"{pattern}/worker-*"), *glob.glob(f"{pattern}/raylet.*")):
@@ -186,13 +187,13 @@ def worker_logs(since: float) -> str:
 
 
 def memory() -> str:
-    """Return what the kernel counts of this pod's memory: its use, its limit, and the processes killed for it."""
+    """Return the kernel's statistics on this pod's memory: its use, its limit, and the processes killed for it."""
     paths = [f"{group}/memory.{name}" for group in GROUPS for name in MEMORY]
     return "".join(f"{path}\n{text}" for path in paths if (text := read(path))) or "the kernel does not say\n"
 
 
 def collect(group: int, prefix: str, pipes: str, age: float) -> tuple[str, dict[str, bytes]]:
-    """Return this pod's name, and files by name; `age` is how long the trainer has run, in seconds."""
+    """Return this pod's name, and files by name; `age` is how long the trainer has been running, in seconds."""
     since, asked = time.time() - age, ask_for_dumps(pipes)
     found = {"worker-logs.txt": worker_logs(since), "memory.txt": memory()}
     found["nvidia-smi.txt"] = output_of(["nvidia-smi"], PATIENCE_SECONDS)

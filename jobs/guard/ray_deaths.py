@@ -1,6 +1,6 @@
-"""Print why actors of the Ray cluster have died and tasks have failed, the last ones first.
+"""Print why actors of the Ray cluster died and tasks failed, the most recent ones first.
 
-The `--detail` of Ray's own command also prints the environment variables of each actor, which may hold secrets.
+The `--detail` of Ray's own command also prints each actor's environment variables, which may contain secrets.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ WORDS: Final = ("error_message", "formatted_exception_string")
 
 
 def texts(cause: Any) -> Iterator[str]:
-    """Yield the words in a cause, which is a message with others inside."""
+    """Yield the texts in a cause, which is a message with nested messages."""
     for key, value in cause.items() if isinstance(cause, dict) else ():
         if key in WORDS:
             yield str(value)
@@ -33,7 +33,7 @@ def task(found: Any) -> str:
 
 
 def main() -> None:
-    """Ask Ray; a table of it that is cut shows what it has."""
+    """Query Ray and print the results; a truncated table is printed as far as it goes."""
     from ray.util.state import list_actors, list_tasks
 
     asked: dict[str, Any] = {"limit": 10_000, "timeout": 15, "detail": True, "raise_on_missing_output": False}

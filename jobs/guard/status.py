@@ -1,6 +1,6 @@
-"""Keep status.json in the folder of a run: where it is, what it has cost, what was found.
+"""Maintain status.json in a run's folder: the run's progress, its cost so far, and its findings.
 
-A thread of its own writes it, because a volume may hang or be full, and the run must not notice.
+A separate thread writes it, because a volume may hang or be full, and this must not affect the run.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PATIENCE_SECONDS: Final = min(5.0, LAPSE_SECONDS / 2)
 
 
 def timestamp() -> str:
-    """Return the time of the day in UTC, for people: nothing is computed from it."""
+    """Return the current UTC time, for human readers only: nothing is computed from it."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
@@ -33,9 +33,9 @@ def number(record: Record, key: str) -> float:
 
 
 class Status:
-    """The record of a run; GPU-hours are of all its attempts, and count while a trainer runs.
+    """A run's record; GPU-hours cover all its attempts, and accumulate while a trainer runs.
 
-    `unsaved` hours are those since the last checkpoint. They are lost when the trainer or this program is killed.
+    `unsaved` hours are those since the last checkpoint. They are lost if the trainer or this program is killed.
     """
 
     def __init__(self, directory: Path, about: Record, allowed: Callable[[], bool]) -> None:
@@ -51,7 +51,7 @@ class Status:
         self.writer.start()
 
     def remember(self) -> None:
-        """Count what earlier attempts have spent, and keep their last checkpoint."""
+        """Add what earlier attempts have spent, and keep their last checkpoint."""
         before = read_json(str(self.path))
         hours = before.get("gpuHours")
         hours = hours if isinstance(hours, dict) else {}
@@ -63,30 +63,30 @@ class Status:
         self.known = True
 
     def set(self, **fields: Any) -> None:
-        """Change fields of the record."""
+        """Update fields of the record."""
         with self.lock:
             self.fields.update(fields)
         self.changed.set()
 
     def find(self, sign: str, text: str) -> None:
-        """Add a finding; the oldest ones go."""
+        """Add a finding; the oldest findings are dropped."""
         finding = {"time": timestamp(), "sign": sign, "text": text}
         with self.lock:
             self.fields["findings"] = [*self.fields["findings"], finding][-FINDINGS:]
         self.changed.set()
 
     def spend(self, seconds: float) -> None:
-        """Count GPU-hours of a trainer that runs."""
+        """Add the GPU-hours of a running trainer."""
         hours = seconds * number(self.fields, "gpus") / 3600
         self.spent += hours
         self.unsaved += hours
 
     def save(self, seconds: float) -> None:
-        """Note that the state of `seconds` ago is in a complete checkpoint."""
+        """Record that the state from `seconds` ago is in a complete checkpoint."""
         self.unsaved = seconds * number(self.fields, "gpus") / 3600
 
     def lose(self) -> None:
-        """Note that a trainer has ended before its work was saved."""
+        """Record that a trainer has ended before its work was saved."""
         self.lost, self.unsaved = self.lost + self.unsaved, 0.0
 
     def text(self) -> str:
@@ -108,7 +108,7 @@ class Status:
             self.told = True
 
     def keep(self) -> None:
-        """Write changes, at most once a heartbeat, and the last one at the end."""
+        """Write changes, at most once per heartbeat, and the final state at the end."""
         last = False
         while not last:
             self.changed.wait()
@@ -118,7 +118,7 @@ class Status:
             self.done.wait(BEAT_SECONDS)
 
     def close(self) -> None:
-        """Write the last state; give up on a volume that hangs."""
+        """Write the final state; give up if the volume hangs."""
         self.done.set()
         self.changed.set()
         self.writer.join(PATIENCE_SECONDS)

@@ -1,11 +1,11 @@
-"""List the checkpoints of a run: which are complete, their size and metric, and which one a resume loads.
+"""List a run's checkpoints: which are complete, their size and metric, and which one a resume loads.
 
 usage: checkpoints.py RUN_DIRECTORY [--framework nemo-rl|verl] [--metric NAME] [--json]
-Exit codes: 0 listed, 1 no such checkpoint or metric, 2 wrong usage, 3 the directory cannot be read.
-Other programs import list_checkpoints and choose. The program reads names, sizes, headers, JSON and the .metadata of
+Exit codes: 0 listed, 1 no such checkpoint or metric, 2 wrong usage, 3 the directory cannot be read. Other programs
+import list_checkpoints and choose. The program reads names, sizes, headers, JSON and the .metadata of
 torch.distributed.checkpoint, and needs only the standard library.
-Sources: NeMo RL v0.4.0 to v0.7.0 nemo_rl/utils/checkpoint.py and its Automodel's components/checkpoint; verl v0.6.1 to
-v0.9.0 verl/utils/checkpoint/fsdp_checkpoint_manager.py and verl/trainer/ppo/ray_trainer.py.
+Sources: NeMo RL v0.4.0 to v0.7.0 nemo_rl/utils/checkpoint.py and its Automodel's components/checkpoint; verl v0.6.1
+to v0.9.0 verl/utils/checkpoint/fsdp_checkpoint_manager.py and verl/trainer/ppo/ray_trainer.py.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ GIB = 1 << 30
 
 
 class CheckpointError(Exception):
-    """There is no such checkpoint; the message says which exist."""
+    """The requested checkpoint does not exist; the message lists those that do."""
 
 
 @dataclass(frozen=True)
@@ -66,12 +66,12 @@ def entries(folder: Path) -> list[str]:
 
 
 def fail(error: OSError) -> NoReturn:
-    """Let os.walk raise an error, in place of passing over the folder that it cannot list."""
+    """Raise an error from os.walk, which would otherwise skip a folder that it cannot list."""
     raise error
 
 
 def size_of(folder: Path) -> int:
-    """Return the bytes of a file, or of all files below a folder; ignore what cannot be read."""
+    """Return the size in bytes of a file, or of all files below a folder; ignore what cannot be read."""
     total = folder.stat().st_size if folder.is_file() else 0
     for parent, _, names in os.walk(folder):
         for name in names:
@@ -83,7 +83,7 @@ def size_of(folder: Path) -> int:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Return the JSON object in a file, or {} for anything else: a save may have been interrupted anywhere."""
+    """Return the JSON object in a file, or {} for anything else: a save may have been interrupted at any point."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
@@ -92,7 +92,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def header(path: Path) -> dict[str, Any]:
-    """Return the header of a safetensors file; raise ValueError where the file is shorter than it says."""
+    """Return a safetensors file's header; raise ValueError if the file is shorter than the header says."""
     size = path.stat().st_size
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
@@ -110,7 +110,7 @@ def header(path: Path) -> dict[str, Any]:
 
 
 def problem_of_shards(folder: Path, names: list[str]) -> str:
-    """Return what is wrong with safetensors files: one is truncated, or there are fewer than their names say."""
+    """Return what is wrong with safetensors files: one is truncated, or there are fewer than their names imply."""
     found: dict[str, tuple[int, set[int]]] = {}
     for name in names:
         try:
@@ -126,7 +126,7 @@ def problem_of_shards(folder: Path, names: list[str]) -> str:
 
 
 def problem_of_index(folder: Path) -> str:
-    """Return which file of a consolidated model's index is missing from the folder."""
+    """Return which file in a consolidated model's index is missing from the folder."""
     index = folder / "model.safetensors.index.json"
     if not index.is_file():
         return ""
@@ -136,7 +136,7 @@ def problem_of_index(folder: Path) -> str:
 
 
 class Inert(dict[Any, Any]):
-    """Stand in for everything that a pickle names: keep its attributes and do nothing."""
+    """Replace everything that a pickle names: keep its attributes and do nothing."""
 
     state: dict[str, Any] | None = None
 
@@ -154,14 +154,14 @@ class InertUnpickler(pickle.Unpickler):
     """Read a pickle without torch and without running anything that it names."""
 
     def find_class(self, module: str, name: str) -> type[Inert]:
-        """Import nothing."""
+        """Return Inert without importing anything."""
         return Inert
 
 
 def extents(metadata: Path) -> dict[str, int]:
-    """Return the bytes that each file of a torch.distributed.checkpoint must have, by its name in .metadata.
+    """Return the size in bytes that each file of a torch.distributed.checkpoint must have, by its name in .metadata.
 
-    Raises ValueError where .metadata is no whole pickle. Without places of tensors in it, nothing is returned.
+    Raises ValueError if .metadata is not a complete pickle. If it has no tensor locations, the result is empty.
     """
     try:
         with metadata.open("rb") as file:
@@ -181,7 +181,7 @@ def extents(metadata: Path) -> dict[str, int]:
 
 
 def problem_of_dcp(folder: Path) -> str:
-    """Return what is wrong with the files of a torch.distributed.checkpoint: lost, or shorter than .metadata says."""
+    """Return what is wrong with a torch.distributed.checkpoint's files: missing, or shorter than .metadata says."""
     try:
         wanted = extents(folder / ".metadata")
     except FileNotFoundError:
@@ -208,7 +208,7 @@ def problem_of_optimizer(folder: Path) -> str:
 
 
 def weights(folder: Path) -> tuple[str, str]:
-    """Return the format of policy/weights, and what is wrong with it."""
+    """Return the format of policy/weights, and what is wrong with them."""
     model = folder / "model"
     flat, deep = entries(folder), entries(model)
     for kind, place, names in (("dcp", folder, flat), ("dcp-v2", model, deep)):
@@ -232,7 +232,7 @@ def weights(folder: Path) -> tuple[str, str]:
 
 
 def nemo_rl_problem(path: Path, state: str) -> tuple[str, str]:
-    """Return the format of a NeMo RL step and what is wrong with it."""
+    """Return a NeMo RL step's format and what is wrong with it."""
     kind, problem = weights(path / "policy" / "weights")
     step = path.with_name(path.name.removeprefix(state))
     if state == "old_" and not step.exists() and not problem:
@@ -248,7 +248,7 @@ def nemo_rl_problem(path: Path, state: str) -> tuple[str, str]:
 
 
 def verl_problem(path: Path) -> tuple[str, str]:
-    """Return the format of a verl step and what is wrong with it: every rank writes its own files."""
+    """Return a verl step's format and what is wrong with it; every rank writes its own files."""
     actor = path / "actor"
     ranks: dict[tuple[str, int], set[int]] = {}
     for name in entries(actor):
@@ -274,7 +274,7 @@ def verl_problem(path: Path) -> tuple[str, str]:
 
 
 def of_config(path: Path) -> tuple[str, bool]:
-    """Return checkpointing.metric_name and .higher_is_better of a step's config.yaml.
+    """Return checkpointing.metric_name and .higher_is_better from a step's config.yaml.
 
     NeMo RL writes it with yaml.safe_dump: block style, two spaces. A regular expression reads it, because not every
     Python has a YAML library.
@@ -290,7 +290,7 @@ def of_config(path: Path) -> tuple[str, bool]:
 
 
 def number(value: Any) -> float | None:
-    """Return a metric as a finite number, None if it is not one."""
+    """Return a metric as a finite number, or None."""
     try:
         found = float(value)
     except (TypeError, ValueError):
@@ -299,7 +299,7 @@ def number(value: Any) -> float | None:
 
 
 def logged(run: Path, metric: str) -> tuple[str, dict[int, float]]:
-    """Return the values of a metric in the output of a verl run, by step; later attempts replace earlier ones.
+    """Return a metric's values in a verl run's output, by step; later attempts replace earlier ones.
 
     verl stores no metric with a checkpoint. The default metric is the mean of the validation's first core metric.
     """
@@ -314,7 +314,7 @@ def logged(run: Path, metric: str) -> tuple[str, dict[int, float]]:
 
 
 def measured_by_verl(run: Path, word: str = "val-") -> Iterator[tuple[int, dict[str, str]]]:
-    """Yield step and metrics of every line of the run's output that contains a word, the oldest attempt first."""
+    """Yield the step and metrics in every line of the run's output that contains a word, the oldest attempt first."""
     attempts = sorted((name for name in entries(run / "attempts") if name.isdigit()), key=int)
     for line in (line for name in attempts for line in lines(run / "attempts" / name / "output.log")):
         step = re.search(r"\bstep:([0-9]+) - ", line)
@@ -330,7 +330,7 @@ def lines(path: Path) -> Iterator[str]:
 
 
 def tracked(folder: Path) -> int:
-    """Return the step in verl's tracker file, -1 if there is none."""
+    """Return the step in verl's tracker file; -1 if there is no file."""
     try:
         return int((folder / TRACKER).read_text(encoding="ascii"))
     except (OSError, ValueError):
@@ -338,13 +338,13 @@ def tracked(folder: Path) -> int:
 
 
 def place(directory: str | Path) -> Path:
-    """Return the folder of the steps: checkpoints/ of a run directory, or the directory itself."""
+    """Return the folder with the steps: checkpoints/ in a run directory, or the directory itself."""
     inner = Path(directory) / "checkpoints"
     return inner if inner.is_dir() else Path(directory)
 
 
 def detect(directory: str | Path) -> str:
-    """Return the framework that wrote a run directory, by its run.json or else its file names, or an empty text."""
+    """Return the framework that wrote a run directory, from its run.json or else its file names, or an empty text."""
     if (known := read_json(Path(directory) / "run.json").get("framework")) in (NEMO_RL, VERL):
         return str(known)
     names = entries(place(directory))
@@ -362,7 +362,7 @@ def examine(path: Path, state: str, framework: str) -> tuple[str, str]:
 
 
 def list_checkpoints(directory: str | Path, framework: str = "", metric: str = "") -> list[Checkpoint]:
-    """Return every step of a run, lowest first, including those that an interrupted save has left.
+    """Return every step of a run, lowest first, including those left by an interrupted save.
 
     Raises OSError if the directory cannot be read.
     """
@@ -386,7 +386,7 @@ def list_checkpoints(directory: str | Path, framework: str = "", metric: str = "
 
 
 def resumes(folder: Path, found: list[Checkpoint], framework: str) -> str:
-    """Return the path that a resume loads: verl's tracker names it, NeMo RL takes the highest step, complete or not."""
+    """Return the path that a resume loads: verl's tracker names it, NeMo RL uses the highest step, complete or not."""
     steps = [one for one in found if re.match("global_|step_", Path(one.path).name)]
     if framework == VERL:
         steps = [one for one in steps if one.step == tracked(folder)]
@@ -394,19 +394,19 @@ def resumes(folder: Path, found: list[Checkpoint], framework: str) -> str:
 
 
 def unknown(step: Checkpoint) -> bool:
-    """Return whether a step has weights of a format that this program does not know."""
+    """Return whether a step's weights are in a format unknown to this program."""
     return not step.format and any(entries(Path(step.path, part)) for part in ("policy/weights", "actor"))
 
 
 def broken_target(found: list[Checkpoint]) -> list[Checkpoint]:
-    """Return the step that a resume would load and cannot: resume.py looks before the trainer starts."""
+    """Return the step that a resume would try to load but cannot; resume.py checks this before the trainer starts."""
     return [one for one in found if one.resume and not one.complete and not unknown(one)]
 
 
 def choose(found: list[Checkpoint], step: str) -> Checkpoint:
-    """Return the checkpoint that "best", "latest" or a number names.
+    """Return the checkpoint named by "best", "latest" or a number.
 
-    Raises CheckpointError if it does not exist, is incomplete, or if no metric tells which one is the best.
+    Raises CheckpointError if it does not exist or is incomplete, or if no metric tells which one is the best.
     """
     complete = [one for one in found if one.complete]
     have = ", ".join(str(one.step) for one in complete) or "none"
@@ -448,7 +448,7 @@ def as_json(directory: str, framework: str, found: list[Checkpoint]) -> str:
 
 
 def advice(found: list[Checkpoint]) -> list[str]:
-    """Say what becomes of an incomplete step that a resume would load."""
+    """Describe what happens to an incomplete step that a resume would load."""
     sentences = []
     for one in broken_target(found):
         what = f"no other is. Restore its files, or move it out of {Path(one.path).parent} to start at step 0"
@@ -459,7 +459,7 @@ def advice(found: list[Checkpoint]) -> list[str]:
 
 
 def as_text(found: list[Checkpoint]) -> str:
-    """Return a table with a line per step and its remarks (best, resume, why incomplete), and advice below it."""
+    """Return a table with one line per step and its remarks (best, resume, why incomplete), followed by advice."""
     best, metric = chosen(found, "best"), found[-1].metric or "metric"
     width = max(len(metric), 8)
     rows = [f"{'step':>8}  {'complete':8}  {'GiB':>8}  {metric:>{width}}"]
@@ -474,7 +474,7 @@ def as_text(found: list[Checkpoint]) -> str:
 
 
 def metrics(directory: str | Path, found: list[Checkpoint], framework: str) -> list[str]:
-    """Return the names of all metrics of the run: those stored in NeMo RL's steps, or those of verl's validation."""
+    """Return the names of all the run's metrics: those stored in NeMo RL's steps, or those of verl's validation."""
     if framework == VERL:
         names = {name for _, values in measured_by_verl(Path(directory)) for name in values if name.startswith("val-")}
     else:
@@ -484,7 +484,7 @@ def metrics(directory: str | Path, found: list[Checkpoint], framework: str) -> l
 
 
 def lacking(given: argparse.Namespace, found: list[Checkpoint], framework: str) -> str:
-    """Return what the run does not have: a checkpoint to resume from, or a value of the requested metric; else ""."""
+    """Return what the run lacks: a checkpoint to resume from, or a value of the requested metric; else ""."""
     if not found:
         return f"no checkpoint in {place(given.directory)}"
     if broken_target(found) and not any(one.complete for one in found):
@@ -496,7 +496,7 @@ def lacking(given: argparse.Namespace, found: list[Checkpoint], framework: str) 
 
 
 def main(arguments: list[str]) -> int:
-    """Print the checkpoints of a run directory."""
+    """Print a run directory's checkpoints."""
     parser = argparse.ArgumentParser("checkpoints.py", description="List the checkpoints of a run.")
     parser.add_argument("directory", help="run directory, or the folder of its steps")
     parser.add_argument("--framework", choices=(NEMO_RL, VERL), default="")

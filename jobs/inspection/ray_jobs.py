@@ -1,12 +1,12 @@
-"""Submit a job to the Ray head of this pod, say how it is, and print its output.
+"""Submit a job to this pod's Ray head, report its state, and print its output.
 
 usage: ray_jobs.py submit REQUEST < ARCHIVE     REQUEST: JSON with submission_id, entrypoint and runtime_env
        ray_jobs.py state ID                     prints JSON with status, message and driver_exit_code
        ray_jobs.py follow ID START SECONDS      prints the output from byte START on, until the job or the time ends
 
-The archive is a zip file; runtime_env.working_dir is the name that Ray keeps it by, gcs://NAME.zip. The token is the
-pod's own. Sources: python/ray/dashboard/modules/job/job_head.py of Ray 2.46.0 to 2.55.1.
-Exit codes: 0 done, 1 Ray refuses it or does not know the job, 2 wrong usage, 3 no answer.
+The archive is a zip file; runtime_env.working_dir is the name under which Ray stores it, gcs://NAME.zip. The token
+is the pod's own. Sources: python/ray/dashboard/modules/job/job_head.py of Ray 2.46.0 to 2.55.1.
+Exit codes: 0 done, 1 Ray rejects the request or does not know the job, 2 wrong usage, 3 no answer.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ ENDED = {"SUCCEEDED", "FAILED", "STOPPED"}
 
 
 class RefusedError(Exception):
-    """Ray said no; the message says what."""
+    """Ray rejected the request; the message gives Ray's reason."""
 
 
 def call(method: str, path: str, body: bytes | None = None) -> bytes:
-    """Send a request to the head and return the answer; raise RefusedError, and OSError if there is none."""
+    """Send a request to the head, return the answer; raise RefusedError if rejected, OSError without an answer."""
     token = os.environ.get("RAY_AUTH_TOKEN", "").strip()
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     # Not urllib: it would use the proxy that the image's environment names.
@@ -52,20 +52,20 @@ def call(method: str, path: str, body: bytes | None = None) -> bytes:
 
 
 def submit(request: Record, archive: bytes) -> None:
-    """Give the archive to Ray, and start the job in it."""
+    """Upload the archive to Ray, and start the job in it."""
     name = request["runtime_env"]["working_dir"].removeprefix("gcs://")
     call("PUT", f"/api/packages/gcs/{name}", archive)
     call("POST", "/api/jobs/", json.dumps(request).encode())
 
 
 def state(job: str) -> Record:
-    """Return what Ray says of a job."""
+    """Return Ray's information on a job."""
     found: Record = json.loads(call("GET", f"/api/jobs/{job}"))
     return {key: found.get(key) for key in ("status", "message", "driver_exit_code")}
 
 
 def new_output(path: Path, position: int) -> bytes:
-    """Return what stands in a file from a position on; nothing while there is no file."""
+    """Return a file's content from a position on; nothing if there is no file yet."""
     with contextlib.suppress(FileNotFoundError), path.open("rb") as file:
         file.seek(position)
         return file.read(1 << 20)
@@ -73,7 +73,7 @@ def new_output(path: Path, position: int) -> bytes:
 
 
 def follow(job: str, position: int, seconds: float) -> None:
-    """Print the output of a job's driver from a position on, until the job or the time has ended."""
+    """Print the output of a job's driver from a position on, until the job has ended or the time is up."""
     folder = Path(os.environ.get("RAY_TMPDIR") or "/tmp") / "ray/session_latest/logs"  # noqa: S108 (Ray's own)
     path, began, looked, ended = folder / f"job-driver-{job}.log", time.monotonic(), 0.0, False
     while True:
@@ -89,7 +89,7 @@ def follow(job: str, position: int, seconds: float) -> None:
 
 
 def main(words: list[str]) -> int:
-    """Do what the usage says."""
+    """Run the command described in the usage."""
     try:
         match words:
             case ["submit", request]:

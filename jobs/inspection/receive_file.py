@@ -1,12 +1,13 @@
-"""Write stdin to a file on a volume, whole or not at all.
+"""Write stdin to a file on a volume, either completely or not at all.
 
 usage: receive_file.py MOUNT PATH SIZE SHA256 keep|replace ask|take
 PATH: below MOUNT, the folder of the volume
 
-Ask first: a connection whose bytes nobody reads may not bring the answer back. With take, the bytes go to a file beside
-it, which gets the name when size and sha256 are those of the words. Each line that is printed says something: "at N"
-bytes, at least every few seconds; at the end "there" (it was before), "absent" (to ask), "received", "refused WHY" or
-"failed WHY". Nothing else is said, and the exit code is 0: whoever asks gets kubectl's own otherwise.
+Use ask first: a connection whose bytes nobody reads may not deliver the answer. With take, the bytes go to a file
+next to it, which is renamed once its size and sha256 match the arguments. Each printed line is a status: "at N"
+bytes, at least every few seconds; at the end "there" (it already existed), "absent" (to ask), "received", "refused
+WHY" or "failed WHY". Nothing else is printed, and the exit code is 0, because any other exit code that the caller
+gets is kubectl's own.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ LEFTOVER_SECONDS = 86400.0  # seconds after which a draft is of a pod that was k
 
 
 class RefusedError(Exception):
-    """The file may not be written there."""
+    """The file may not be written at this path."""
 
 
 class FailedError(Exception):
@@ -37,36 +38,36 @@ class FailedError(Exception):
 
 
 class Beats(threading.Thread):
-    """Say how far the work is at once and every few seconds, so that silence means a lost connection.
+    """Report progress immediately and every few seconds, so that silence means a lost connection.
 
-    It has a thread of its own: a bucket may take minutes to close a file.
+    It has its own thread, because a bucket may take minutes to close a file.
     """
 
     def __init__(self) -> None:
-        """Say nothing yet."""
+        """Create the thread without reporting anything yet."""
         super().__init__(daemon=True)
         self.done, self.ended = 0, threading.Event()
 
     def run(self) -> None:
-        """Say how many bytes are done until the work has ended, or nobody listens."""
+        """Report how many bytes are done until the work has ended, or nobody is listening."""
         with contextlib.suppress(OSError):
             print("at", self.done, flush=True)
             while not self.ended.wait(BEAT_SECONDS):
                 print("at", self.done, flush=True)
 
     def __enter__(self) -> Beats:
-        """Begin."""
+        """Start reporting."""
         self.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End."""
+        """Stop reporting."""
         self.ended.set()
         self.join()
 
 
 def digest(path: Path) -> str:
-    """Return the sha256 of a file as it lies on the volume."""
+    """Return the sha256 of a file's content on the volume."""
     found = hashlib.sha256()
     with path.open("rb") as file:
         while piece := file.read(PIECE):
@@ -75,7 +76,7 @@ def digest(path: Path) -> str:
 
 
 def place(mount: str, path: str) -> Path:
-    """Return the file to write; raise RefusedError where it is not on the volume."""
+    """Return the file to write; raise RefusedError if it is not on the volume."""
     if not os.path.isdir(mount):
         raise RefusedError(f"this pod has no folder {mount}")
     file = Path(mount, path)
@@ -86,7 +87,7 @@ def place(mount: str, path: str) -> Path:
 
 
 def is_there(file: Path, size: int, sha256: str, *, replace: bool) -> bool:
-    """Return whether the file is there with this content; raise RefusedError if something else is."""
+    """Return whether the file exists with this content; raise RefusedError if other content must be kept."""
     if not os.path.lexists(file):
         return False
     if file.is_symlink() or not file.is_file():
@@ -99,7 +100,7 @@ def is_there(file: Path, size: int, sha256: str, *, replace: bool) -> bool:
 
 
 def refuse_full(folder: Path, size: int) -> None:
-    """Raise RefusedError if the volume says that it has not so much room; a bucket says nothing."""
+    """Raise RefusedError if the volume reports too little free space; a bucket reports none."""
     found = os.statvfs(folder)
     free = found.f_bavail * found.f_frsize
     if found.f_blocks and free < size:
@@ -107,7 +108,7 @@ def refuse_full(folder: Path, size: int) -> None:
 
 
 def copy(file: BinaryIO, size: int, beats: Beats) -> None:
-    """Copy so many bytes of stdin into a file. Its end is not waited for: not every connection passes it on."""
+    """Copy `size` bytes of stdin into a file, without waiting for EOF, which not every connection passes on."""
     count, heard = 0, time.monotonic()
     while count < size:
         ready, _, _ = select.select([0], [], [], BEAT_SECONDS)
@@ -126,7 +127,7 @@ def copy(file: BinaryIO, size: int, beats: Beats) -> None:
 
 
 def remove_leftovers(file: Path) -> None:
-    """Delete drafts of this file that nobody can be writing any more."""
+    """Delete drafts of this file that can no longer be in use."""
     for old in file.parent.glob(f".{file.name}.{'[0-9a-f]' * 8}.upload"):
         with contextlib.suppress(OSError):
             if time.time() - old.stat().st_mtime > LEFTOVER_SECONDS:
@@ -134,7 +135,7 @@ def remove_leftovers(file: Path) -> None:
 
 
 def ask(file: Path, size: int, sha256: str, *, replace: bool) -> str:
-    """Look whether the file can come; return the last line to print."""
+    """Check whether the file can be received; return the last line to print."""
     if is_there(file, size, sha256, replace=replace):
         return "there"
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -143,7 +144,7 @@ def ask(file: Path, size: int, sha256: str, *, replace: bool) -> str:
 
 
 def receive(file: Path, size: int, sha256: str, beats: Beats, *, replace: bool) -> str:
-    """Write stdin to a file; return the last line to print."""
+    """Receive the file from stdin; return the last line to print."""
     if (found := ask(file, size, sha256, replace=replace)) == "there":
         return found
     remove_leftovers(file)
@@ -176,7 +177,7 @@ def receive(file: Path, size: int, sha256: str, beats: Beats, *, replace: bool) 
 
 
 def main(words: list[str]) -> int:
-    """Do what the usage says."""
+    """Run the command described in the usage."""
     try:
         mount, path, size, sha256, mode, step = words
         with Beats() as beats:

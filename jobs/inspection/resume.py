@@ -1,7 +1,7 @@
-"""Before a training takes its GPUs: let it resume from a complete step, or refuse.
+"""Before training takes its GPUs, make it resume from a complete step, or refuse to start.
 
-NeMo RL loads the highest step, complete or not, and verl the step in its tracker file. If that step is broken, every
-attempt and every retry would take the GPUs and fail there.
+NeMo RL loads the highest step, complete or not, and verl the step in its tracker file. If that step is broken,
+every attempt and every retry would take the GPUs and fail there.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ ASIDE = "incomplete_"
 
 
 def resumes_by_itself(plan: Record) -> bool:
-    """Return whether the trainer looks for a step: verl does not where trainer.resume_mode says otherwise."""
+    """Return whether the trainer looks for a step to resume from; verl does not if trainer.resume_mode is not auto."""
     trainer = (plan.get("config") or {}).get("trainer") or {}
     return plan["identity"]["framework"] != VERL or bool(trainer.get("resume_mode", "auto") == "auto")
 
@@ -28,7 +28,7 @@ def aside(path: str | Path) -> Path:
 
 
 def newest_complete(found: list[Checkpoint], broken: Checkpoint) -> Checkpoint:
-    """Return the newest complete step, or raise JobError with the command that starts the run from step 0."""
+    """Return the newest complete step; without one, raise JobError with the command to restart from step 0."""
     complete = [one for one in found if one.complete]
     if not complete:
         raise JobError(
@@ -40,9 +40,9 @@ def newest_complete(found: list[Checkpoint], broken: Checkpoint) -> Checkpoint:
 
 
 def rename(path: Path, target: Path, prove: Callable[[], None]) -> None:
-    """Rename a folder of the run, and give it its name again if another attempt owns the run by then.
+    """Rename a folder of the run, and undo it if another attempt owns the run by then.
 
-    A launcher that is held up, or whose volume hangs, renames what that attempt has made meanwhile.
+    A launcher that is held up, or whose volume hangs, may rename what that attempt has written in the meantime.
     """
     path.rename(target)
     try:
@@ -53,7 +53,7 @@ def rename(path: Path, target: Path, prove: Callable[[], None]) -> None:
 
 
 def set_aside(path: Path, prove: Callable[[], None]) -> None:
-    """Rename a step that is not complete, and delete what an earlier start has set aside of the same step."""
+    """Rename an incomplete step, and delete what an earlier start set aside for the same step."""
     target = aside(path)
     old = target.with_name(f".{target.name}.old")
     shutil.rmtree(old, ignore_errors=True)
@@ -64,7 +64,7 @@ def set_aside(path: Path, prove: Callable[[], None]) -> None:
 
 
 def go_back(directory: Path, whole: Checkpoint, prove: Callable[[], None]) -> None:
-    """Let verl resume from a step, unless another attempt owns the run by then: then from the newest of its steps."""
+    """Make verl resume from a step, or from the other attempt's newest step if another attempt owns the run by then."""
     tracker = place(directory) / TRACKER
     write_atomically(tracker, str(whole.step))
     try:
@@ -76,9 +76,9 @@ def go_back(directory: Path, whole: Checkpoint, prove: Callable[[], None]) -> No
 
 
 def check_ranks(plan: Record, found: list[Checkpoint]) -> None:
-    """Refuse a step of verl that another number of GPUs has saved: each rank of FSDP loads a file of its own.
+    """Reject a verl step that was saved by a different number of GPUs, because each FSDP rank loads its own file.
 
-    The name of the file has the number of ranks (verl/utils/checkpoint/fsdp_checkpoint_manager.py at 0.9.1).
+    The file's name contains the number of ranks (verl/utils/checkpoint/fsdp_checkpoint_manager.py at 0.9.1).
     """
     trainer = (plan.get("config") or {}).get("trainer") or {}
     nodes, gpus = trainer.get("nnodes"), trainer.get("n_gpus_per_node")
@@ -93,7 +93,7 @@ def check_ranks(plan: Record, found: list[Checkpoint]) -> None:
 
 
 def look(directory: Path, framework: str) -> tuple[list[Checkpoint], Checkpoint | None]:
-    """Return the steps of a run, and the one that its trainer would resume from if that is not complete."""
+    """Return a run's steps, and the step from which its trainer would resume if that step is incomplete."""
     found = list_checkpoints(directory, framework)
     return found, next((one for one in found if one.resume and not one.complete), None)
 

@@ -2,8 +2,8 @@
 
 usage: samples.py RUN_DIRECTORY [--step N] [--count 5] [--worst | --best] [--json]
 
-NeMo RL writes logs/exp_NNN/train_data_step<N>.jsonl, one sample per line, each value in a list with one item. content
-has the texts of the conversation without their roles: rendered prompt, generation, answer of the environment (sources:
+NeMo RL writes logs/exp_NNN/train_data_step<N>.jsonl, one sample per line, each value in a one-item list. content
+has the conversation's texts without their roles: rendered prompt, generation, the environment's answer (sources:
 NeMo RL v0.4.0 to v0.7.0, nemo_rl/experience/rollouts.py). v0.4.0 counts steps from 0; this program counts from 1.
 verl writes <trainer.rollout_data_dir>/<step>.jsonl (verl/trainer/ppo/ray_trainer.py); the chart sets logs/rollouts.
 Exit codes: 0 printed, 1 no such step or sample, 2 wrong usage, 3 a file cannot be read.
@@ -39,7 +39,7 @@ def numbered(folder: Path, pattern: re.Pattern[str]) -> dict[int, Path]:
 
 
 def experiments(directory: Path) -> list[Path]:
-    """Return the folders of NeMo RL's logs, newest first: each start of the trainer creates one."""
+    """Return NeMo RL's log folders, newest first; each start of the trainer creates one."""
     found: list[tuple[int, Path]] = []
     for parent in (directory, directory / "logs"):
         for name in os.listdir(parent) if parent.is_dir() else []:
@@ -49,7 +49,7 @@ def experiments(directory: Path) -> list[Path]:
 
 
 def nemo_rl_steps(directory: Path) -> dict[int, Path]:
-    """Return the file of each step, counted from 1; if several starts have a step, the newest one counts."""
+    """Return each step's file, counted from 1; if several starts have written a step, the newest file is used."""
     folders = [numbered(folder, NEMO_RL) for folder in experiments(directory)]
     shift = 1 if any(0 in folder for folder in folders) else 0
     # The newest start comes first, and its steps are the last in the dictionary.
@@ -69,7 +69,7 @@ def rollout_folders(directory: Path) -> Iterator[Path]:
 
 
 def steps_of(directory: Path) -> dict[int, Path]:
-    """Return the file of each step that has one."""
+    """Return the files of all steps that have one."""
     if found := nemo_rl_steps(directory):
         return found
     for folder in rollout_folders(directory):
@@ -96,12 +96,12 @@ def order(name: str) -> int:
 
 
 def single(value: Any) -> Any:
-    """Return the item of a list with one item, else the value: NeMo RL writes each sample as a batch of one."""
+    """Return the item of a one-item list, else the value itself: NeMo RL writes each sample as a batch of one."""
     return value[0] if isinstance(value, list) and len(value) == 1 else value
 
 
 def sample(line: str, index: int) -> Record:
-    """Return prompt, generation, environment and reward of a line; raise ValueError if it is not a sample."""
+    """Return a line's prompt, generation, environment and reward; raise ValueError if the line is not a sample."""
     try:
         row = json.loads(line)
     except RecursionError:
@@ -129,7 +129,7 @@ def sample(line: str, index: int) -> Record:
 
 
 class Rewards:
-    """Compute mean and spread of a step's rewards one by one: the file may be larger than the memory."""
+    """Compute the mean and spread of a step's rewards incrementally, because the file may not fit into memory."""
 
     def __init__(self) -> None:
         self.count, self.mean, self.squares = 0, 0.0, 0.0
@@ -149,7 +149,7 @@ class Rewards:
 
 
 def samples(path: Path, rewards: Rewards) -> Iterator[Record]:
-    """Yield each sample of a file and add its reward; count damaged lines, such as an incomplete last one."""
+    """Yield each sample in a file and add its reward; count damaged lines, such as an incomplete last one."""
     with path.open(encoding="utf-8", errors="replace") as file:
         for index, line in enumerate(line for line in file if line.strip()):
             try:
@@ -179,7 +179,7 @@ def show(directory: Path, step: int | None, count: int, order: str) -> Record:
 
 
 def visible(text: str) -> str:
-    """Escape control characters: a model wrote the text, and it could move the cursor or colour the screen."""
+    """Escape control characters: a model wrote the text, so it could move the cursor or colour the screen."""
     return re.sub(r"[^\n\t\x20-\x7e\xa0-\U0010ffff]", lambda match: f"\\x{ord(match[0]):02x}", text)
 
 
@@ -204,7 +204,7 @@ def natural(text: str) -> int:
 
 
 def main(arguments: list[str]) -> int:
-    """Print samples of a run directory."""
+    """Print samples from a run directory."""
     parser = argparse.ArgumentParser("samples.py", description="Show trajectories of a training step.")
     parser.add_argument("directory", type=Path, help="run directory, or a folder of such files")
     parser.add_argument("--step", type=natural, help="step, counted from 1; the last one if left out")

@@ -1,13 +1,14 @@
-"""Score samples with the rewards of a folder, as the run does, and write the results.
+"""Score samples with the rewards in a folder, as the run does, and write the results.
 
 usage: try_rewards.py FOLDER
 
-FOLDER has rewards.py and its modules, rewards.json and rewards/ as in the folder of a run, and samples.json: a list of
-{"ground_truth": …, "response": …, "data_source": …, "extra_info": …}. results.jsonl gets a line for each thing that is
-known: {"rewards": […], "bounds": […]}, then {"score": …, "correct": …, "parts": {…}, "failures": […], "turned": {…}}
-for each sample, with the pairs by reward that look like (correct, score), then {"exchanged": {NAME: […]}}: what the
-user's rewards give to the first samples if the response stands in the place of the ground truth. Or one {"error": …}.
-It is written line by line, so that it shows which sample was scored when a reward does not return.
+FOLDER has rewards.py and its modules, rewards.json and rewards/ as in a run's folder, and samples.json: a list of
+{"ground_truth": …, "response": …, "data_source": …, "extra_info": …}. results.jsonl gets one line per result:
+{"rewards": […], "bounds": […]}, then {"score": …, "correct": …, "parts": {…}, "failures": […], "turned": {…}}
+for each sample, where turned has, by reward, the pairs that look like (correct, score), then
+{"exchanged": {NAME: […]}}: the scores of the user's rewards for the first samples with the response in place of the
+ground truth. If a reward cannot be loaded, it is one {"error": …}.
+It is written line by line, so that it shows which sample was being scored when a reward does not return.
 Exit codes: 0 scored, 1 a reward cannot be loaded.
 """
 
@@ -24,27 +25,27 @@ FIRST = 4
 
 
 def frames(error: BaseException, folder: Path) -> list[tuple[str, int]]:
-    """Return the lines of the rewards' own files on the way to an error, the innermost one last."""
+    """Return an error's traceback lines in the rewards' own files, the innermost one last."""
     found = traceback.extract_tb(error.__traceback__)
     own = folder / "rewards"
     return [(Path(each.filename).name, each.lineno or 0) for each in found if Path(each.filename).parent == own]
 
 
 def failure(name: str, error: BaseException, folder: Path) -> dict[str, Any]:
-    """Describe an exception of a reward."""
+    """Describe an exception raised by a reward."""
     own = frames(error, folder)
     file, line = own[-1] if own else ("", 0)
     return {"reward": name, "type": type(error).__name__, "message": str(error)[:500], "file": file, "line": line}
 
 
 def exchanged(score: Any, reward: Any, sample: dict[str, Any]) -> float:
-    """Return what a reward gives if its two texts are exchanged."""
+    """Return a reward's score if its two texts are exchanged."""
     truth, response = sample["ground_truth"], sample["response"]
     return float(score.judge(reward, response, truth if isinstance(truth, str) else str(truth))[0])
 
 
 def noted(reward: Any, turned: dict[str, str]) -> Any:
-    """Return a reward that notes a verdict whose score is a flag, and whose flag another number."""
+    """Return a reward that records swapped results: the score is a flag, and the flag is a different number."""
 
     def function(*texts: Any) -> Any:
         verdict = reward.function(*texts)
@@ -68,7 +69,7 @@ def main(words: list[str]) -> int:
     turned: dict[str, str] = {}
 
     class Noting(rewards.Combination):
-        """Score as the run does, and note every exception with its place."""
+        """Score as the run does, and record every exception with its location."""
 
         def report(self, name: str, error: BaseException, example: str) -> None:
             failures.append(failure(name, error, folder))

@@ -1,4 +1,4 @@
-"""Compare the cluster facts that the job was rendered for with those of the cluster."""
+"""Compare the cluster facts that the job was rendered for with the cluster's own facts."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from runtime import JobError, Record, say
 
 
 def flat(facts: Record) -> Record:
-    """Flatten facts that are maps, to keys such as mounts./data and environment.HF_HOME."""
+    """Flatten facts that are maps, into keys such as mounts./data and environment.HF_HOME."""
     parts = {key: value if isinstance(value, dict) else {"": value} for key, value in facts.items()}
     return {f"{key}.{name}" if name else key: value for key, part in parts.items() for name, value in part.items()}
 
 
 def compare_facts(expected: Record) -> None:
-    """Refuse a cluster that was created from other values than this job."""
+    """Refuse to run on a cluster that was created from values other than this job's."""
     text = os.environ.get("GRPO_CLUSTER_FACTS")
     if text is None:
         say("warning: GRPO_CLUSTER_FACTS is not set: another chart created the cluster, so its facts are not compared")

@@ -1,4 +1,4 @@
-"""Say why a program ended, as far as its exit code and the kernel's count of the processes that it killed tell.
+"""Explain why a program ended, as far as its exit code and the kernel's count of killed processes tell.
 
 Sources: the kernel's cgroup-v2.rst (memory.events, memory.max) and cgroup-v1/memory.rst (memory.oom_control).
 """
@@ -19,7 +19,7 @@ _V2: Final = (CONTROL, "memory.events", "memory.max")
 
 
 def _files() -> tuple[Path, Path] | None:
-    """Return the files with the kills and the limit of this process's group, None where there are none."""
+    """Return the files with the kill count and the limit of this process's cgroup; None if there are none."""
     for line in Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines():
         _, controllers, path = line.split(":", 2)
         base, kills, limit = _V1 if "memory" in controllers.split(",") else _V2
@@ -33,7 +33,7 @@ def _files() -> tuple[Path, Path] | None:
 
 
 class MemoryKills:
-    """The processes of this pod that the kernel kills from now on because the pod has reached its memory limit."""
+    """The processes in this pod that the kernel kills from now on because the pod has reached its memory limit."""
 
     def __init__(self) -> None:
         self.files = None
@@ -42,7 +42,7 @@ class MemoryKills:
         self.before = self.total()
 
     def total(self) -> int:
-        """Return the kills of the pod's whole life, 0 if they are not known."""
+        """Return the number of kills over the pod's lifetime; 0 if it is unknown."""
         with contextlib.suppress(OSError, ValueError):
             lines = self.files[0].read_text(encoding="utf-8").splitlines() if self.files else []
             return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), 0)
@@ -54,7 +54,7 @@ class MemoryKills:
         return ""
 
     def describe(self, code: int) -> str:
-        """Describe the end of a program with this exit code, 128 + n for signal n."""
+        """Describe how a program with this exit code ended; 128 + n means signal n."""
         name = ""
         with contextlib.suppress(ValueError):
             name = f" ({signal.Signals(code - 128).name})" if code > 128 else ""

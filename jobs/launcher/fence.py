@@ -1,8 +1,8 @@
-"""Kill a trainer whose launcher is gone, or is held up so long that another attempt may take the run.
+"""Kill a trainer whose launcher is gone, or is held up so long that another attempt may take over the run.
 
-This program leads the trainer's process group. The heartbeat sends it moments of the monotonic clock; after the last
-one, or when the pipe is closed, it kills the group. It parses no text and uses no volume, so neither a
-trainer's output nor a storage that hangs can hold it up.
+This program leads the trainer's process group. The heartbeat sends it deadlines on the monotonic clock; when the
+last deadline has passed, or when the pipe is closed, it kills the group. It parses no text and uses no volume, so
+neither a trainer's output nor hanging storage can hold it up.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ class Fence:
         os.close(reader)
 
     def move(self, moment: float) -> None:
-        """Let the trainer's group live until this moment; raise BrokenPipeError when it has been killed."""
+        """Let the trainer's group live until this moment; raise BrokenPipeError if it has been killed."""
         with self.lock, contextlib.suppress(BlockingIOError):
             if self.pipe >= 0:
                 os.write(self.pipe, MOMENT.pack(moment))
 
     def remove(self) -> None:
-        """End the program, and leave the group alone."""
+        """End the fence program, but leave the process group alone."""
         os.kill(self.group, signal.SIGKILL)
         os.waitpid(self.group, 0)
         with self.lock:
@@ -55,7 +55,7 @@ class Fence:
 
 
 def main() -> None:
-    """Wait for moments on standard input, then kill the process group."""
+    """Read deadlines from standard input, then kill the process group."""
     moments = os.read(0, SIZE)
     while moments:
         (last,) = MOMENT.unpack(moments[-MOMENT.size :])

@@ -1,8 +1,8 @@
 """Start one attempt of a run: compare facts, own the run directory, write the configuration, run the trainer.
 
-The plan is JSON on file descriptor 3, and the argument is the version of the programs. "Trainer" means the program that
-the plan names: the framework's script, or the program of another task. The exit code is the trainer's (128 + n for
-signal n), or 1 when a check fails.
+The plan is JSON on file descriptor 3, and the argument is the version of the programs. "Trainer" means the program
+that the plan names: the framework's script, or another task's program. The exit code is the trainer's (128 + n for
+signal n), or 1 if a check fails.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ REWARD_PROGRAMS = (
 
 
 def prepare_command(plan: Record) -> list[str]:
-    """Enter the working directory and return the trainer's command, its program as an absolute path."""
+    """Enter the working directory and return the trainer's command, with an absolute path to its program."""
     image, folder = plan["facts"].get("image", "of this pod"), plan["workingDirectory"]
     if folder.startswith("{programs}"):
         folder = folder.replace("{programs}", str(HERE))
@@ -65,7 +65,7 @@ def prepare_command(plan: Record) -> list[str]:
 
 
 def check_files(plan: Record) -> None:
-    """Refuse a run whose data or code is not on its volume, and name the task that puts it there."""
+    """Refuse a run whose data or code is not on its volume, naming the task that writes it there."""
     for file, task in (plan.get("neededFiles") or {}).items():
         if not Path(file).exists():
             advice = f"run job.task {task} of the same values files first" if task else "the configuration names it"
@@ -90,7 +90,7 @@ def prepare_directory(plan: Record, directory: Path) -> None:
 
 
 def recorded(path: Path, text: str) -> str:
-    """Write a record unless it exists; return its content."""
+    """Write a record unless it exists; return the content of the record."""
     patience, found = now() + BEAT_SECONDS, text if create_exclusively(path, text + "\n") else ""
     while not found and now() < patience:
         found = path.read_text(encoding="utf-8").strip()
@@ -99,9 +99,9 @@ def recorded(path: Path, text: str) -> str:
 
 
 def check_identity(plan: Record, directory: Path) -> None:
-    """Refuse the directory of another run: the trainer would resume from its checkpoints.
+    """Reject another run's directory, because the trainer would resume from its checkpoints.
 
-    A training writes its identity to run.json. For another task, plan["of"] names the run's directory, and run.json
+    A training run writes its identity to run.json. For another task, plan["of"] names the run's directory, and run.json
     must exist there.
     """
     mine = plan.get("identity") or {}
@@ -124,7 +124,7 @@ def check_identity(plan: Record, directory: Path) -> None:
 def check_attempt(plan: Record, directory: Path) -> None:
     """Refuse an attempt if a later one exists, or if its number was used with another specification.
 
-    An attempt exists when it has recorded its specification: one that was refused before has changed nothing.
+    An attempt exists once it has recorded its specification; an attempt refused before that has changed nothing.
     """
     run, attempt, digest = plan["run"], plan["attempt"], plan["digest"]
     # A glob passes over a folder that the volume does not list.
@@ -139,7 +139,7 @@ def check_attempt(plan: Record, directory: Path) -> None:
 
 
 def own(owner: Owner, plan: Record, directory: Path) -> None:
-    """Own the run; an attempt that gives up before stands in nobody's way afterwards."""
+    """Take ownership of the run; an attempt that gives up before that leaves no record that could block another."""
     try:
         owner.acquire()
     except (JobError, StopRequestError):
@@ -179,7 +179,7 @@ def run_checks(plan: Record) -> None:
 
 
 def set_environment(plan: Record) -> None:
-    """Set the run's variables; its entries of PYTHONPATH come before those of the image and the pod."""
+    """Set the run's variables; its PYTHONPATH entries come before those of the image and the pod."""
     variables = dict(plan.get("environment") or {})
     if "PYTHONPATH" in variables and (before := os.environ.get("PYTHONPATH")):
         variables["PYTHONPATH"] += os.pathsep + before
@@ -187,7 +187,7 @@ def set_environment(plan: Record) -> None:
 
 
 def check_resume(plan: Record, owner: Owner) -> None:
-    """Look at the step that a training resumes from, as the owner of the run and before it waits for GPUs."""
+    """Check the step from which training resumes, as the owner of the run and before waiting for GPUs."""
     if "of" not in plan and (plan.get("identity") or {}).get("framework"):
         from resume import ensure_complete
 
@@ -196,7 +196,7 @@ def check_resume(plan: Record, owner: Owner) -> None:
 
 
 def watch_of(plan: Record, owner: Owner) -> Watch:
-    """Return what watches the trainer: the guard of a training, unless the values switch it off."""
+    """Return the trainer's watch: for training it is the guard, unless the values switch the guard off."""
     if "guard" not in plan:
         return Watch()
     from guard import Guard
@@ -205,7 +205,7 @@ def watch_of(plan: Record, owner: Owner) -> Watch:
 
 
 def ready(plan: Record, words: list[str], owner: Owner) -> list[str]:
-    """Return the trainer's command when it can start: a step to resume from, GPUs, the model, and the run are there."""
+    """Return the trainer's command once it can start: the step to resume from, GPUs, model and ownership are ready."""
     check_resume(plan, owner)
     if workers := plan.get("workers"):
         wait_for_workers(workers["nodes"], workers["gpus"], workers["timeoutSeconds"])
@@ -219,7 +219,7 @@ def ready(plan: Record, words: list[str], owner: Owner) -> list[str]:
 
 
 def train(plan: Record, words: list[str], owner: Owner, mask: set[int], watch: Watch) -> int:
-    """Run the trainer, retry up to plan["retries"] times after a failure, and return the last exit code."""
+    """Run the trainer, retrying up to plan["retries"] times after a failure, and return the last exit code."""
     retry, retries = 0, plan.get("retries", 0)
     while True:
         code, stopped, lost = supervise(ready(plan, words, owner), owner, mask, watch)
@@ -248,7 +248,7 @@ def read_plan() -> Record:
 
 
 def limit_time(signals: Record) -> None:
-    """Send each signal to this program after so many seconds; a trainer ends with it."""
+    """Send each signal to this program after its delay in seconds; the signal also ends a trainer."""
     for name, delay in signals.items():
         say(f"job.deadlineSeconds: {name} in {delay} s")
         timer = threading.Timer(delay, os.kill, [os.getpid(), signal.Signals[name]])

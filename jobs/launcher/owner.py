@@ -56,7 +56,7 @@ def read_record(path: Path) -> Record:
 
 
 def highest(names: Iterable[str]) -> int:
-    """Return the highest number among names of files, 0 if there is none."""
+    """Return the highest number among file names; 0 if there is none."""
     stems = (name.split(".")[0] for name in names)
     return max((int(stem) for stem in stems if re.fullmatch("[0-9]{1,9}", stem)), default=0)
 
@@ -66,7 +66,7 @@ def term_of(record: Record) -> int:
 
 
 def ray_job() -> str | None:
-    """Return the ID of the Ray job that runs this program, None outside Ray."""
+    """Return the ID of the Ray job that runs this program; None outside Ray."""
     try:
         metadata = json.loads(os.environ.get("RAY_JOB_CONFIG_JSON_ENV_VAR") or "{}")["metadata"]
         return str(metadata["job_submission_id"])
@@ -79,7 +79,7 @@ def describe(record: Record) -> str:
 
 
 class Owner:
-    """The claim of this attempt on the run directory; `term` is 0 while it does not own it."""
+    """The attempt's claim on the run directory; `term` is 0 until the attempt owns it."""
 
     def __init__(self, plan: Record, directory: Path, patience: float) -> None:
         self.patience = patience  # seconds to wait for another owner to stop, or for the storage
@@ -106,7 +106,7 @@ class Owner:
         return json.dumps(record, indent=2) + "\n"
 
     def write(self, state: str) -> None:
-        """Write the record; while a checkpoint is saved it asks successors for more time."""
+        """Write the record; while a checkpoint is being saved, the record asks successors for more time."""
         lapse = (
             max(LAPSE_SECONDS, min(self.patience * SAVING, LONGEST)) if self.saving and self.sound else LAPSE_SECONDS
         )
@@ -134,7 +134,7 @@ class Owner:
         self.limit(until if now() <= self.stop_at else min(until, started + FENCE_SECONDS))
 
     def limit(self, moment: float) -> None:
-        """Set the moment at which the trainer must stop; its fence kills it somewhat later."""
+        """Set the time by which the trainer must stop; its fence kills it somewhat later."""
         self.stop_at = moment
         if self.fence:
             # A trainer that its fence has killed is the supervisor's business.
@@ -142,12 +142,12 @@ class Owner:
                 self.fence.move(moment + LAST)
 
     def set_fence(self, fence: Fence) -> None:
-        """Let a trainer's fence follow the heartbeat."""
+        """Make a trainer's fence follow the heartbeat."""
         self.fence = fence
         self.limit(self.stop_at)
 
     def acquire(self) -> None:
-        """Become the only owner of the run, or raise JobError after `patience` seconds."""
+        """Become the run's only owner, or raise JobError after `patience` seconds."""
         deadline = now() + self.patience
         while not self.claim(*self.wait(deadline)):
             say("another attempt claimed the run first")
@@ -197,7 +197,7 @@ class Owner:
         return won
 
     def check(self) -> None:
-        """Raise JobError when another attempt owns the run; ignore a late write of an earlier term."""
+        """Raise JobError if another attempt owns the run; ignore a late write from an earlier term."""
         record, top = self.look()
         if not record:
             raise JobError(f"{self.path} is gone")
@@ -222,13 +222,13 @@ class Owner:
                 say(f"warning: cannot write the owner record: {error.strerror}")
 
     def save(self, saving: bool) -> None:
-        """Note whether a checkpoint is being saved; the heartbeat that asks for more time comes at once."""
+        """Record whether a checkpoint is being saved; the heartbeat that asks for more time is written at once."""
         begins, self.saving = saving and not self.saving, saving
         if begins:
             self.soon.set()
 
     def stall(self) -> bool:
-        """Say when the volume has stopped answering, and when it answers again; return whether it is silent."""
+        """Report when the volume has stopped answering, and when it answers again; return whether it is silent."""
         silent = now() - self.written
         if (silent > STALL_SECONDS) != self.stalled:
             self.stalled = not self.stalled
@@ -245,9 +245,9 @@ class Owner:
         return f"the owner record could not be written for {now() - self.written:.0f} s"
 
     def confirm(self) -> None:
-        """Wait until the trainer may start: the storage answers, and no other attempt has taken the run.
+        """Wait until the trainer may start: the storage answers, and no other attempt has taken over the run.
 
-        Raises JobError when the run is lost, or when the storage does not answer for `patience` seconds.
+        Raises JobError if the run is lost, or if the storage does not answer for `patience` seconds.
         """
         deadline, silent = now() + self.patience, False
         while reason := self.trouble():
@@ -260,7 +260,7 @@ class Owner:
         self.check()
 
     def release(self) -> None:
-        """Stop the heartbeat; if the run is still ours and no write hangs, release it for a successor."""
+        """Stop the heartbeat; if the run is still ours and no write is hanging, release it for a successor."""
         self.done.set()
         self.soon.set()
         if self.heart.is_alive():

@@ -1,4 +1,4 @@
-"""Print the GPUs of each node of the Ray cluster, and how many are free, as a JSON line every few seconds.
+"""Print each Ray node's GPUs, and how many of them are free, as a JSON line every few seconds.
 
 It runs as a separate process, because Ray's client keeps threads and connections that the launcher must not have.
 """
@@ -11,7 +11,7 @@ import time
 
 
 def main() -> None:
-    """Connect to the cluster of this job and report until the reader closes the pipe."""
+    """Connect to this job's cluster and report until the reader closes the pipe."""
     # Not a second driver of the submitted job: Ray would create that job's runtime environment again.
     os.environ.pop("RAY_JOB_CONFIG_JSON_ENV_VAR", None)
     import ray

@@ -1,4 +1,4 @@
-"""Run the trainer in its own process group, copy its output to the volume, and stop all of its processes in time."""
+"""Run the trainer in its own process group, copy its output to the volume, and stop all its processes in time."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ WATCHED = {*STOP_SIGNALS, signal.SIGCHLD}
 
 
 class Watch:
-    """What watches a trainer beside the owner of the run: for a task that is no training, nothing."""
+    """What watches a trainer in addition to the run's owner; for a task other than training, it does nothing."""
 
     grace = 0.0  # seconds that a trainer has to save when it is stopped
 
     def begin(self, pid: int, group: int) -> None:
-        """Start to watch a trainer."""
+        """Start watching a trainer."""
 
     def hear(self, chunk: bytes) -> None:
-        """Take output, in another thread and without waiting."""
+        """Receive output, in another thread and without waiting."""
 
     def look(self, paused: bool) -> str:
-        """Return why the trainer must be stopped, or an empty text; `paused` says that the volume does not answer."""
+        """Return why the trainer must be stopped, or an empty text; `paused` means that the volume does not answer."""
         del paused
         return ""
 
     def ended(self, code: int, stopped: bool, how: str) -> None:
-        """Note the end of a trainer, and whether it was asked to stop from outside; `how` describes the end."""
+        """Record the end of a trainer, and whether it was asked to stop from outside; `how` describes the end."""
 
     def should_restart(self) -> bool:
-        """Return whether to start a trainer again that this watch has stopped; raise JobError to give up."""
+        """Return whether to restart a trainer that this watch has stopped; raise JobError to give up."""
         return False
 
     def __enter__(self) -> Watch:
@@ -75,9 +75,9 @@ def keep_output(path: Path, chunks: queue.Queue[bytes]) -> None:
 
 @contextlib.contextmanager
 def copied(path: Path, hear: Callable[[bytes], None]) -> Iterator[None]:
-    """Also write the output of this program and its trainer to a file on the volume, where it outlives the cluster.
+    """Copy the output of this program and its trainer to a file on the volume, where it outlives the cluster.
 
-    `hear` is given the same output.
+    `hear` receives the same output.
     """
     reader, writer = os.pipe()
     kept, chunks = [os.dup(1), os.dup(2)], queue.Queue[bytes](256)
@@ -131,7 +131,7 @@ class Trainer:
             os.kill(self.pid, info.si_signo)
 
     def stop(self, reason: str, deadline: float, before: float) -> float:
-        """Ask the trainer to stop, once; return when to kill it."""
+        """Ask the trainer once to stop; return when to kill it."""
         say(f"{reason}; stopping the trainer")
         if before == NEVER:
             os.kill(self.pid, signal.SIGTERM)

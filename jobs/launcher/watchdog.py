@@ -1,4 +1,4 @@
-"""End a launcher that hangs in a call to its volume: such a call returns no error, and the run would hold its GPUs."""
+"""End a launcher that hangs in a call to its volume; such a call returns no error, so the run would keep its GPUs."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from runtime import STOP_SIGNALS, Progress, now, say
 
 
 class Watchdog:
-    """Watch the main thread from another one: say when it waits for the volume, and end the program after `limit`."""
+    """Watch the main thread from another one: report waits for the volume, and end the program after `limit`."""
 
     def __init__(self, directory: Path, limit: float) -> None:
         self.volume, self.limit, self.told = f"the volume of {directory}", limit, False
         threading.Thread(target=self.watch, daemon=True).start()
 
     def watch(self) -> None:
-        """Look several times a heartbeat; the program ends without this thread."""
+        """Check several times per heartbeat; the program ends without waiting for this thread."""
         while True:
             looked, seen = now(), Progress.at
             threading.Event().wait(BEAT_SECONDS / 5)
@@ -41,7 +41,7 @@ class Watchdog:
 
 
 def end(text: str, code: int) -> None:
-    """End the program though a call hangs; another thread may first have to copy the line to the log."""
+    """End the program even though a call hangs; another thread may first have to copy the line to the log."""
     say(text)
     threading.Event().wait(min(1, BEAT_SECONDS))
     os._exit(code)

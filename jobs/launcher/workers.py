@@ -18,7 +18,7 @@ PROGRESS_SECONDS = 15.0
 
 @contextlib.contextmanager
 def ray_nodes() -> Iterator[subprocess.Popen[bytes]]:
-    """Run ray_nodes.py while the block lasts."""
+    """Run ray_nodes.py for the duration of the block."""
     program = Path(__file__).with_name("ray_nodes.py")
     pipe = subprocess.PIPE
     with subprocess.Popen([sys.executable, program], stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe) as process:
@@ -65,7 +65,7 @@ def reason(report: Record, nodes: int, gpus: int) -> str:
 
 
 class Watch:
-    """Watch the resources of the Ray cluster; after an error ask again, because the head may restart meanwhile."""
+    """Watch the Ray cluster's resources; after an error query them again, because the head may be restarting."""
 
     def __init__(self) -> None:
         self.failures, self.why = 0, "Ray has not answered"
@@ -73,7 +73,7 @@ class Watch:
     def reports(self, deadline: float) -> Iterator[Record]:
         """Yield the latest report several times a second, {} before the first one.
 
-        Raises JobError after two failures without any answer from Ray.
+        Raises JobError after two failures if Ray has never answered.
         """
         answered = False
         while now() < deadline:
@@ -96,7 +96,7 @@ class Watch:
 def wait_for_workers(nodes: int, gpus: int, timeout: float) -> None:
     """Wait until `nodes` nodes with `gpus` GPUs each have joined the cluster and that many GPUs are free.
 
-    Raises JobError after `timeout` seconds, or when Ray does not answer.
+    Raises JobError after `timeout` seconds, or if Ray does not answer.
     """
     started, watch = now(), Watch()
     reported, reported_at, report, why = "", started, Record(), watch.why

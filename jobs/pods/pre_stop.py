@@ -1,8 +1,9 @@
-"""Let the jobs of a Ray cluster save before a pod ends. Kubernetes runs this program before it sends SIGTERM.
+"""Let a Ray cluster's jobs save before a pod ends. Kubernetes runs this program before it sends SIGTERM.
 
 At that signal the head's Ray kills its drivers within a second, and a worker's Ray kills their actors. So the head
-stops its jobs first, and workers stay until the jobs have ended. The argument is "head" or "worker"; the pod's grace
-period limits the time. If the head requires a token, RAY_AUTH_TOKEN holds it. A change of this file replaces the pods.
+stops its jobs first, and workers keep running until the jobs have ended. The argument is "head" or "worker"; the
+pod's grace period limits the time. If the head requires a token, RAY_AUTH_TOKEN has it. Changing this file replaces
+the pods.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ ERRORS = (OSError, ValueError, http.client.HTTPException)
 
 
 def ask(head: str, method: str, path: str) -> Any:
-    """Call the Jobs API; raise one of ERRORS."""
+    """Call the Jobs API. Raises one of ERRORS on failure."""
     token = os.environ.get("RAY_AUTH_TOKEN", "").strip()
     # Not urllib: it would use the proxy that the environment names.
     connection = http.client.HTTPConnection(head, DASHBOARD, timeout=10)
@@ -40,13 +41,13 @@ def ask(head: str, method: str, path: str) -> Any:
 
 
 def running(head: str) -> list[str]:
-    """Return the submitted jobs that have not ended; raise one of ERRORS."""
+    """Return the unfinished submitted jobs. Raises one of ERRORS on failure."""
     jobs = [job for job in ask(head, "GET", "") if job["status"] in ("PENDING", "RUNNING")]
     return [str(job["submission_id"]) for job in jobs if job.get("submission_id")]
 
 
 def drivers_of(psutil: Any, jobs: list[str]) -> list[Any]:
-    """Return the processes that Ray has started as the entrypoints of jobs; each leads a session of its own."""
+    """Return the processes that Ray has started as jobs' entrypoints; each leads its own session."""
     found = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
@@ -57,7 +58,7 @@ def drivers_of(psutil: Any, jobs: list[str]) -> list[Any]:
 
 
 def patiently(call: Callable[[], Any]) -> Any:
-    """Return what a call returns; repeat it for a while if the head does not answer, then return None."""
+    """Return a call's result; if the head does not answer, retry for a while, then return None."""
     for _ in range(TRIES):
         with contextlib.suppress(*ERRORS):
             return call()
@@ -66,7 +67,7 @@ def patiently(call: Callable[[], Any]) -> Any:
 
 
 def stop_jobs(psutil: Any) -> None:
-    """Stop the jobs of this head as `ray job stop` does, and return when their drivers have ended."""
+    """Stop this head's jobs as `ray job stop` does, and return once their drivers have ended."""
     head = "127.0.0.1"
     jobs = patiently(lambda: running(head)) or []
     drivers = drivers_of(psutil, jobs)
@@ -81,9 +82,9 @@ def stop_jobs(psutil: Any) -> None:
 
 
 def wait_for_jobs(psutil: Any) -> None:
-    """Return when no job runs on the head to which this worker is connected, or when the connection has ended.
+    """Return once no job runs on the head to which this worker is connected, or once the connection has ended.
 
-    The head's name may not resolve any more: when the cluster is deleted, its Service goes at the same time.
+    The head's name may no longer resolve, because a cluster's Service is deleted at the same time as the cluster.
     """
     while True:
         links = [link for link in psutil.net_connections("tcp") if link.raddr and link.raddr.port == GCS]

@@ -1,7 +1,7 @@
 """The environment that nemo_rl_rewards.py registers: job.rewards as a Ray actor, with workers that score in parallel.
 
-NeMo RL sees only the scores. Its validation accuracy is their mean, which equals the share of correct responses only if
-all scores are 0 or 1. The log lines printed here contain that share.
+NeMo RL sees only the scores. Its validation accuracy is their mean, which equals the proportion of correct
+responses only if all scores are 0 or 1. The log lines printed here contain that proportion.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class RewardWorker:
 
 
 def case(messages: list[dict[str, Any]], info: dict[str, Any] | None) -> Case:
-    """Return the ground truth, the text of all turns of the model, and what verl's functions get beside them."""
+    """Return the ground truth, the text of all the model's turns, and the additional arguments of verl's functions."""
     if not info or "ground_truth" not in info:
         raise ValueError("the data set's rows have no ground_truth; use data processor math_hf_data_processor")
     turns = [message["content"] for message in messages if message["role"] == "assistant"]
@@ -50,7 +50,7 @@ def case(messages: list[dict[str, Any]], info: dict[str, Any] | None) -> Case:
 # Calls wait for workers, so the actor runs several at a time; a worker runs one.
 @ray.remote(max_restarts=-1, max_task_retries=-1, max_concurrency=64)
 class RewardsEnvironment(EnvironmentInterface):  # type: ignore[misc]  # the image's class, unknown here
-    """Score finished responses: an episode is one turn."""
+    """Score finished responses; an episode is one turn."""
 
     def __init__(self, config: dict[str, Any]) -> None:
         runtime = {"py_executable": PY_EXECUTABLES.SYSTEM, "env_vars": dict.fromkeys(TOKENS, "")}
@@ -60,7 +60,7 @@ class RewardsEnvironment(EnvironmentInterface):  # type: ignore[misc]  # the ima
         self.turn, self.lock, self.tally = itertools.count(), threading.Lock(), rewards.Tally()
 
     def step(self, message_log_batch: list[Any], metadata: list[Any]) -> Any:
-        """Return the scores of a batch; every episode ends."""
+        """Return a batch's scores; every episode ends."""
         results = self.judge([case(messages, info) for messages, info in zip(message_log_batch, metadata, strict=True)])
         self.report(results)
         scores = torch.tensor([result.score for result in results], dtype=torch.float32)
@@ -88,7 +88,7 @@ class RewardsEnvironment(EnvironmentInterface):  # type: ignore[misc]  # the ima
                 rewards.say(f"rewards: {self.tally.line()}")
 
     def global_post_process_and_metrics(self, batch: Any) -> tuple[Any, dict[str, float]]:
-        """Return the batch unchanged: GRPO uses no metrics of an environment in v0.5 to v0.7."""
+        """Return the batch unchanged: GRPO uses no environment metrics in v0.5 to v0.7."""
         return batch, {}
 
     def shutdown(self) -> None:

@@ -5,7 +5,8 @@ configuration selects the environment: data.env_name (v0.5) or data.default.env_
 env.rewards.num_workers is the number of processes that score responses. Earlier versions have no such registry.
 
 This folder must be on a volume that every node mounts: the environment's processes import from it, and so does any
-process that receives the environment from Ray. They find it with PYTHONPATH, which NeMo RL passes to all of them.
+process that receives the environment from Ray. They find it through PYTHONPATH, which NeMo RL passes to all of
+them.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ ACTOR = "nemo_rl_environment.RewardsEnvironment"
 
 
 def register() -> None:
-    """Register the environment in NeMo RL: its name, and the Python interpreter of its process."""
+    """Register the environment in NeMo RL: its name, and the Python interpreter for its process."""
     try:
         actors = importlib.import_module("nemo_rl.distributed.ray_actor_environment_registry")
         environments = importlib.import_module("nemo_rl.environments.utils")
@@ -40,13 +41,13 @@ def register() -> None:
 
 
 def share_modules() -> None:
-    """Let processes on other nodes import the modules of this folder."""
+    """Make this folder's modules importable for processes on other nodes."""
     paths = [str(rewards.HERE), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
     os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(path for path in paths if path))
 
 
 def name_data_set(words: list[str]) -> None:
-    """Tell verl's functions the data set of the configuration, as the data source: NeMo RL's rows have none."""
+    """Pass the configuration's data set to verl's functions as the data source, because NeMo RL's rows have none."""
     with contextlib.suppress(Exception):
         import yaml
 

@@ -45,7 +45,7 @@ def last_hashes(text: str) -> tuple[int, str] | None:
 
 
 def after_thoughts(text: str, tag: str) -> str:
-    """Return what follows the last </tag>; thoughts that never end are followed by nothing."""
+    """Return what follows the last </tag>; an empty text if the thoughts never end."""
     rest = text.rpartition(f"</{tag}>")[2]
     return "" if f"<{tag}>" in rest else rest
 
@@ -55,7 +55,7 @@ def find_answer(
 ) -> str | None:
     r"""Return the text in the last marker: \boxed{…}, <tag>…</tag> or the rest of a line after ####.
 
-    A marker inside another one is resolved too: <answer>\boxed{72}</answer> is 72. What is marked in the thoughts is no
+    Nested markers are resolved too: <answer>\boxed{72}</answer> is 72. A marker inside the thoughts is not an
     answer. None: no complete marker.
     """
     finders = {"boxed": last_boxed, "answer": lambda part: last_tagged(part, tag), "####": last_hashes}
@@ -71,20 +71,20 @@ def find_answer(
 
 
 def is_prose(text: str) -> bool:
-    r"""Return whether a text has words: sqrt(2) and \frac{1}{2} have none."""
+    r"""Return whether a text contains words: sqrt(2) and \frac{1}{2} do not."""
     return any(not _MATHEMATICS.fullmatch(word) for word in re.findall(r"\\?[^\W\d_]{2,}", text))
 
 
 def is_unsolved(text: str) -> bool:
-    """Return whether a text is an equation of more than a variable and its value: 2x + 5 = 72."""
+    """Return whether a text is an equation with more than a variable on its left: 2x + 5 = 72."""
     sides = [re.sub(r"\\[A-Za-z]+", "", side).strip() for side in text.split("=")[:-1]]
     return any(len(side) > 1 and re.search("[A-Za-z]", side) for side in sides)
 
 
 def equal(truth: str, answer: str, mathematics: bool = True) -> bool:
-    """Return whether an answer equals the truth: as text, as number, then, with `mathematics`, as expression.
+    """Return whether an answer equals the truth: as text, as a number, then, with `mathematics`, as an expression.
 
-    Without math-verify, two expressions are equal only if they are written in the same way.
+    Without math-verify, two expressions are equal only if they are written identically.
     """
     left, right = clean(truth), clean(answer)
     if not left:

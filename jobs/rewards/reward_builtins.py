@@ -17,7 +17,7 @@ Verdict = tuple[float, bool | None]
 
 
 def section(response: str, tag: str) -> tuple[int, int] | None:
-    """Return start and end of <tag>…</tag> if there is exactly one and it is not blank."""
+    """Return the start and end of <tag>…</tag> if there is exactly one such section and it is not blank."""
     start, end = response.find(f"<{tag}>"), response.find(f"</{tag}>")
     once = response.count(f"<{tag}>") == 1 and response.count(f"</{tag}>") == 1
     return (start, end) if once and start < end and response[start + len(tag) + 2 : end].strip() else None
@@ -50,7 +50,7 @@ def exact_answer(
     r"""Score 1 for the correct final answer, else 0; a response without a complete marker has no answer.
 
     `markers` selects the markers: boxed (\boxed{…}), answer (<answer_tag>…</answer_tag>), #### (rest of the line); the
-    last one after </think_tag> counts. If the ground truth is a whole solution, its answer is found in the same way.
+    last one after </think_tag> is used. If the ground truth is a full solution, its answer is found in the same way.
     `math: false` compares only numbers and texts, even if math-verify is installed.
     """
     chosen = tuple(markers)
@@ -62,7 +62,7 @@ def exact_answer(
 
 
 def length(ground_truth: str, response: str, limit: int, unit: str = "characters", ramp: int = 0) -> Verdict:
-    """Score 0 up to `limit` characters or words; above it, fall to -1 over the next `ramp` of them, or at once."""
+    """Score 0 up to `limit` characters or words; above it, drop to -1 over the next `ramp` of them, or immediately."""
     if unit not in ("characters", "words") or limit <= 0 or ramp < 0:
         raise ValueError("unit must be characters or words, limit more than 0, ramp 0 or more")
     over = (len(response) if unit == "characters" else len(response.split())) - limit

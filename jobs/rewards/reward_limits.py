@@ -1,9 +1,10 @@
-"""Limits of time: a judgement that takes too long raises OutOfTimeError, in any thread.
+"""Time limits: a judgement that takes too long raises OutOfTimeError, in any thread.
 
-Frameworks call rewards in threads, which receive no signals, and a regular expression keeps all threads waiting. So a
-pattern and an expression are judged in a child process, which is killed. `python3 reward_limits.py KIND` is that
-process: it prints ready (or missing, without math-verify), then reads a JSON list of two texts per line and answers 1
-or 0. KIND pattern: whether the pattern is found in the text; KIND equal: whether math-verify calls the two equal.
+Frameworks call rewards in threads, which receive no signals, and a regular expression blocks all threads. Therefore
+patterns and expressions are judged in a child process, which can be killed. `python3 reward_limits.py KIND` is that
+process: it prints ready (or missing, without math-verify), then reads a JSON list of two texts per line and answers
+1 or 0. KIND pattern: whether the pattern is found in the text; KIND equal: whether math-verify considers the two
+equal.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ START_SECONDS = 60.0
 
 
 class OutOfTimeError(BaseException):
-    """A judgement took too long; no Exception, so that the code that it ends does not catch it."""
+    """A judgement took too long; not an Exception, so that the code that it ends does not catch it."""
 
 
 class Judge:
-    """A child process that judges one pair of texts at a time, for all threads of this process."""
+    """A child process that judges one pair of texts at a time, for all threads in this process."""
 
     def __init__(self, kind: str) -> None:
         self.kind, self.lock, self.owner, self.missing = kind, threading.Lock(), 0, False
@@ -55,7 +56,7 @@ class Judge:
             child.communicate()
 
     def line(self, seconds: float) -> str:
-        """Return the child's next line; stop the child if none comes in time, or if it has ended."""
+        """Return the child's next line; stop the child if no line arrives in time, or if it has ended."""
         output = select.poll()  # select() refuses the descriptors of a process with many open files
         output.register(self.child.stdout, select.POLLIN)
         late = not output.poll(1000 * seconds)
@@ -91,10 +92,10 @@ is_found, are_equal = Judge("pattern"), Judge("equal")
 
 
 def within(seconds: float, function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a function of the user's in this process, where its libraries and its state are.
+    """Call a user's function in this process, where its libraries and its state are.
 
-    In the main thread a signal ends it. In another thread it runs in a thread of its own, which is left behind if the
-    exception does not reach it. A function that catches OutOfTimeError and goes on has no limit.
+    In the main thread a signal ends the function. In another thread it runs in a thread of its own, which is abandoned
+    if the exception does not reach it. A function that catches OutOfTimeError and continues has no limit.
     """
     limit = in_main_thread if threading.current_thread() is threading.main_thread() else in_thread
     return limit(seconds, function, *arguments)
@@ -114,7 +115,7 @@ def in_main_thread(seconds: float, function: Callable[..., Any], *arguments: Any
             raise out_of_time(seconds, frame)
 
     def ring() -> None:
-        """Send the signal when the time is over. A library that uses the alarm would clear a timer."""
+        """Send the signal when the time is up. A timer would be cleared by a library that uses the alarm."""
         wait = seconds
         while not over.wait(wait):
             # The handler of such a library would take the signal for its own.

@@ -1,7 +1,7 @@
 r"""Read answers: the text without its LaTeX and Markdown, and the number that it states.
 
-The rewards and task prepare-data share this module. Every regular expression takes linear time: a model may write
-anything.
+The rewards and task prepare-data share this module. Every regular expression runs in linear time, because a model
+may write anything.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _VARIABLES = re.compile("[abknxyzKMB]{1,3}(?![A-Za-z])")
 
 
 class Quantity(NamedTuple):
-    """A number with its unit in lower case ("" without one), and the number in plain digits."""
+    """A number with its unit in lower case ("" without a unit), and the number in plain digits."""
 
     value: Fraction
     unit: str
@@ -68,7 +68,7 @@ class Quantity(NamedTuple):
 
 
 def clean(text: str) -> str:
-    """Return an answer in plain characters, without what often surrounds it: delimiters, spacing, emphasis."""
+    """Return an answer in plain characters, without common surroundings: delimiters, spacing, emphasis."""
     before = ""
     while before != text and len(text) <= 2 * LONGEST:
         before, text = text, _WRAPPED.sub(r" \1 ", text)
@@ -86,7 +86,7 @@ def clean(text: str) -> str:
 
 
 def read(text: str) -> Quantity | None:
-    """Return the number that a cleaned text states, None if it states none, several, or more than a number."""
+    """Return the number that a cleaned text states; None if it states no number, several, or more than a number."""
     if len(text) > LONGEST:
         return None
     calculated = text.rpartition("=")
@@ -118,7 +118,7 @@ def _quantity(found: re.Match[str], unit: str) -> Quantity | None:
 
 
 def _introduces(before: str, *, signed: bool) -> bool:
-    """Return whether only words precede a number: The total is 72, x = 72."""
+    """Return whether the text before a number only introduces it: The total is 72, x = 72."""
     before = re.sub(r"^[A-Za-z] ?= ?", "", before)
     if not before:
         return True
@@ -130,7 +130,7 @@ def _introduces(before: str, *, signed: bool) -> bool:
 
 
 def _unit(money: str | None, after: str) -> str | None:
-    """Return the unit that follows a number, None if what follows makes it another number."""
+    """Return the unit that follows a number; None if what follows changes the number."""
     words = re.findall(r"[^\W\d_]+", after.casefold())
     letters = any(len(word) == 1 and word.isascii() and word not in _LETTERS for word in words)
     greek = re.search("[\u0370-\u03ff]", after)
@@ -150,7 +150,7 @@ def _unit(money: str | None, after: str) -> str | None:
 
 
 def final_answer(solution: object) -> str:
-    """Return the number after the last ####, without commas and currency, or an empty text."""
+    """Return the number after the last ####, without commas and currency signs, or an empty text."""
     marked = str(solution).rpartition("####")
     found = read(clean(marked[2])) if marked[1] else None
     # verl compares texts, and a reward reads an answer without a unit in the unit of the truth.
@@ -160,7 +160,7 @@ def final_answer(solution: object) -> str:
 
 
 def same(truth: Quantity, answer: Quantity) -> bool:
-    """Return whether two quantities are equal; an answer may leave out the unit, or name one that the truth lacks."""
+    """Return whether two quantities are equal; an answer may omit the unit, or add one that the truth lacks."""
     if answer.unit == truth.unit or not answer.unit:
         return answer.value in (truth.value, *([truth.value / 100] if truth.unit == "%" and not answer.unit else []))
     if answer.unit == "%":

@@ -1,15 +1,15 @@
-"""Combine the rewards of job.rewards: one definition for every framework and version.
+"""Combine the rewards in job.rewards: one definition for every framework and version.
 
-The score of a response is the weighted sum of its rewards' scores; weights are not normalized. A response is correct
-if no reward returns correct = False. A reward that raises an exception, or takes too long, scores 0.0,
+A response's score is the weighted sum of its rewards' scores; weights are not normalized. A response is correct
+if no reward returns correct = False. A reward that raises an exception or takes too long scores 0.0,
 and the response is not correct. A weight is more than 0: to penalize something, return a negative score.
 
 <directory>/rewards.json names the rewards: {"exact": {"weight": 0.8, "kwargs": {}, "builtin": "exact_answer"},
 "mine": {"weight": 1, "kwargs": {}, "file": "mine.py"}}; <directory>/rewards/mine.py defines
 `reward(ground_truth: str, response: str, **kwargs) -> tuple[float, bool | None]` and optionally
-`BOUNDS = (lowest, highest)`, and `SECONDS = 600` if a judgement may take longer than 60 s. Without it, verl's
-`compute_score(data_source, solution_str, ground_truth, extra_info)` is taken as it is, which returns a number or a map
-with a score. `python3 rewards.py` checks its own directory.
+`BOUNDS = (lowest, highest)`, and `SECONDS = 600` if a judgement may take longer than 60 s. If it defines no
+`reward`, verl's `compute_score(data_source, solution_str, ground_truth, extra_info)` is used unchanged, which
+returns a number or a map with a score. `python3 rewards.py` checks its own directory.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class RewardError(Exception):
 class Reward(NamedTuple):
     """A reward with its arguments bound; bounds and judges are None if unknown.
 
-    The function takes the ground truth and the response; one of verl also takes data_source and extra_info.
+    The function takes the ground truth and the response; a verl function also takes data_source and extra_info.
     """
 
     name: str
@@ -57,7 +57,7 @@ class Reward(NamedTuple):
 
 
 class Result(NamedTuple):
-    """The result of a response: the weighted sum, whether it is correct, and the score of each reward."""
+    """A response's result: the weighted sum, whether the response is correct, and each reward's score."""
 
     score: float
     correct: bool
@@ -102,14 +102,14 @@ def scored(result: Any) -> tuple[float, bool | None]:
 
 
 class Combination:
-    """Several rewards as one. Calls may come from several threads."""
+    """Several rewards combined into one. Calls may come from several threads."""
 
     def __init__(self, rewards: Iterable[Reward], tell: Callable[[str], None] = say) -> None:
         self.rewards, self.tell = tuple(rewards), tell
         self.failures, self.lock = Counter[str](), threading.Lock()
 
     def __call__(self, ground_truth: Any, response: Any, *more: Any) -> Result:
-        """Judge a response; `more` is data_source and extra_info, where they are known."""
+        """Judge a response; `more` is data_source and extra_info, if they are known."""
         parts, correct = {}, True
         for reward in self.rewards:
             score, flag = self.judge(reward, ground_truth, response, *more)
@@ -137,7 +137,7 @@ class Combination:
             return 0.0, False
 
     def report(self, name: str, error: BaseException, example: str) -> None:
-        """Print the 1st, 10th, 100th … failure of a reward, not a line for every response."""
+        """Print a reward's 1st, 10th, 100th … failure, not a line for every response."""
         with self.lock:
             self.failures[name] += 1
             count = self.failures[name]
@@ -147,7 +147,7 @@ class Combination:
             self.tell(f"reward {name} failed {times} and scored 0.0 instead; the last time: {cause}; {example}")
 
     def bounds(self) -> tuple[float, float] | None:
-        """Return the lowest and the highest possible score, None if the bounds of a reward are unknown."""
+        """Return the lowest and the highest possible score; None if a reward's bounds are unknown."""
         known = [(reward.weight, reward.bounds) for reward in self.rewards if reward.bounds]
         if len(known) < len(self.rewards):
             return None
@@ -188,7 +188,7 @@ class Tally:
 
 
 def load_file(path: Path) -> Any:
-    """Import a reward's file under a unique module name."""
+    """Import a reward file under a unique module name."""
     spec = importlib.util.spec_from_file_location(f"grpo_reward_{path.stem.replace('-', '_')}", path)
     if spec is None or spec.loader is None:
         raise RewardError(f"{path.name} must be a Python file whose name ends with .py")
@@ -209,7 +209,7 @@ def load_file(path: Path) -> Any:
 
 
 def as_reward(name: str, score: Callable[..., Any], kwargs: dict[str, Any]) -> Callable[..., Any]:
-    """Return verl's function as one that takes the texts first; refuse what is not called with one response."""
+    """Wrap verl's function so that it takes the texts first; reject one that cannot be called with one response."""
     if inspect.iscoroutinefunction(score):
         raise RewardError(f"reward {name}: compute_score is async, and it is called without await: write def")
     if {*VERL[1:3]} & {*kwargs}:
@@ -280,7 +280,7 @@ def build(name: str, entry: dict[str, Any], directory: Path) -> Reward:
 
 
 def load(directory: Path = HERE, tell: Callable[[str], None] = say) -> Combination:
-    """Return the rewards that <directory>/rewards.json names, or raise RewardError."""
+    """Return the rewards named in <directory>/rewards.json; raise RewardError if one cannot be used."""
     path = directory / "rewards.json"
     try:
         entries = json.loads(path.read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""The steps of a run that its signs are found in."""
+"""The steps of a run in which its signs are found."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ START: Final = 5
 
 
 class History:
-    """The first steps of a run and the last ones, oldest first; a step that a resumed run repeats is counted once."""
+    """A run's first and last steps, oldest first; a step that a resumed run repeats is kept only once."""
 
     def __init__(self) -> None:
         self.first: list[Step] = []
@@ -22,7 +22,7 @@ class History:
         self.measures: dict[str, list[float | None]] = {name: [] for name in vars(Step(0))}
 
     def add(self, step: Step) -> None:
-        """Append a step; drop those with its number and after, which the run repeats."""
+        """Append a step; drop the steps from its number on, which the run is repeating."""
         kept = len(self.steps)
         while kept and self.steps[kept - 1].number >= step.number:
             kept -= 1
@@ -38,21 +38,21 @@ class History:
             self.first.append(step)
 
     def last(self, name: str, count: int) -> list[float]:
-        """Return a measure of the last steps; nothing if one of them lacks it."""
+        """Return a measure's values in the last steps; empty if any of these steps lacks it."""
         return _all(self.measures[name][-count:], count)
 
     def before(self, name: str, skip: int, last: int = REMEMBERED) -> list[float]:
-        """Return what is known of a measure in the steps before the last `skip` ones, the `last` of them."""
+        """Return a measure's known values in the `last` steps before the final `skip` steps."""
         end = len(self.steps) - skip
         return [value for value in self.measures[name][max(0, end - last) : max(0, end)] if value is not None]
 
     def start(self, name: str, skip: int) -> list[float]:
-        """Return a measure of the first steps; nothing if they overlap the last `skip` ones, or lack it."""
+        """Return a measure's values in the first steps; empty if one lacks it or they overlap the last `skip` steps."""
         overlaps = len(self.first) < START or len(self.steps) < START + skip
         return [] if overlaps else _all([_known(getattr(step, name)) for step in self.first], START)
 
     def phase(self, name: str) -> list[float]:
-        """Return the seconds of a phase in the steps that have it."""
+        """Return a phase's duration in seconds in each step that has it."""
         return [step.phases[name] for step in self.steps if name in step.phases]
 
 

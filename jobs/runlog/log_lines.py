@@ -1,4 +1,4 @@
-"""Split the output of a job into lines, and take off what is not the program's: colours, names of processes, times."""
+"""Split a job's output into lines, and strip what the program did not print: colours, process names, times."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BAR: Final = re.compile(r"^(?=[^\[]*\d%\|)[^\[]*\[[^\]]*\]\s*")
 
 
 class Lines:
-    """Cut text that comes in pieces into numbered lines; after a carriage return the number stays."""
+    """Split text that arrives in pieces into numbered lines; a carriage return does not increase the number."""
 
     def __init__(self) -> None:
         self.number, self.rest = 1, ""
@@ -38,14 +38,14 @@ class Lines:
         yield from ((number, part[:LONGEST]) for part in last.split("\r")[:-1])
 
     def end(self) -> Iterator[tuple[int, str]]:
-        """Yield the last line if no line end follows it."""
+        """Yield the last line if it has no line end."""
         rest, self.rest = self.rest, ""
         if rest:
             yield self.number, rest
 
 
 def words(line: str) -> str:
-    """Return what the program itself printed: without colours, origin, a progress bar before it, and blanks around."""
+    """Return what the program itself printed: without colours, origin, leading progress bars and surrounding spaces."""
     if "\x1b" in line:
         line = _COLOUR.sub("", line)
     line = line[match.end() :] if (match := _ORIGIN.match(line)) else line
@@ -55,7 +55,7 @@ def words(line: str) -> str:
 
 
 def number(text: str) -> float | None:
-    """Return a number as Python and numpy print one: 1.5, nan, -inf, np.float64(0.2), True; None for anything else."""
+    """Return a number as printed by Python and numpy: 1.5, nan, -inf, np.float64(0.2), True; None for anything else."""
     if text[-1:] == ")" and text.startswith(("np.", "numpy.")):
         text = text.partition("(")[2].rstrip(")")
     try:

@@ -1,4 +1,4 @@
-"""The readers of what a training prints or writes, by its form."""
+"""The readers for training output and tracker files, by format."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ class _OfLines(Protocol):
 
 
 class LogReader:
-    """Read a log whose framework is not known: by several readers up to the first step, then by the one that had it."""
+    """Read a log of unknown format: with several readers up to the first step, then with the one that found it."""
 
     def __init__(self, *readers: _OfLines) -> None:
         self.lines, self.readers = Lines(), list(readers)
 
     def feed(self, text: str) -> list[Event]:
-        """Return the events that this piece completes."""
+        """Return the events completed by this piece."""
         return self._read(list(self.lines.feed(text)))
 
     def end(self) -> list[Event]:
-        """Return the events that the end of the output completes."""
+        """Return the events completed by the end of the output."""
         events = self._read(list(self.lines.end()))
         return events + [event for reader in self.readers for event in reader.end()]
 
@@ -57,5 +57,5 @@ _READERS: Final[dict[str, Callable[[], tuple[_OfLines, ...]]]] = {
 
 
 def reader(form: str) -> Reader:
-    """Return the reader of what a framework prints (`nemo-rl`, `verl`, ANY of them), or of verl's logger `file`."""
+    """Return the reader for a framework's output (`nemo-rl`, `verl`, ANY of them), or for verl's logger `file`."""
     return LogReader(*_READERS[form]())

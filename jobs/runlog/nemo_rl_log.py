@@ -1,9 +1,9 @@
-"""Read what NeMo RL's GRPO prints.
+"""Read the output of NeMo RL's GRPO.
 
 Sources: nemo_rl/algorithms/grpo.py and print_performance_metrics of nemo_rl/algorithms/utils.py at v0.4.0, v0.5.0,
-v0.6.0, v0.7.0 and 7ea279ab; they print the same lines, synchronous and asynchronous, and later versions print more. The
-Single Controller, nemo_rl/algorithms/single_controller.py from v0.8.0 on (read at 7ea279ab), prints neither headers nor
-results of a step: its times, a dictionary of its measures, and last its number.
+v0.6.0, v0.7.0 and 7ea279ab; they print the same lines, synchronous and asynchronous, and later versions print more.
+The Single Controller, nemo_rl/algorithms/single_controller.py from v0.8.0 on (read at 7ea279ab), prints neither a
+step's headers nor its results: it prints the step's times, a dictionary of its measures, and finally its number.
 """
 
 from __future__ import annotations
@@ -62,13 +62,13 @@ _VALIDATED: Final = {
 
 
 class NemoRl:
-    """Turn lines into events; a step is complete with the last line of its throughput, or where the next one starts."""
+    """Turn lines into events; a step is complete at the last line of its throughput, or when the next one starts."""
 
     def __init__(self) -> None:
         self._start()
 
     def _start(self) -> None:
-        """Forget the process before: another attempt writes into the same log."""
+        """Reset the state from the previous process, because another attempt writes into the same log."""
         self.epoch, self.shown, self.validated = 1, 0, 0
         # Steps of the epochs before. A header counts in its epoch; checkpoints and validations count in the run.
         self.before: int | None = None
@@ -79,7 +79,7 @@ class NemoRl:
 
     @property
     def number(self) -> int:
-        """Return the number of the step that runs, over all epochs; 0 before the first one."""
+        """Return the number of the current step, over all epochs; 0 before the first one."""
         return (self.before or 0) + self.shown if self.shown else 0
 
     def read(self, lines: Iterable[tuple[int, str]]) -> Iterator[Event]:
@@ -89,7 +89,7 @@ class NemoRl:
                 yield from self._line(at, words(line))
 
     def end(self) -> Iterator[Event]:
-        """Yield the last step if all its results are there but for the throughput."""
+        """Yield the last step if all its results except the throughput are present."""
         yield from self._complete(0)
 
     def _line(self, at: int, line: str) -> Iterator[Event]:
@@ -133,7 +133,7 @@ class NemoRl:
                 yield Phase(steps.STEP, following)
 
     def _header(self, at: int, what: str, count: int, of: int) -> Iterator[Event]:
-        """Begin an epoch or a step; dynamic sampling prints the header of a step again for each batch that it tries."""
+        """Begin an epoch or a step; dynamic sampling prints a step's header again for each batch that it tries."""
         yield from self._complete(at)
         if what == "Epoch":
             self.epoch, self.before, self.shown = count, None, 0
@@ -144,7 +144,7 @@ class NemoRl:
         yield from self._back()
 
     def _enter(self, phase: str, step: int) -> Iterator[Event]:
-        """Enter a phase whose line has the number of the step over all epochs."""
+        """Enter a phase whose line has the step's number over all epochs."""
         if self.shown:
             self.before = step - self.shown
         self.phase = phase
@@ -195,7 +195,7 @@ class NemoRl:
             yield from self._complete(at)
 
     def _complete(self, at: int) -> Iterator[Event]:
-        """Yield the step that has its results; what follows them was lost if it has no time."""
+        """Yield the current step if it has its results; without a time, its remaining lines were lost."""
         step, self.step = self.step, None
         if step and step.number and step.seconds is not None:
             step.line = step.line or at
@@ -203,7 +203,7 @@ class NemoRl:
 
 
 def _may_count(line: str) -> bool:
-    """Return whether a line may be one that counts; most are not, and this is many times faster than an expression."""
+    """Return whether a line may be relevant; most are not, and this is much faster than a regular expression."""
     return (
         "•" in line
         or "=====" in line

@@ -1,13 +1,13 @@
-"""Signs in the steps of a run that it does not learn or will not go on; only the standard library is needed.
+"""Signs in a run's steps that it does not learn or will not continue; only the standard library is needed.
 
     judge = Judge()
     for step in steps:
-        for sign in judge.add(step):  # signs that were not there at the step before
+        for sign in judge.add(step):  # signs that the previous step did not show
             ...
-    judge.silent(seconds)             # a run that prints nothing any more
+    judge.silent(seconds)             # a run that no longer prints anything
 
-A sign is found at the last step, from this one and the steps before. Its limits are in `Limits`; `job.guard.limits` of
-the values has the same ones, says where they come from, and may change them.
+A sign is found at the last step, from this step and the steps before. Its limits are in `Limits`;
+`job.guard.limits` in the values has the same limits, documents their origin, and may change them.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Sign(NamedTuple):
 
 @dataclass(frozen=True)
 class Limits:
-    """From when on a measure is a sign: `…_steps` are steps in a row, a `…_factor` compares with a median."""
+    """The limits beyond which a measure is a sign: `…_steps` are consecutive, a `…_factor` is relative to a median."""
 
     # Rewards without variation, and a loss of which four printed decimals show nothing.
     dead_steps: int = 3
@@ -78,7 +78,7 @@ class Limits:
 
     @classmethod
     def of(cls, values: Mapping[str, float]) -> Limits:
-        """Return the limits that values name as the chart does: klFactor is kl_factor."""
+        """Return limits from values that use the chart's names: klFactor is kl_factor."""
         named = {re.sub("[A-Z]", lambda found: f"_{found[0].lower()}", key): value for key, value in values.items()}
         # YAML knows one kind of number, and counts must be whole.
         return cls(**{name: type(getattr(cls, name))(value) for name, value in named.items()})
@@ -97,7 +97,7 @@ def is_finite(value: float | None) -> bool:
 
 
 def dead_reward(history: History, limits: Limits) -> str:
-    """Find rewards that are the same for every answer: no group has an advantage, and the model learns nothing."""
+    """Find rewards that are equal for all answers, so that no group has an advantage and the model learns nothing."""
     count = limits.dead_steps
     rewards, losses = history.last("reward", count), history.last("loss", count)
     if not rewards or len(set(rewards)) > 1:
@@ -113,7 +113,7 @@ def dead_reward(history: History, limits: Limits) -> str:
 
 
 def reward_collapse(history: History, limits: Limits) -> str:
-    """Find rewards that stay far below what the run had reached."""
+    """Find rewards that remain far below what the run had reached."""
     steps, factor = limits.collapse_steps, limits.collapse_factor
     for count, in_noise in ((steps, False), (max(steps, limits.noisy_steps), True)):
         now, before = history.last("reward", count), history.before("reward", count)
@@ -131,7 +131,7 @@ def reward_collapse(history: History, limits: Limits) -> str:
 
 
 def reward_below_start(history: History, limits: Limits) -> str:
-    """Find rewards that stay below all of a start that is not positive, of which no share can be asked."""
+    """Find rewards that remain below the entire start, if the start's mean is not positive and so allows no ratio."""
     count = limits.collapse_steps
     # Of a step with a validation the reward may be missing.
     now, start = history.before("reward", 0, last=2 * count)[-count:], history.start("reward", count)
@@ -147,7 +147,7 @@ def reward_below_start(history: History, limits: Limits) -> str:
 
 
 def length_explosion(history: History, limits: Limits) -> str:
-    """Find answers that suddenly are many times longer."""
+    """Find answers that are suddenly many times longer."""
     now, before = history.last("length", limits.steps), history.before("length", limits.steps, last=10)
     if not now or len(before) < limits.steps or min(now) <= (usual := median(before)) * limits.longer_factor:
         return ""
@@ -168,7 +168,7 @@ def length_collapse(history: History, limits: Limits) -> str:
 
 
 def truncated(history: History, limits: Limits) -> str:
-    """Find answers that end at the limit of their length."""
+    """Find answers that end at the length limit."""
     if now := history.last("truncated", limits.steps):
         found = f"{now[-1]:.0%} of the answers reach the limit of their length"
         return (
@@ -185,7 +185,7 @@ def truncated(history: History, limits: Limits) -> str:
 
 
 def kl_blow_up(history: History, limits: Limits) -> str:
-    """Find a policy that leaves the reference model."""
+    """Find a policy that drifts away from the reference model."""
     now, before = history.last("kl", limits.steps), history.before("kl", limits.steps)
     # A run begins with its reference; where the reference is another model, the KL is high from the first step on.
     start = history.before("kl", 1)[:1]
@@ -196,7 +196,7 @@ def kl_blow_up(history: History, limits: Limits) -> str:
 
 
 def generation_mismatch(history: History, limits: Limits) -> str:
-    """Find an engine that generates with other probabilities than the policy has."""
+    """Find an engine whose probabilities differ from the policy's."""
     now = history.last("generation_kl", limits.steps)
     if not now or min(now) <= limits.generation_kl:
         return ""
@@ -205,7 +205,7 @@ def generation_mismatch(history: History, limits: Limits) -> str:
 
 
 def importance_ratio(history: History, limits: Limits) -> str:
-    """Find ratios of policy and engine that stay away from 1."""
+    """Find policy-to-engine ratios that remain away from 1."""
     now = history.last("importance_ratio", limits.steps)
     if not now or not (max(now) < limits.ratio_low or min(now) > limits.ratio_high):
         return ""
@@ -214,7 +214,7 @@ def importance_ratio(history: History, limits: Limits) -> str:
 
 
 def entropy_collapse(history: History, limits: Limits) -> str:
-    """Find a policy that hardly varies its answers though its reward does not rise any more."""
+    """Find a policy that hardly varies its answers although its reward no longer rises."""
     count = limits.collapse_steps
     now, start = history.last("entropy", count), history.start("entropy", count)
     if not now or not start or max(now) >= max(median(start) * limits.entropy_factor, limits.entropy):
@@ -237,7 +237,7 @@ def entropy_collapse(history: History, limits: Limits) -> str:
 
 
 def grad_norm_spikes(history: History, limits: Limits) -> str:
-    """Find gradients that stay many times larger than before."""
+    """Find gradients that remain many times larger than before."""
     now, before = history.last("grad_norm", limits.steps), history.before("grad_norm", limits.steps, last=20)
     if (
         not now
@@ -250,7 +250,7 @@ def grad_norm_spikes(history: History, limits: Limits) -> str:
 
 
 def slow_steps(history: History, limits: Limits) -> str:
-    """Find steps that take much longer than before, more than their longer answers explain."""
+    """Find steps that take much longer than before, by more than longer answers explain."""
     now, before = history.last("seconds", limits.steps), history.before("seconds", limits.steps, last=10)
     if not now or len(before) < limits.steps:
         return ""
@@ -285,7 +285,7 @@ SEVERITIES: Final = {**{name: severity for name, (severity, _) in SIGNS.items()}
 
 
 class Judge:
-    """Judge the steps of a run one by one."""
+    """Judge a run's steps one by one."""
 
     def __init__(self, limits: Limits | None = None) -> None:
         self.limits, self.history = limits or Limits(), History()
@@ -294,7 +294,7 @@ class Judge:
         self.validated = False
 
     def add(self, step: Step) -> list[Sign]:
-        """Add a step; return the signs that it shows and the step before did not."""
+        """Add a step; return the signs that it shows but the previous step did not."""
         self.history.add(step)
         self.validated |= VALIDATION in step.phases
         found = {name: check(self.history, self.limits) for name, (_, check) in SIGNS.items()}
@@ -304,10 +304,10 @@ class Judge:
         return new
 
     def silent(self, seconds: float) -> Sign | None:
-        """Return the sign of a run that has printed nothing about its steps for some seconds, or None.
+        """Return the sign of a run that has printed nothing about its steps for `seconds` seconds, or None.
 
-        A run without a complete step has no time to compare with. A validation or a checkpoint may come between steps,
-        so the longest ones add to the time of a step.
+        Without a complete step there is no time to compare with. A validation or a checkpoint may occur between steps,
+        so their longest durations are added to the step time.
         """
         times = self.history.before("seconds", 0)
         if not times:

@@ -1,4 +1,4 @@
-"""What the readers of a training's output report: steps, validations and phases, with one name for each measure.
+"""What the readers of training output report: steps, validations and phases, with one name per measure.
 
 A job reads its own output with these modules, and so does `grpo watch`: they import only the standard library.
 
@@ -29,9 +29,9 @@ ENDED: Final = "ended"
 
 @dataclass
 class Step:
-    """A complete step; a measure that the output does not have is None.
+    """A complete step; a measure that is missing from the output is None.
 
-    `number` counts the steps of the run from 1. Times are in seconds, memory is in GiB, and lengths are in tokens.
+    `number` counts the run's steps from 1. Times are in seconds, memory is in GiB, and lengths are in tokens.
     """
 
     number: int
@@ -60,7 +60,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Validation:
-    """A complete validation after step `number` (0: before training); reward is the accuracy where that is printed."""
+    """A complete validation after step `number` (0: before training); reward is the accuracy if that is printed."""
 
     number: int | None = None
     reward: float | None = None
@@ -70,7 +70,7 @@ class Validation:
 
 @dataclass(frozen=True)
 class Phase:
-    """The run enters a phase: LOADING, STEP, VALIDATION, CHECKPOINT or ENDED; `step` is its number where known."""
+    """The run enters a phase: LOADING, STEP, VALIDATION, CHECKPOINT or ENDED; `step` is its number if known."""
 
     name: str
     step: int | None = None
@@ -80,10 +80,10 @@ Event = Step | Validation | Phase
 
 
 class Reader(Protocol):
-    """Read the output of a training piece by piece; pieces that are cut elsewhere give the same events."""
+    """Read training output piece by piece; the events do not depend on where the pieces are cut."""
 
     def feed(self, text: str) -> list[Event]:
-        """Return the events that this piece completes."""
+        """Return the events completed by this piece."""
 
     def end(self) -> list[Event]:
-        """Return the events that the end of the output completes; an incomplete step is not one of them."""
+        """Return the events completed by the end of the output; an incomplete step is not one of them."""

@@ -1,4 +1,4 @@
-"""Read what verl prints, and what it writes into its file log.
+"""Read verl's output and its file log.
 
 Sources: verl/utils/logger/aggregate_logger.py, verl/utils/tracking.py, verl/trainer/ppo/metric_utils.py and
 ray_trainer.py at v0.5.0 to v0.9.0. v0.2 and older print `timing/` and count steps from 0.
@@ -79,7 +79,7 @@ class Verl:
                 yield from self._line(at, words(line))
 
     def end(self) -> Iterator[Event]:
-        """Yield nothing: a line is complete or useless."""
+        """Yield nothing, because a line is either complete or useless."""
         yield from ()
 
     def _line(self, at: int, line: str) -> Iterator[Event]:
@@ -92,7 +92,7 @@ class Verl:
                 yield Phase(phase)
 
     def metrics(self, at: int, step: int, found: Mapping[str, float]) -> Iterator[Event]:
-        """Yield what the measures of a step are: a validation, a step, or both."""
+        """Yield the events for a step's measures: a validation, a step, or both."""
         trains = any(key in found for key in _MEASURES["reward"]) or "actor/grad_norm" in found
         if trains and step == 0:
             self.shift = 1
@@ -106,7 +106,7 @@ class Verl:
             yield Phase(steps.STEP, step + 1)
 
     def _complete(self, step: Step, longest: float | None) -> Step:
-        """Correct the share of truncated answers: v0.9.1 counts those that are as long as the longest of their step."""
+        """Correct the share of truncated answers: v0.9.1 counts all answers as long as their step's longest."""
         if step.truncated is not None and longest is not None:
             self.longest = max(self.longest, longest)
             if longest < self.longest:
@@ -115,7 +115,7 @@ class Verl:
 
 
 def pairs(line: str) -> dict[str, float]:
-    """Return the measures of a line `step:N - key:value - …` that are read; a key may contain colons and blanks."""
+    """Return the relevant measures of a line `step:N - key:value - …`; a key may contain colons and spaces."""
     found = {}
     for part in line.split(" - ")[1:]:
         key, _, text = part.rpartition(":")
@@ -145,7 +145,7 @@ def _step(at: int, count: int, found: Mapping[str, float]) -> Step:
 
 
 class VerlFile:
-    """Turn the lines of verl's logger `file` into events: one JSON object for each step."""
+    """Turn the lines of verl's logger `file` into events: one JSON object per step."""
 
     def __init__(self) -> None:
         self.verl = Verl()
@@ -158,12 +158,12 @@ class VerlFile:
                 yield from self.verl.metrics(at, int(row["step"]), _numbers(row["data"]))
 
     def end(self) -> Iterator[Event]:
-        """Yield nothing, as above."""
+        """Yield nothing, because a line is either complete or useless."""
         yield from ()
 
 
 def record(line: str) -> dict[str, Any] | None:
-    """Return the object of a line of that file, or None."""
+    """Return the JSON object in a line of the file log, or None."""
     try:
         row = json.loads(line, parse_int=_integer)
     except (ValueError, RecursionError):
@@ -173,13 +173,13 @@ def record(line: str) -> dict[str, Any] | None:
 
 
 def _integer(text: str) -> int:
-    """Read an integer of 64 bits, which is what verl writes; raise ValueError for a longer one."""
+    """Read a 64-bit integer, which is what verl writes; raise ValueError if it is longer."""
     if len(text) > 20:
         raise ValueError(text)
     return int(text)
 
 
 def _numbers(data: Mapping[str, Any]) -> dict[str, float]:
-    """Return the numbers; the file has null where a measure is NaN or infinite (orjson, which writes it)."""
+    """Return the numbers; the file has null for NaN and infinite measures, because orjson writes it."""
     given = {key: math.nan if value is None else value for key, value in data.items()}
     return {key: float(value) for key, value in given.items() if isinstance(value, int | float)}

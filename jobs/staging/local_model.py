@@ -1,7 +1,7 @@
-"""Give a training a local copy of its model: copy it to every node, and let the trainer's command name the copy.
+"""Give training a local copy of its model: copy the model to every node, and point the trainer's command at the copy.
 
-Only the command names the copy. The attempt's configuration and the run's identity keep the model's own name, because
-other tasks and other clusters read them.
+Only the command names the copy. The attempt's configuration and the run's identity keep the model's own name,
+because other tasks and other clusters read them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from runtime import JobError, Record, run_program
 
 
 def lacking(model: str, source: str) -> str:
-    """Return why the folder of a model is no model that can be copied, an empty text if it is one."""
+    """Return why a model's folder is not a model that can be copied; an empty text if it is."""
     if not source:
         return "it is neither a folder nor in the Hugging Face cache"
     files = model_staging.files_of(source)
@@ -31,15 +31,15 @@ def lacking(model: str, source: str) -> str:
 
 
 def missing(source: str, index: str, files: model_staging.Files) -> list[str]:
-    """Return the files that an index of weights names and the model does not have."""
+    """Return the files that a weights index names but the model lacks."""
     wanted = set((read_json(os.path.join(source, index)).get("weight_map") or {}).values())
     return sorted(name for name in wanted if os.path.join(os.path.dirname(index), name) not in files)
 
 
 def with_local_model(words: list[str], stage: Record) -> list[str]:
-    """Copy the model of plan["stage"] to every node unless it is there; return the command that reads the copy.
+    """Copy the model in plan["stage"] to every node unless it is there; return the command that reads the copy.
 
-    Raises JobError when a node has no copy.
+    Raises JobError if a node has no copy.
     """
     model, room = stage["model"], stage["room"]
     source = model_staging.local_folder(model)

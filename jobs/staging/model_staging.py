@@ -1,13 +1,13 @@
-"""Copy a model from a volume to a local disk of every node of the Ray cluster.
+"""Copy a model from a volume to a local disk on every node of the Ray cluster.
 
 The arguments are SOURCE, TARGET and ROOM.
 
-Engines map weights into memory, which is slow or impossible on an object-store mount. A copy gets its final name only
-when it is complete, and an existing copy is reused. Nodes without a GPU get everything except the weights, because they
-read only the tokenizer and the model's configuration.
+Engines map weights into memory, which is slow or impossible on an object-store mount. A copy gets its final name
+only once it is complete, and an existing copy is reused. Nodes without a GPU get everything except the weights,
+because they read only the tokenizer and the model's configuration.
 
-ROOM is a JSON object: directory (of all such copies), advice (what to do when they do not fit), and where the volume of
-that directory has a limit that the file system does not know, its mount point (volume) and its bytes.
+ROOM is a JSON object: directory (for all such copies), advice (what to do if they do not fit), and, if that
+directory's volume has a limit unknown to the file system, its mount point (volume) and its size in bytes.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Room = dict[str, Any]
 
 
 def mount_type(path: str, mounts: str = "/proc/mounts") -> str:
-    """Return the type of the file system that contains a path, an empty text if it is unknown."""
+    """Return the type of the file system that contains a path; an empty text if it is unknown."""
     path, best, kind = os.path.realpath(path), "", ""
     try:
         with open(mounts, encoding="utf-8", errors="surrogateescape") as file:
@@ -60,7 +60,7 @@ def needed(path: str, mounts: str = "/proc/mounts") -> bool:
 
 
 def local_folder(model: str) -> str:
-    """Return the folder of a model: itself, or its copy in the Hub's cache; an empty text if there is none."""
+    """Return a model's folder: itself, or its copy in the Hub's cache; an empty text if there is none."""
     if os.path.isdir(model):
         return model
     try:
@@ -73,7 +73,7 @@ def local_folder(model: str) -> str:
 
 
 def files_of(source: str) -> Files:
-    """Return path and size of each file of a model; follow links, because the Hub's cache consists of them."""
+    """Return the path and size of each of a model's files; follow links, because the Hub's cache consists of them."""
     found = {}
     for folder, _folders, names in os.walk(source, onerror=fail, followlinks=True):
         for name in names:
@@ -83,7 +83,7 @@ def files_of(source: str) -> Files:
 
 
 def target_of(source: str, root: str, name: str) -> str:
-    """Return the path of a model's copy: it contains a digest of the files, and ends with the model's name."""
+    """Return the path of a model's copy, which contains a digest of the files and ends with the model's name."""
     real = os.path.realpath(source)
     parts = [
         f"{path}:{size}:{os.stat(os.path.join(source, path)).st_mtime_ns}" for path, size in files_of(source).items()
@@ -99,7 +99,7 @@ def whole(folder: str, files: Files) -> bool:
 
 
 def used(folder: str) -> int:
-    """Return the bytes on the disk of all files in a folder, some of which may disappear meanwhile."""
+    """Return the disk usage in bytes of all files in a folder, some of which may disappear in the meantime."""
     found = 0
     for parent, _folders, names in os.walk(folder):
         for name in names:
@@ -124,7 +124,7 @@ def check_room(size: int, room: Room) -> None:
 
 
 def copy(source: str, target: str, files: Files, room: Room) -> str:
-    """Copy some files of source to target; return what was done."""
+    """Copy some files from source to target; return what was done."""
     os.makedirs(room["directory"], exist_ok=True)
     with open(os.path.join(room["directory"], ".lock"), "w", encoding="ascii") as lock:
         # One copy at a time on a node, so that two runs count the same space once. The lock ends with its process.
@@ -154,7 +154,7 @@ def share(files: Files, node: dict[str, Any], everywhere: bool) -> Files:
 
 
 def stage(source: str, target: str, room: Room) -> list[str]:
-    """Copy a model on every node at once; return a sentence for each that failed."""
+    """Copy a model to all nodes at the same time; return a sentence for each node that failed."""
     # Not a second driver of the submitted job: Ray would create that job's runtime environment again.
     os.environ.pop("RAY_JOB_CONFIG_JSON_ENV_VAR", None)
     import ray
@@ -177,7 +177,7 @@ def stage(source: str, target: str, room: Room) -> list[str]:
 
 
 def collect(ray: Any, hosts: dict[Any, str]) -> Iterator[str]:
-    """Wait for the tasks and report each as it ends; yield a sentence for each that failed."""
+    """Wait for the tasks and report each as it ends; yield a sentence for each task that failed."""
     while hosts:
         ended = ray.wait(list(hosts), timeout=PROGRESS_SECONDS)[0]
         if not ended:

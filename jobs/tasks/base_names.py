@@ -1,7 +1,7 @@
-"""Give the tensors of a converted model the names of its base model, which are those that a server looks for.
+"""Rename a converted model's tensors to the base model's names, which are the names that a server looks for.
 
-A version of transformers may name tensors differently than the model on the Hub: 5.6 and newer drop `vision_model` from
-the vision tower of Gemma 3, and vLLM 0.20 then fails on the first of these tensors.
+A transformers version may name tensors differently from the model on the Hub: 5.6 and newer drop `vision_model`
+from the vision tower of Gemma 3, and vLLM 0.20 then fails on the first of these tensors.
 Sources: transformers v5.8.1 models/siglip; NVIDIA-NeMo/Megatron-Bridge PR 4220; vLLM v0.20.0 models/siglip.py.
 """
 
@@ -24,12 +24,12 @@ MOVING = ("model", "language_model", "vision_model")
 
 
 def plain(name: str) -> str:
-    """Return a tensor's name without the parts that differ between versions of transformers."""
+    """Return a tensor's name without the parts that differ between transformers versions."""
     return ".".join(word for word in name.split(".") if word not in MOVING)
 
 
 def matching(ours: Shapes, theirs: Shapes) -> dict[str, str]:
-    """Return the name in the base model for each of our names that it lacks, where only one pair is possible."""
+    """Return the base model's name for each of our names that it lacks, if only one pairing is possible."""
     mine, base = defaultdict[str, list[str]](list), defaultdict[str, list[str]](list)
     for names, found in ((ours, mine), (theirs, base)):
         for name in names:
@@ -39,7 +39,7 @@ def matching(ours: Shapes, theirs: Shapes) -> dict[str, str]:
 
 
 def rename(folder: Path, names: dict[str, str]) -> None:
-    """Rename tensors in the safetensors files of a folder and in their index; the weights are copied as they are."""
+    """Rename tensors in a folder's safetensors files and in their index; the weights are copied unchanged."""
     for file in sorted(folder.glob("*.safetensors")):
         head = header(file)
         if not names.keys() & head.keys():
@@ -59,7 +59,7 @@ def rename(folder: Path, names: dict[str, str]) -> None:
 
 
 def on_the_hub(model: str) -> Shapes:
-    """Return names and shapes of a model's tensors from the Hub, which sends only the headers of its files."""
+    """Return the names and shapes of a model's tensors from the Hub, downloading only its files' headers."""
     try:
         found = needed("huggingface_hub").get_safetensors_metadata(model)
         heads = [file.tensors for file in found.files_metadata.values()]
@@ -69,7 +69,7 @@ def on_the_hub(model: str) -> Shapes:
 
 
 def may_lack(name: str, config: Record) -> bool:
-    """Return whether a model works without a tensor of its base model: tied, computed, or for speculation only."""
+    """Return whether a model works without a base model's tensor: tied, computed, or for speculation only."""
     if name.endswith("lm_head.weight") and config.get("tie_word_embeddings") is False:
         return False
     layers = config.get("num_hidden_layers") or (config.get("text_config") or {}).get("num_hidden_layers")
@@ -83,7 +83,7 @@ def examples(names: list[str]) -> str:
 
 
 def compare_shapes(ours: Shapes, theirs: Shapes, names: dict[str, str]) -> None:
-    """Raise JobError if a tensor has another shape than in the base model: shards of a rank are missing."""
+    """Raise JobError if a tensor's shape differs from the base model's, because a rank's shards are then missing."""
     for name in sorted(ours):
         base = names.get(name, name)
         if base in theirs and ours[name] != theirs[base]:
@@ -91,7 +91,7 @@ def compare_shapes(ours: Shapes, theirs: Shapes, names: dict[str, str]) -> None:
 
 
 def incomparable(config: Record, base: Record) -> str:
-    """Return why two models of one base do not have the same tensors, an empty text if they should."""
+    """Return why two models with the same base do not have the same tensors; an empty text if they should."""
     if base.get("quantization_config"):
         return "the base model is quantized and the result is not"
     kinds = [tuple(one.get("architectures") or ()) for one in (config, base)]
@@ -101,7 +101,7 @@ def incomparable(config: Record, base: Record) -> str:
 
 
 def without_vision_model(names: Iterable[str], config: Record) -> str:
-    """Return the first tensor of a SigLIP tower without the part `vision_model`, or an empty text.
+    """Return the first tensor of a SigLIP tower whose name lacks the part `vision_model`, or an empty text.
 
     Other towers (Gemma 4, InternVL) never have that part.
     """
@@ -111,9 +111,9 @@ def without_vision_model(names: Iterable[str], config: Record) -> str:
 
 
 def use_base_names(folder: Path, base: Path | None, model: str) -> None:
-    """Rename the tensors like those of the base model; raise JobError where the two do not have the same tensors.
+    """Rename the tensors to the base model's names; raise JobError if the two models have different tensors.
 
-    Where the base model's names are unknown, raise JobError for names that are known to be wrong.
+    If the base model's names are unknown, raise JobError for any name known to be wrong.
     """
     ours, config = shapes_in(folder), read_json(folder / "config.json")
     # Without any weights of ours, the check of the whole result says more.

@@ -1,11 +1,11 @@
-"""Delete the checkpoints and copies of a run (usage: python3 clean.py task.json).
+"""Delete a run's checkpoints and copies (usage: python3 clean.py task.json).
 
 task.json: "runDirectory", "run", "stageDirectory" and "what", a list of checkpoints (<run>/checkpoints), converted
 (<run>/hf) and staged (<stageDirectory>/grpo-staged/<run> on the disk of each node of the Ray cluster); by default
-checkpoints and staged. Logs, configurations, owner records and evaluations stay.
-It owns the run, and its tasks that read checkpoints, while it renames the folders: a trainer that starts meanwhile
-finds either a whole checkpoint or none. Then it deletes the renamed folders; if it is interrupted, the next clean does.
-It follows no links.
+checkpoints and staged. Logs, configurations, owner records and evaluations are kept.
+The task takes ownership of the run, and of the tasks that read its checkpoints, while it renames the folders, so a
+trainer that starts meanwhile sees either a complete checkpoint or none. It then deletes the renamed folders; if
+interrupted, the next clean finishes the job. It does not follow links.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ MARKS = ("data.pt", "training_info.json", "config.json")
 
 
 def tree_size(path: str) -> int:
-    """Return the bytes of the files below a path, each file counted once, links not counted."""
+    """Return the total size in bytes of the files under a path; each file counts once, and links are skipped."""
     sizes = {}
     for folder, _, names in os.walk(path):
         for name in names:
@@ -63,7 +63,7 @@ def refuse_links(path: str) -> None:
 
 @contextlib.contextmanager
 def owned(directory: str, name: str) -> Iterator[list[Owner]]:
-    """Own the run and its tasks that read the deleted folders; refuse while one of them is running."""
+    """Take ownership of the run and its tasks that read the deleted folders; refuse while one of them is running."""
     with contextlib.ExitStack() as stack:
         owners = []
         for part in (".", *READERS):
@@ -92,7 +92,7 @@ def check(owners: list[Owner]) -> None:
 
 
 def remove(path: str) -> None:
-    """Delete a file, a link or a folder, but no target of a link."""
+    """Delete a file, a link or a folder, but never a link's target."""
     if os.path.islink(path) or not os.path.isdir(path):
         os.unlink(path)
         return
@@ -103,7 +103,7 @@ def remove(path: str) -> None:
 
 
 def set_aside(directory: str, name: str, owners: list[Owner]) -> int:
-    """Rename a folder of the run, or delete it now if it cannot be renamed; return its bytes."""
+    """Rename a folder of the run, or delete it immediately if it cannot be renamed; return its size in bytes."""
     path = os.path.join(directory, FOLDERS[name])
     refuse_links(path)
     if not os.path.isdir(path):
@@ -150,7 +150,7 @@ def remove_staged(root: str, name: str) -> int:
 
 
 def on_every_node(root: str, name: str) -> list[tuple[str, int | str]]:
-    """Return (host, bytes or error message) of each node; raise ImportError or ConnectionError without Ray."""
+    """Return (host, bytes or error message) for each node; raise ImportError or ConnectionError without Ray."""
     # Not a second driver of the submitted job: Ray would create that job's runtime environment again.
     os.environ.pop("RAY_JOB_CONFIG_JSON_ENV_VAR", None)
     import ray
@@ -191,7 +191,7 @@ def clean_nodes(task: Record) -> str:
 
 
 def main(task: Record) -> None:
-    """Delete what the task names."""
+    """Delete what the task specifies."""
     what = task.get("what") or ["checkpoints", "staged"]
     if unknown := set(what) - {*FOLDERS, "staged"}:
         raise JobError(f"clean does not know {', '.join(sorted(unknown))}: expected {', '.join(FOLDERS)} or staged")

@@ -1,7 +1,7 @@
 """Compute and verify the digest of fetched code, so that a job runs exactly what was fetched.
 
-The record is inside the directory, so that one rename moves both. The digest ignores byte code, because Python writes
-it beside the sources at the first import.
+The record is inside the directory, so that one rename moves both. The digest ignores byte code, because Python
+writes it next to the sources at the first import.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def entries(directory: str) -> Iterator[tuple[str, str]]:
 
 
 def tree_digest(directory: str) -> str:
-    """Return the SHA-256 of every file's name and content; of a link, use the target path, not the target's content."""
+    """Return the SHA-256 of every file's name and content; for links, of the target path, not the target's content."""
     total = hashlib.sha256()
     for relative, path in entries(directory):
         content = hashlib.sha256()
@@ -50,7 +50,7 @@ def read_record(directory: str) -> Record:
 
 
 def verify_code(directory: str) -> str:
-    """Return the digest of a code directory; raise JobError if it differs from the recorded one."""
+    """Return a code directory's digest; raise JobError if it differs from the recorded one."""
     if not os.path.isdir(directory):
         raise JobError(
             f"{directory} does not exist: install the release with job.task fetch first, which puts job.code there"

@@ -1,8 +1,9 @@
-"""Convert a checkpoint of a run to a Hugging Face folder: <runDirectory>/hf/step_<N>, verl's hf/global_step_<N>.
+"""Convert a run's checkpoint to a Hugging Face folder: <runDirectory>/hf/step_<N>, for verl hf/global_step_<N>.
 
-The argument is the path of a JSON file: framework, version, runDirectory, workingDirectory, model, step (best, latest
-or a number), dtype (optional; by default the weights keep their type). If the framework has a conversion script, this
-program runs it, and then does what the script does not: merge safetensors shards, add model files, check the result.
+The argument is the path of a JSON file: framework, version, runDirectory, workingDirectory, model, step (best,
+latest or a number), dtype (optional; by default the weights keep their type). If the framework has a conversion
+script, this program runs it, and then does what the script does not: merge safetensors shards, add model files,
+check the result.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ SMALL = ("*.json", "*.jinja", "*.model", "*.txt", "*.py")
 
 
 def script(words: list[str], task: Record, found: Checkpoint) -> None:
-    """Run a framework's script and let it print; raise JobError when it fails."""
+    """Run a framework's script with its output shown; raise JobError if the script fails."""
     name = next(word for word in words[1:] if not word.startswith("-"))
     say(f"in {task['workingDirectory']}: {' '.join(words)}")
     try:
@@ -59,7 +60,7 @@ def dcp_command(config: Path, step: Path, out: Path) -> list[str]:
 
 
 def megatron_command(config: Path, step: Path, out: Path) -> list[str]:
-    """Return the command for Megatron weights; only the environment of its worker has Megatron."""
+    """Return the command for Megatron weights, which runs in the worker's environment, the only one with Megatron."""
     folder = step / "policy/weights"
     last = max(name for name in entries(folder) if name.startswith("iter_"))
     paths = ["--config", config, "--megatron-ckpt-path", folder / last, "--hf-ckpt-path", out]
@@ -76,7 +77,7 @@ def verl_command(step: Path, out: Path, backend: str) -> list[str]:
 
 
 def copy_missing(source: Path, folder: Path, patterns: tuple[str, ...] = ("*",), *, replace: bool = False) -> None:
-    """Copy files that the folder does not have; in a cache, the files are links."""
+    """Copy files that the folder lacks; in a cache, the files are links."""
     for path in sorted({path for pattern in patterns for path in source.glob(pattern)}):
         target = folder / path.name
         if path.is_file() and not path.name.endswith(".index.json") and (replace or not target.exists()):
@@ -84,7 +85,7 @@ def copy_missing(source: Path, folder: Path, patterns: tuple[str, ...] = ("*",),
 
 
 def base_model(model: str) -> Path | None:
-    """Return the folder of the base model: its path, its snapshot in the cache, or a download of its small files."""
+    """Return the base model's folder: its path, its snapshot in the cache, or a download of its small files."""
     if Path(model).is_dir():
         return Path(model)
     library = needed("huggingface_hub")
@@ -100,7 +101,7 @@ def base_model(model: str) -> Path | None:
 
 
 def settings(path: Path) -> Record:
-    """Return the policy section of a step's config.yaml, {} for verl."""
+    """Return the policy section of a step's config.yaml; {} for verl."""
     if not path.is_file():
         return {}
     with path.open(encoding="utf-8") as file:
@@ -109,7 +110,7 @@ def settings(path: Path) -> Record:
 
 @contextmanager
 def portable_config(step: Path, task: Record) -> Iterator[Path]:
-    """Yield the step's config.yaml with the model's own name: with job.stage it names a copy on the run's nodes."""
+    """Yield the step's config.yaml with the model's own name; with job.stage, it names a copy on the run's nodes."""
     path = step / "config.yaml"
     name = str(settings(path).get("model_name"))
     if COPIES not in Path(name).parts:
@@ -127,7 +128,7 @@ def overlay(under: Record, over: Record) -> Record:
 
 
 def complete_config(folder: Path, policy: Record) -> None:
-    """Add to config.json what the converters omit: the run's overrides, and the data type of its computation.
+    """Add to config.json what the converters omit: the run's overrides, and the data type that it computes in.
 
     Converters read policy.hf_overrides, trainers policy.hf_config_overrides; trainers load weights as float32.
     """
@@ -141,7 +142,7 @@ def complete_config(folder: Path, policy: Record) -> None:
 
 
 def problem(folder: Path) -> str:
-    """Return what a Hugging Face folder lacks, an empty text if it can be loaded."""
+    """Return what a Hugging Face folder lacks; an empty text if it can be loaded."""
     config = read_json(folder / "config.json")
     if not config.get("model_type"):
         return "config.json is missing or has no model_type"
@@ -162,14 +163,14 @@ def problem(folder: Path) -> str:
 
 
 def mark(found: Checkpoint, task: Record) -> Record:
-    """Return what identifies one save of a step."""
+    """Return what identifies a particular save of a step."""
     file = "data.pt" if task["framework"] == checkpoints.VERL else "training_info.json"
     saved = int((Path(found.path) / file).stat().st_mtime)
     return {"source": found.path, "step": found.step, "format": found.format, "bytes": found.bytes, "saved": saved}
 
 
 def sizes_in(folder: Path) -> dict[str, int]:
-    """Return the size of each file below a folder but its record; raise OSError if one cannot be listed."""
+    """Return the size of each file below a folder except its record; raise OSError if a subfolder cannot be listed."""
     found = dict[str, int]()
     for parent, folders, names in os.walk(folder, onerror=fail):
         paths = (Path(parent, name) for name in folders + names)
@@ -180,19 +181,19 @@ def sizes_in(folder: Path) -> dict[str, int]:
 
 
 def files_of(folder: Path) -> dict[str, int]:
-    """Return the files that the record of a result names, with their sizes."""
+    """Return the files named in a result's record, with their sizes."""
     found = read_json(folder / RECORD).get("files")
     return found if isinstance(found, dict) else {}
 
 
 def is_good(folder: Path, about: Record) -> bool:
-    """Return whether a folder has the files of its record, and maybe others, made from this save with this dtype."""
+    """Return whether a folder has all files in its record, and maybe others, made from this save with this dtype."""
     record, files = read_json(folder / RECORD), files_of(folder)
     return bool(files) and about.items() <= record.items() and files.items() <= sizes_in(folder).items()
 
 
 def weights(found: Checkpoint, task: Record, out: Path) -> None:
-    """Write the weights of a checkpoint into a new folder, with the files that the script adds."""
+    """Write a checkpoint's weights into a new folder, with the files that the script adds."""
     step, kind, dtype = Path(found.path), found.format, task.get("dtype") or ""
     ready = step / (
         "actor/huggingface" if task["framework"] == checkpoints.VERL else "policy/weights/model/consolidated"
@@ -252,7 +253,7 @@ def complete(found: Checkpoint, task: Record, out: Path) -> None:
 
 @contextmanager
 def draft(final: Path) -> Iterator[Path]:
-    """Yield the path of a temporary folder, which replaces the final one at the end; delete it after an error."""
+    """Yield the path of a temporary folder, which replaces the final folder at the end; delete it after an error."""
     new, old = beside(final)
     final.parent.mkdir(parents=True, exist_ok=True)
     refuse_changed(final)
@@ -273,7 +274,7 @@ def draft(final: Path) -> Iterator[Path]:
 
 
 def beside(final: Path) -> tuple[Path, Path]:
-    """Return where a result is made, and where the one that it replaces waits until the new one stands."""
+    """Return the path where a result is made, and the path where the replaced one waits until the new one is ready."""
     return final.with_name(f".{final.name}.new"), final.with_name(f".{final.name}.old")
 
 
@@ -286,14 +287,14 @@ def rename(folder: Path, target: Path) -> None:
 
 
 def put_back(final: Path) -> None:
-    """Give a result its name again, if a task took it away and ended before the new one had it."""
+    """Restore a result's name if a task moved the result away but ended before the new one was in place."""
     old = beside(final)[1]
     if os.path.lexists(old) and not os.path.lexists(final):
         rename(old, final)
 
 
 def refuse_changed(folder: Path) -> None:
-    """Raise JobError if a result to be replaced has a file that its task did not write, or not as it is."""
+    """Raise JobError if a result to be replaced has a file that its task did not write, or that has changed since."""
     if not os.path.lexists(folder):
         return
     record, is_plain = files_of(folder), folder.is_dir() and not folder.is_symlink()
@@ -306,7 +307,7 @@ def refuse_changed(folder: Path) -> None:
 
 
 def delete_leftovers(final: Path) -> None:
-    """Delete what an earlier task has not finished, and the result that was replaced."""
+    """Delete what an earlier task left unfinished, and the result that was replaced."""
     new, old = beside(final)
     if new.exists():
         shutil.rmtree(new)
@@ -318,7 +319,7 @@ def delete_leftovers(final: Path) -> None:
 
 
 def convert(task: Record) -> Path:
-    """Convert the step unless an earlier task has; return its folder or raise JobError."""
+    """Convert the step unless an earlier task has; return its folder. Raises JobError if the conversion fails."""
     run_directory, step = Path(task["runDirectory"]), str(task["step"])
     prefix = "global_step_" if task["framework"] == checkpoints.VERL else "step_"
     dtype = {"dtype": task.get("dtype") or ""}
@@ -356,7 +357,7 @@ def stop(number: int, _frame: object) -> NoReturn:
 
 
 def program(task: Record) -> None:
-    """Convert what the task names."""
+    """Convert the checkpoint that the task specifies."""
     signal.signal(signal.SIGTERM, stop)
     try:
         say(f"converted: {convert(task)}")

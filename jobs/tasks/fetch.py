@@ -1,10 +1,12 @@
 """Fetch models, data sets and code onto the shared volume (usage: python3 fetch.py task.json).
 
-task.json: "models" and "datasets" are maps from ID to {"revision": branch or commit}; "code" is null or {"directory",
-"packages": map from name to version, "repository", "revision"}: either packages, or repository and revision.
+task.json: "models" and "datasets" are maps from ID to {"revision": branch or commit}; "code" is null or
+{"directory", "packages": map from name to version, "repository", "revision"}: either packages, or repository and
+revision.
 HF_HOME is the cache. A branch is resolved once and its commit recorded, so a second run needs no network. refs/main
-then names the fetched commit, so that an offline load without a revision finds it. Files are fetched one by one:
-snapshot_download (from 2.0) records the list of all files, and then treats a snapshot without some of them as broken.
+then names the fetched commit, so that an offline load without a revision finds it. Files are fetched one by one,
+because snapshot_download (from 2.0 on) records the list of all files, and then treats a snapshot without some of
+them as broken.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ MARGIN = 2**28  # records, locks, and what else a file system needs
 
 
 class Wanted(NamedTuple):
-    """A repository at a revision, as the values ask for it."""
+    """A repository at a revision, as requested in the values."""
 
     kind: str
     repository: str
@@ -54,7 +56,7 @@ def matches(name: str, patterns: list[str]) -> bool:
 
 
 def chosen(names: list[str]) -> list[str]:
-    """Return a model's files without additional copies of its weights, and without pickles that are no weights."""
+    """Return a model's files without additional copies of its weights, and without pickles that are not weights."""
     safe = [name for name in names if fnmatch(name, "*.safetensors") and not matches(name, COPIES)]
     if safe:
         more = [] if all("consolidated" in name for name in safe) else ["*consolidated*.safetensors"]
@@ -65,7 +67,7 @@ def chosen(names: list[str]) -> list[str]:
 
 
 def warn_of_code(wanted: Wanted, names: Iterable[str]) -> None:
-    """Name the files of a model that are code, or can carry it."""
+    """Name a model's files that are code, or can contain code."""
     for patterns, what in (
         (["*.py"], "it has code, which may run in the pods"),
         (PICKLES, "its weights are pickles, a format that can carry code; prefer safetensors"),
@@ -76,7 +78,7 @@ def warn_of_code(wanted: Wanted, names: Iterable[str]) -> None:
 
 
 def network_error(error: BaseException | None) -> bool:
-    """Return whether an error, or one of its causes, is a network error: the library wraps them in others."""
+    """Return whether an error, or one of its causes, is a network error: the library wraps these in other errors."""
     while error:
         name = type(error).__name__
         if isinstance(error, (ConnectionError, TimeoutError)) or re.search(
@@ -88,13 +90,13 @@ def network_error(error: BaseException | None) -> bool:
 
 
 def is_temporary(error: BaseException) -> bool:
-    """Return whether a later try may succeed."""
+    """Return whether a later attempt may succeed."""
     status = getattr(getattr(error, "response", None), "status_code", 0)
     return status == 429 or status >= 500 or (not status and network_error(error))
 
 
 def explain(error: BaseException, wanted: Wanted) -> str:
-    """Return one sentence with problem and remedy; the library's own message may be too long for a log."""
+    """Return one sentence with problem and remedy, because the library's own message may be too long for a log."""
     token, what = bool(os.environ.get("HF_TOKEN")), f"{wanted.repository} ({wanted.where})"
     response: Any = getattr(error, "response", None)
     status = getattr(response, "status_code", 0)
@@ -127,7 +129,7 @@ def explain(error: BaseException, wanted: Wanted) -> str:
 
 
 def with_retries(wanted: Wanted, function: Any, *arguments: Any, **options: Any) -> Any:
-    """Call the Hub; after a temporary error, call it again."""
+    """Call the Hub, retrying after temporary errors."""
     for left in reversed(range(TRIES)):
         try:
             return function(*arguments, **options)
@@ -162,7 +164,7 @@ def complete(wanted: Wanted, record: Record) -> bool:
 
 
 def size_of(path: str) -> int:
-    """Return the size of a file, -1 if there is none; raise OSError where that is unknown: it may be whole."""
+    """Return a file's size, -1 if the file does not exist; raise OSError if that is unknown, as it may be complete."""
     try:
         return os.path.getsize(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -180,7 +182,7 @@ def check_space(wanted: Wanted, needed: int) -> None:
 
 
 def discard(path: str) -> None:
-    """Delete a file of a snapshot and its link's target: the library would use a truncated file as a complete one."""
+    """Delete a snapshot's file and its link target: the library would take a truncated file for a complete one."""
     blob = os.path.join(os.path.dirname(path), os.readlink(path)) if os.path.islink(path) else path
     for name in (blob, path):
         with suppress(FileNotFoundError):
@@ -210,7 +212,7 @@ def download(wanted: Wanted, commit: str, files: dict[str, int]) -> None:
 
 
 def look_up(wanted: Wanted) -> tuple[str, dict[str, int]]:
-    """Ask the Hub for the commit of a revision, and its files with their sizes."""
+    """Query the Hub for a revision's commit, and for its files with their sizes."""
     options = {"repo_type": wanted.kind, "revision": wanted.revision, "files_metadata": True}
     info = with_retries(wanted, hub().HfApi().repo_info, wanted.repository, **options)
     sizes = {item.rfilename: int(item.size or 0) for item in info.siblings or []}
@@ -222,7 +224,7 @@ def look_up(wanted: Wanted) -> tuple[str, dict[str, int]]:
 
 
 def point_refs(wanted: Wanted, commit: str) -> None:
-    """Point main and the requested branch to this commit."""
+    """Point main and the requested branch at this commit."""
     for name in {"main", wanted.revision} - {commit}:
         path = os.path.join(folder(wanted.kind, wanted.repository), "refs", *name.split("/"))
         os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -230,7 +232,7 @@ def point_refs(wanted: Wanted, commit: str) -> None:
 
 
 def fetch_files(wanted: Wanted, record: Record) -> Record:
-    """Download the missing files; return the record of the snapshot."""
+    """Download the missing files; return the snapshot's record."""
     if complete(wanted, record):
         say(f"{wanted.repository}: commit {record['commit']} is in the cache already")
         return record

@@ -1,4 +1,4 @@
-"""Put pinned code into its own directory: packages at exact versions, or a repository at a full commit."""
+"""Fetch pinned code into its own directory: packages at exact versions, or a repository at a full commit."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def clone(repository: str, revision: str, folder: str) -> None:
 
 
 def unpack(archive: tarfile.TarFile, revision: str, folder: str) -> None:
-    """Unpack a code host's archive of a commit: it has one folder, and the commit in its header."""
+    """Unpack a code host's archive of a commit, which has one folder, and the commit in its header."""
     if archive.pax_headers.get("comment", revision) != revision:
         raise JobError(f"the archive has commit {archive.pax_headers['comment'][:12]}, expected {revision[:12]}")
     options: Any = {"filter": "data"}
@@ -101,7 +101,7 @@ def get_repository(repository: str, revision: str, folder: str) -> None:
 
 
 def source_of(code: Record) -> Record:
-    """Return the keys of job.code that are set."""
+    """Return the keys that are set in job.code."""
     found = {key: code[key] for key in ("packages", "repository", "revision") if code.get(key)}
     if not found:
         raise JobError("job.code names neither packages nor a repository")
@@ -109,7 +109,7 @@ def source_of(code: Record) -> Record:
 
 
 def make(source: Record, folder: str) -> str:
-    """Fill an empty folder, record what is in it, and return its digest."""
+    """Fill an empty folder, record its content, and return its digest."""
     if "repository" in source:
         get_repository(source["repository"], source.get("revision", ""), folder)
     if "packages" in source:

@@ -10,7 +10,7 @@ KINDS = {"model": "models", "dataset": "datasets"}
 
 
 def cache() -> str:
-    """Return the directory of the cache, which must be on a persistent volume."""
+    """Return the cache directory, which must be on a persistent volume."""
     home = os.environ.get("HF_HOME")
     if path := os.environ.get("HF_HUB_CACHE") or (home and os.path.join(home, "hub")):
         return path
@@ -26,13 +26,16 @@ def snapshot(kind: str, repository: str, commit: str) -> str:
 
 
 def record_path(kind: str, repository: str) -> str:
-    """Return the path of the fetch task's record. It is beside the cache, whose tools expect no other files in it."""
+    """Return the path of the fetch task's record, next to the cache, whose tools expect no other files in it."""
     name = os.path.basename(folder(kind, repository))
     return os.path.join(os.path.dirname(cache()), "grpo-fetched", f"{name}.json")
 
 
 def fetched(kind: str, repository: str) -> tuple[str, str]:
-    """Return (directory, commit) of the snapshot that an offline load without revision finds, or raise JobError."""
+    """Return the (directory, commit) of the snapshot that an offline load without a revision finds.
+
+    Raises JobError if there is no such snapshot.
+    """
     try:
         with open(os.path.join(folder(kind, repository), "refs", "main"), encoding="ascii") as file:
             commit = file.read().strip()

@@ -1,10 +1,11 @@
-"""Convert data sets in the format of GSM8K to the trainers' format (usage: python3 prepare_data.py task.json).
+"""Convert data sets in GSM8K's format to the trainers' format (usage: python3 prepare_data.py task.json).
 
-task.json: "directory", "format" (jsonl for NeMo RL, parquet for verl) and "datasets", a map from name to {"repository":
-ID on the Hub or a directory, "subset", "question" and "answer": columns}. The program writes those of the splits train,
-validation and test that the source has to <directory>/<name>/, and prepared.json, which lets a second run reuse them.
-An answer of GSM8K is a worked solution that ends with "#### 72". The program writes only the number: the frameworks
-compare a response's number with the whole ground truth, so with the solution there every reward would be 0.
+task.json: "directory", "format" (jsonl for NeMo RL, parquet for verl) and "datasets", a map from name to
+{"repository": ID on the Hub or a directory, "subset", "question" and "answer": columns}. Of the splits train,
+validation and test, the program writes those that the source has to <directory>/<name>/, and prepared.json, which
+lets a second run reuse them. A GSM8K answer is a worked solution that ends with "#### 72". The program writes only
+the number: the frameworks compare a response's number with the complete ground truth, so with the full solution
+every reward would be 0.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ def read_parquet(path: str) -> list[Record]:
 
 
 def split_files(directory: str, subset: str) -> dict[str, list[str]]:
-    """Return the files of each split, from the subset's directory or, without subsets, from data/ or the top folder."""
+    """Return each split's files, from the subset's directory or, without subsets, from data/ or the top folder."""
     places = [subset, f"data/{subset}"] if subset else []
     if subset in ("", "main", "default"):
         places += ["data", "."]
@@ -91,7 +92,7 @@ def split_files(directory: str, subset: str) -> dict[str, list[str]]:
 
 
 def read_rows(files: list[str], entry: Record) -> list[Row]:
-    """Return question, solution and answer of every row; refuse a row without one of them."""
+    """Return every row's question, solution and answer; reject a row that lacks one of them."""
     columns, rows, bad = (entry["question"], entry["answer"]), [], []
     for path in files:
         for row in read_parquet(path) if path.endswith(".parquet") else read_lines(path):
@@ -149,7 +150,7 @@ def digest(path: str) -> str:
 
 
 def find_source(entry: Record) -> tuple[str, Record]:
-    """Return the directory of the data, and what identifies its version."""
+    """Return the data's directory, and what identifies its version."""
     repository = entry["repository"]
     if not os.path.isabs(repository):
         directory, commit = fetched("dataset", repository)
@@ -178,7 +179,7 @@ def write_split(folder: str, split: str, rows: list[Row], ending: str, instructi
 
 
 def refuse_other(name: str, folder: str, record: Record, request: Record) -> None:
-    """Refuse to replace intact data from another source: a resumed run would continue with other rows."""
+    """Refuse to replace intact data from another source, because a resumed run would continue with different rows."""
     before = record.get("request") or {}
     changed = [key for key in request if key != "version" and before.get(key) != request[key]]
     if changed and intact(folder, record, before):
@@ -189,7 +190,7 @@ def refuse_other(name: str, folder: str, record: Record, request: Record) -> Non
 
 
 def set_changed_aside(folder: str, record: Record) -> None:
-    """Rename the files that have changed since they were prepared: somebody may have edited them."""
+    """Rename the files that have changed since they were prepared, because somebody may have edited them."""
     for part in (record.get("splits") or {}).values():
         path = os.path.join(folder, part["file"])
         if (found := digest(path)) not in ("", part["sha256"]):

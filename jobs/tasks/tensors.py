@@ -1,6 +1,6 @@
-"""Write weights as safetensors: merge the shards of several ranks, convert a torch.save file, read names and shapes.
+"""Write weights as safetensors: merge several ranks' shards, convert a torch.save file, read names and shapes.
 
-The image's libraries are imported when needed; names, shapes and sizes can be read without them.
+The image's libraries are imported only when needed; names, shapes and sizes can be read without them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ DERIVED = ("lm_head.weight", "rotary_emb.inv_freq", "_extra_state")
 
 
 def needed(name: str) -> Any:
-    """Import a library of the training image."""
+    """Import a library from the training image."""
     try:
         return importlib.import_module(name)
     except ImportError as error:
@@ -32,7 +32,7 @@ def needed(name: str) -> Any:
 
 
 def files_of(sizes: dict[str, int]) -> Iterator[list[str]]:
-    """Yield the tensor names of each file: in order, up to FILE_BYTES per file."""
+    """Yield each file's tensor names: in order, up to FILE_BYTES per file."""
     group: list[str] = []
     total = 0
     for name, size in sizes.items():
@@ -45,7 +45,7 @@ def files_of(sizes: dict[str, int]) -> Iterator[list[str]]:
 
 
 def write_model(folder: Path, sizes: dict[str, int], get: Callable[[str], Any], dtype: str = "") -> None:
-    """Write tensors as safetensors with an index, with only one file in memory at a time."""
+    """Write tensors as safetensors with an index, holding only one file in memory at a time."""
     torch, save = needed("torch"), needed("safetensors.torch").save_file
     groups, weight_map, total = list(files_of(sizes)), dict[str, str](), 0
     for number, names in enumerate(groups, 1):
@@ -65,7 +65,7 @@ def write_model(folder: Path, sizes: dict[str, int], get: Callable[[str], Any], 
 
 
 def from_torch_save(file: Path, folder: Path, dtype: str = "") -> None:
-    """Convert a torch.save file to safetensors: every process of a server would read the whole torch.save file."""
+    """Convert a torch.save file to safetensors, because every server process would read the entire torch.save file."""
     # Map the file instead of reading it: it is as large as the model in float32.
     state = needed("torch").load(file, map_location="cpu", mmap=True, weights_only=True)
     state = state["model"] if set(state) == {"model"} else state
@@ -76,10 +76,10 @@ def from_torch_save(file: Path, folder: Path, dtype: str = "") -> None:
 
 
 class Pieces:
-    """The tensors of safetensors shards; the metadata of each shard has its offset in the whole tensor.
+    """The tensors in safetensors shards; each shard's metadata has its offset in the complete tensor.
 
-    Raises JobError if the pieces of a tensor leave a gap or overlap. torch can merge such shards too, but only in a
-    private module that torch 2.7 (NeMo RL v0.4.0) does not have, and it fills a gap with zeros.
+    Raises JobError if a tensor's pieces leave a gap or overlap. torch can merge such shards too, but only in a
+    private module that torch 2.7 (NeMo RL v0.4.0) does not have, and that module fills gaps with zeros.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -97,7 +97,7 @@ class Pieces:
         self.opened: dict[Path, Any] = {}
 
     def shape(self, name: str) -> list[int]:
-        """Return the shape of a whole tensor; check that its pieces cover each element once."""
+        """Return a complete tensor's shape; check that its pieces cover each element exactly once."""
         boxes = [list(zip(offsets, shape, strict=True)) for _, offsets, shape in self.pieces[name]]
         full = [max(start + length for start, length in ends) for ends in zip(*boxes, strict=True)]
         for one, other in combinations(boxes, 2):
@@ -108,7 +108,7 @@ class Pieces:
         return full
 
     def read(self, name: str) -> Any:
-        """Return a whole tensor."""
+        """Return a complete tensor."""
         pieces = self.pieces[name]
         tensors = [(offsets, self.opened[file].get_tensor(name)) for file, offsets, _ in pieces]
         whole = needed("torch").empty(self.shapes[name], dtype=tensors[0][1].dtype)
@@ -120,7 +120,7 @@ class Pieces:
         return whole
 
     def write(self, folder: Path, dtype: str = "") -> None:
-        """Write the whole tensors into a folder."""
+        """Write the complete tensors into a folder."""
         library = needed("safetensors")
         with ExitStack() as stack:
             for file in {file for pieces in self.pieces.values() for file, _, _ in pieces}:
@@ -129,6 +129,6 @@ class Pieces:
 
 
 def shapes_in(folder: Path) -> dict[str, list[int]]:
-    """Return names and shapes of all tensors in the safetensors files of a folder."""
+    """Return the names and shapes of all tensors in a folder's safetensors files."""
     heads = [header(path) for path in sorted(folder.glob("*.safetensors"))]
     return {name: one["shape"] for head in heads for name, one in head.items() if name != "__metadata__"}

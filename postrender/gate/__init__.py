@@ -1,1 +1,1 @@
-"""Rules that every stream must pass before grpo-post-render passes it on; `postrender/pipeline.py` asks them."""
+"""Rules that every stream must satisfy before grpo-post-render outputs it; `postrender/pipeline.py` runs them."""

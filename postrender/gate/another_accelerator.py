@@ -1,4 +1,4 @@
-"""The stream must be for the machine that the values are for."""
+"""The stream must be for the machine that the values specify."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def check(manifests: Manifests) -> Iterator[Finding]:
-    """Find pods that take a whole node of another machine, if no pod selects the values' machine."""
+    """Find pods that use a complete node of another machine, if no pod selects the values' machine."""
     wiring = manifests.wiring
     for item, pod in manifests.pods():
         others = others_of(manifests, pod)
@@ -37,7 +37,7 @@ def _of(names: frozenset[str]) -> str:
 
 
 def others_of(manifests: Manifests, pod: Pod) -> dict[str, set[str]]:
-    """Return the labels by which a pod of a whole node selects other machines, if no pod selects the values' one."""
+    """Return the labels by which a full-node pod selects other machines; empty if any pod selects the values'."""
     wiring = manifests.wiring
     if wiring is None or manifests.whole_pods():
         return {}
@@ -51,7 +51,7 @@ def _chosen_by(pod: Pod, others: Mapping[str, set[str]]) -> Path:
 
 
 def _sizes(labels: set[str], gpus: int) -> set[int]:
-    """Return how many GPUs a node has: the values' machine, and the selected machines if known."""
+    """Return the possible numbers of GPUs per node: the values' machine's, and the selected machines' if known."""
     chosen = (each for each in profiles.machines() if any(value in labels for _, value in each.labels))
     return {gpus, *(machine.gpus for machine in chosen)} - {0}
 

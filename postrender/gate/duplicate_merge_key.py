@@ -1,4 +1,4 @@
-"""Two entries of a list must not have the same merge key."""
+"""Two entries in a list must not have the same merge key."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _TWO = 2
 
 
 def check(manifests: Manifests) -> Iterator[Finding]:
-    """Check the lists of each pod and of its containers."""
+    """Check the lists of each pod and its containers."""
     for item, pod in manifests.pods():
         yield from (item.finding((*pod.path, "spec", *path), what) for path, what in _twice(pod.spec, _OF_POD))
         for kind in ("initContainers", "containers"):
@@ -71,7 +71,7 @@ def _twice(holder: dict[str, Any], lists: dict[str, tuple[str, ...]]) -> Iterato
 
 
 def _first(entry: Json, keys: tuple[str, ...]) -> str:
-    """Return the value of the first key: if all of these differ, no entry is there twice."""
+    """Return the value of the first merge key; if these values all differ, no entry is duplicated."""
     return str(entry.get(keys[0])) if type(entry) is dict else ""
 
 

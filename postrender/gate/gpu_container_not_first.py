@@ -1,4 +1,4 @@
-"""The container with the GPUs must be the first one of its pod."""
+"""The container with the GPUs must be the first container in its pod."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def check(manifests: Manifests) -> Iterator[Finding]:
-    """Check pods that take whole nodes of GKE with RDMA, and every pod of a Ray cluster."""
+    """Check pods that use complete GKE nodes with RDMA, and every pod of a Ray cluster."""
     behind = [(item, pod) for item, pod in manifests.pods() if pod.gpu_container()[0]]
     if not behind:
         return
@@ -35,7 +35,7 @@ def check(manifests: Manifests) -> Iterator[Finding]:
 
 
 def _has_rdma(pod: Pod) -> bool:
-    """Return whether a pod asks for interfaces, in one of the two ways that GKE has."""
+    """Return whether a pod requests interfaces, in one of the two ways that GKE supports."""
     annotations = mapping(mapping(pod.template.get("metadata")).get("annotations"))
     return INTERFACES in annotations or bool(pod.spec.get("resourceClaims"))
 

@@ -1,4 +1,4 @@
-"""A mounted folder of the driver must exist on the node."""
+"""A mounted driver folder must exist on the node."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NO_TEST = {"": "without a type", "DirectoryOrCreate": "with the type DirectoryO
 
 
 def check(manifests: Manifests) -> Iterator[Finding]:
-    """Check the hostPath volumes of every pod, except pods with GPUs for another machine than the values'."""
+    """Check every pod's hostPath volumes, except in GPU pods for a machine that is not the values'."""
     own = _of_profile(manifests.wiring)
     is_elsewhere = manifests.wiring is not None and not manifests.wiring.is_google
     whole = {id(pod) for _, pod, _ in manifests.whole_pods()}
@@ -52,7 +52,7 @@ def _is_below(path: str, folders: Iterable[str]) -> bool:
 
 
 def _installs(pod: Pod, volume: dict[str, object]) -> bool:
-    """Return whether the pod itself creates the content of a volume: in an init container, or with a creating type."""
+    """Return whether the pod itself creates a volume's content: in an init container, or with a creating type."""
     makers = [*sequence(pod.spec.get("initContainers"))]
     makers += pod.containers() if mapping(volume.get("hostPath")).get("type") else []
     mounts = [mapping(mount) for each in makers for mount in sequence(mapping(each).get("volumeMounts"))]
@@ -60,13 +60,13 @@ def _installs(pod: Pod, volume: dict[str, object]) -> bool:
 
 
 def _is_device_plugin(pod: Pod) -> bool:
-    """Return whether a pod is a device plugin: it waits for the driver, which another pod installs."""
+    """Return whether a pod is a device plugin, which waits for the driver that another pod installs."""
     folders = [mapping(mapping(volume).get("hostPath")).get("path") for volume in sequence(pod.spec.get("volumes"))]
     return any(f"{folder}/".startswith(_DEVICE_PLUGINS) for folder in folders)
 
 
 def _of_profile(wiring: Wiring | None) -> list[str]:
-    """Return the folders in the values: a custom profile may have other ones."""
+    """Return the folders in the values, because a custom profile may have different ones."""
     volumes = [mapping(volume.get("hostPath")) for volume in wiring.volumes] if wiring else []
     return [str(each["path"]).rstrip("/") for each in volumes if each.get("path")]
 

@@ -1,4 +1,4 @@
-"""A GPU pod's interfaces must be those of the machine."""
+"""A GPU pod's interfaces must match the machine's."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _POD_NETWORK = ("default", "pod-network")
 
 
 def check(manifests: Manifests) -> Iterator[Finding]:
-    """Compare the annotation with the values, or count its interfaces; check the form of all others."""
+    """Compare the annotation with the values, or count its interfaces; check the format of all other annotations."""
     ours = {id(pod): wiring for _, pod, wiring in manifests.whole_pods()}
     for item, pod in manifests.pods():
         wiring = ours.get(id(pod))
@@ -84,7 +84,7 @@ def _wrong(pod: Pod, wiring: Wiring | None) -> Iterator[tuple[Path, str]]:
 
 
 def _default(pod: Pod, there: Interfaces, wiring: Wiring | None) -> Iterator[tuple[Path, str]]:
-    """Check the interface of the default route: it is in the list, and with values it is the pod network's."""
+    """Check the default route's interface: it must be in the list and, if values are given, be the pod network's."""
     key = DEFAULT_INTERFACE
     name = _annotations(pod).get(key)
     wanted = wiring.annotations.get(key) if wiring else None
@@ -105,7 +105,7 @@ def _parsed(text: str) -> Json:
 
 
 def _read(text: object) -> Interfaces | str:
-    """Return the interfaces, or what is wrong with the text."""
+    """Return the interfaces, or the fault in the text."""
     entries = _parsed(text) if isinstance(text, str) else None
     if not isinstance(entries, list):
         return "this is no JSON list of interfaces"
@@ -141,7 +141,7 @@ def _joins(there: str | None, needed: str | None) -> bool:
 
 
 def _unclaimed(pod: Pod) -> Iterator[tuple[Path, str]]:
-    """Check both halves of a device claim: with only one of them the pod starts and has no interface."""
+    """Check both halves of a device claim; with only one half, the pod starts without an interface."""
     names = [str(mapping(each).get("name")) for each in sequence(pod.spec.get("resourceClaims"))]
     containers = [*pod.containers(), *map(mapping, sequence(pod.spec.get("initContainers")))]
     resources = [mapping(each.get("resources")) for each in containers]

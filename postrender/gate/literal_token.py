@@ -26,7 +26,7 @@ _KEY = "privateKey"
 
 
 def check(manifests: Manifests) -> Iterator[Finding]:
-    """Search every text, values that the text writes with escapes, and the base64 data of Secrets and ConfigMaps."""
+    """Search every text, values written with escapes, and the base64 data of Secrets and ConfigMaps."""
     # Charts generate certificates when they render, into Secrets: a private key belongs there.
     kept = {item.document for item in manifests.items if item.object.get("kind") == "Secret"}
     for document, text in enumerate(manifests.texts):
@@ -49,7 +49,7 @@ def check(manifests: Manifests) -> Iterator[Finding]:
 
 
 def _fix(shape: str) -> str:
-    """Name the values that refer to the Secret, for a manifest of these charts, and the variable for any other."""
+    """Return a fix that names the variable and the values by which the secret can be read from a Kubernetes Secret."""
     if shape == _KEY:
         return ""
     of_values = f"{secrets.variable_of(shape)} with valueFrom.secretKeyRef (in values: {secrets.place_of(shape)})"
@@ -84,7 +84,7 @@ def _strings(value: Json, path: Path = ()) -> Iterator[tuple[Path, str]]:
 
 
 def _hidden(value: str, text: str) -> str | None:
-    """Return the shape of a secret in a value that the text writes with escapes."""
+    """Return a secret's shape if it is in a value that the text writes with escapes."""
     lines = value.split("\n")
     for secret in secrets.find(value):
         begin = secret.col - 1

@@ -1,4 +1,4 @@
-"""What rules over objects get: all objects of a stream, their pods, and the wiring that the values require."""
+"""The input of rules over objects: all objects in a stream, their pods, and the wiring that the values require."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Check = Callable[["Manifests"], Iterable[Finding]]
 
 
 class Item:
-    """One object of a stream, and where it comes from: position of the document, path below its root."""
+    """One object in a stream, and its origin: the document's position, and the path below the document's root."""
 
     __slots__ = ("document", "object", "path", "pods")
 
@@ -37,13 +37,13 @@ class Item:
 
     @property
     def title(self) -> str:
-        """Return kind and name, for messages."""
+        """Return the kind and name, for messages."""
         metadata = self.object.get("metadata")
         name = metadata.get("name", "") if isinstance(metadata, dict) else ""
         return f"{self.object.get('kind')} {name}".strip()
 
     def finding(self, path: Path, what: str, *, of_key: bool = False) -> Finding:
-        """Return a finding at a path below the object; a line that may hold a secret is kept out of reports."""
+        """Return a finding at a path below the object; a line that may contain a secret is not shown in reports."""
         place = Place(self.document, (*self.path, *path), of_key=of_key)
         return Finding(f"{self.title}: {what}", place=place, secret=_is_secret(self.object, path))
 
@@ -55,8 +55,8 @@ def _number(document: int) -> str:
 class Manifests:
     """The input of rules over objects: the objects, those whose pods are checked, and the values' wiring if any.
 
-    `texts` are those of the documents, `name` says what messages call them, `kinds` the schemas of objects where these
-    are judged too.
+    `texts` are the documents' texts, `name` returns a document's name for messages, and `kinds` are the objects'
+    schemas, if objects are validated too.
     """
 
     __slots__ = (
@@ -90,7 +90,7 @@ class Manifests:
         return self._pods
 
     def of_kinds(self, kinds: Iterable[str]) -> list[Item]:
-        """Return the objects of these kinds in the order of the stream."""
+        """Return the objects of these kinds, in stream order."""
         found = [item for kind in kinds for item in self._by_kind.get(kind, ())]
         return sorted(found, key=lambda item: (item.document, item.path)) if len(found) > 1 else found
 
@@ -102,7 +102,7 @@ class Manifests:
         return made
 
     def device_classes(self, pod: Pod) -> set[str]:
-        """Return the device classes of the claims that a pod makes from templates of the stream."""
+        """Return the device classes of the claims that a pod creates from the stream's templates."""
         claims = map(mapping, sequence(pod.spec.get("resourceClaims")))
         wanted = {str(each.get("resourceClaimTemplateName")) for each in claims}
         found = set()
@@ -132,7 +132,7 @@ class Manifests:
         return bool(self.kinds and self.kinds.has(item.object))
 
     def whole_pods(self) -> Sequence[tuple[Item, Pod, Wiring]]:
-        """Return the pods that take a whole node of the wiring's accelerator and select no other one."""
+        """Return the pods that use a complete node of the wiring's accelerator and select no other accelerator."""
         if self._whole is None:
             wiring = self.wiring
             found = self.pods() if wiring and wiring.gpus else ()
@@ -144,9 +144,9 @@ class Manifests:
         return self._whole
 
     def other_pods(self, matters: Callable[[Pod], bool]) -> Iterator[tuple[Item, Pod, list[Machine]]]:
-        """Yield the other pods that select machines, where profiles of all these are installed.
+        """Yield the other pods that select machines, if all these machines have installed profiles.
 
-        The profiles are read for pods that matter: a stream of a chart has many others, and reading takes 0.1 s.
+        The profiles are read only for pods that matter: a chart's stream has many others, and reading takes 0.1 s.
         """
         whole = {id(pod) for _, pod, _ in self.whole_pods()}
         for item, pod in self.pods():
@@ -166,7 +166,7 @@ def joined(*checks: Check) -> Check:
 
 
 def secret_texts(item: Json) -> Iterator[str]:
-    """Yield the lines of the data of Secrets, and of values whose name says that they are a secret."""
+    """Yield the lines of Secrets' data, and of values whose names mark them as secrets."""
     if isinstance(item, str):
         name, sign, value = item.partition("=")
         if sign and names_secret(name):
@@ -191,7 +191,7 @@ def _lines(values: Iterable[Json]) -> Iterator[str]:
 
 
 def _is_secret(item: Json, path: Path) -> bool:
-    """Return whether a path leads into the data of a Secret, or to a variable whose name says that it is a secret."""
+    """Return whether a path leads into a Secret's data, or to a variable whose name marks it as a secret."""
     if isinstance(item, dict) and item.get("kind") == "Secret" and path[:1] in (("data",), ("stringData",)):
         return True
     for part, below in pairwise(path):

@@ -1,4 +1,4 @@
-"""Two documents must not be the same object."""
+"""Two documents must not define the same object."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def check(manifests: Manifests) -> Iterator[Finding]:
-    """Compare group, kind, namespace, name and hooks; an object without a name gets one from the API server."""
+    """Compare group, kind, namespace, name and hooks; the API server generates a name for an object without one."""
     seen: dict[tuple[str, ...], int] = {}
     for item in manifests.items:
         identity = identity_of(item.object)
@@ -27,13 +27,13 @@ def check(manifests: Manifests) -> Iterator[Finding]:
 
 
 def again(item: Item, identity: tuple[str, ...], first: str) -> Finding:
-    """Return the finding at an object that is already in the place `first`."""
+    """Return the finding for an object that already exists in `first`."""
     what = f"{item.title} is already in {first}{_ignored(item.object, identity)}"
     return Finding(what, place=Place(item.document, (*item.path, "metadata", "name")))
 
 
 def identity_of(item: dict[str, Any]) -> tuple[str, ...] | None:
-    """Return group, kind, namespace, name and hooks of an object; None where the API server gives it a name."""
+    """Return an object's group, kind, namespace, name and hooks; None if the API server generates its name."""
     metadata = mapping(item.get("metadata"))
     if not metadata.get("name") or not item.get("kind"):
         return None
@@ -47,7 +47,7 @@ def identity_of(item: dict[str, Any]) -> tuple[str, ...] | None:
 
 
 def _ignored(item: dict[str, Any], identity: tuple[str, ...]) -> str:
-    """Return the note that a written namespace is ignored; else nothing."""
+    """Return a note if the object's namespace is ignored; else an empty text."""
     written = mapping(item.get("metadata")).get("namespace") if identity[:2] in NO_NAMESPACE else None
     return f"; the kind has no namespaces ({written} is ignored)" if written else ""
 

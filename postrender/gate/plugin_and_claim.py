@@ -17,7 +17,7 @@ _EFA_CLASS: Final = "efa.networking.k8s.aws"
 
 
 def check(manifests: Manifests) -> Iterator[Finding]:
-    """Find containers that request EFA devices of the plugin in pods that claim such devices."""
+    """Find containers that request the plugin's EFA devices in pods that claim such devices."""
     for item, pod in manifests.pods():
         for position, container in enumerate(pod.containers()):
             part = requested(container).get(_EFA)

@@ -1,4 +1,4 @@
-"""A pod must not have what the namespace of the same stream refuses."""
+"""A pod must not have what its namespace in the same stream forbids."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def check(manifests: Manifests) -> Iterator[Finding]:
-    """Judge the pods of each namespace that the stream has, by the level that its label enforces."""
+    """Judge the pods of each namespace in the stream, by the level that the namespace's label enforces."""
     levels = {}
     for item in manifests.of_kinds(["Namespace"]):
         metadata = mapping(item.object.get("metadata"))

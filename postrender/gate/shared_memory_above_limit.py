@@ -1,4 +1,4 @@
-"""The shared memory of a container must fit its memory limit."""
+"""A container's shared memory must fit its memory limit."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FOLDER: Final = "/dev/shm"  # noqa: S108 (what is shared is judged here, and no
 
 
 def check(manifests: Manifests) -> Iterator[Finding]:
-    """Compare the volume at /dev/shm with the memory limit, in pods with GPUs and of Ray."""
+    """Compare the volume at /dev/shm with the memory limit, in GPU pods and Ray pods."""
     for item, pod in manifests.pods():
         if pod.ray or pod.gpu_container()[1]:
             yield from (item.finding(path, what) for path, what in _above(pod))
@@ -43,7 +43,7 @@ def _above(pod: Pod) -> Iterator[tuple[Path, str]]:
 
 
 def _mounted(container: dict[str, Any]) -> str:
-    """Return the name of the volume that is mounted at the folder; of two the last one counts."""
+    """Return the name of the volume mounted at the folder; if there are two, the last one applies."""
     mounts = map(mapping, sequence(container.get("volumeMounts")))
     found = [each.get("name") for each in mounts if str(each.get("mountPath", "")).rstrip("/") == _FOLDER]
     return str(found[-1] or "") if found else ""

@@ -1,4 +1,4 @@
-"""Say what the API server decides by kind, what never changes there, and which attempt of a run is refused."""
+"""Determine what the API server decides by kind, which fields are immutable, and which attempt of a run is rejected."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _is_sealed(before: Object, after: Object) -> bool:
 
 
 def _is_active(before: Object, after: Object) -> bool:
-    """Return whether a job is not suspended: Kueue changes where the pods of a suspended one run."""
+    """Return whether a job is not suspended: while it is, Kueue may change where its pods run."""
     return _at(before, ("spec", "suspend")) is not True
 
 
@@ -76,7 +76,7 @@ def _is_not_indexed(before: Object, after: Object) -> bool:
 
 
 def _cannot_resize(before: Object, after: Object) -> bool:
-    """Return whether a claim gets smaller, or larger without a class that could do it."""
+    """Return whether a claim shrinks, or grows without a storage class that could expand it."""
     old, new = (quantity(_at(each, ("spec", "resources", "requests", "storage"))) for each in (before, after))
     if old is None or new is None or old == new:
         return False
@@ -85,10 +85,10 @@ def _cannot_resize(before: Object, after: Object) -> bool:
 
 
 class Fixed(NamedTuple):
-    """Fields that the API server never lets change: those below `fields`, without those below `but`.
+    """Fields that the API server never lets change: those below `fields`, except those below `but`.
 
-    They are fixed where `when` says so of the objects before and after a change. `fix` is empty where the object is
-    deleted and made again. tests/e2e/test_locked.py asks an API server.
+    They are immutable if `when` is true of the objects before and after a change. `fix` is empty if the object is
+    deleted and recreated. tests/e2e/test_locked.py verifies them against an API server.
     """
 
     group: str
@@ -223,7 +223,7 @@ FIXED: Final = (
 
 
 def plural(kind: str) -> str:
-    """Return the plural of a kind in lower case, as the API server names its resource."""
+    """Return a kind's plural in lower case, which is the API server's name for its resource."""
     lower = kind.lower()
     if lower.endswith("y") and lower[-2:-1] not in "aeiou":
         return f"{lower[:-1]}ies"
@@ -231,9 +231,9 @@ def plural(kind: str) -> str:
 
 
 class Refusal(NamedTuple):
-    """A change that is refused: the object that is there, the fields that would change, why, and what to do.
+    """A rejected change: the existing object, the fields that would change, the reason, and what to do.
 
-    `why` is empty where the API server refuses the change.
+    `why` is empty if it is the API server that rejects the change.
     """
 
     object: str
@@ -244,7 +244,7 @@ class Refusal(NamedTuple):
 
 
 def identity(item: Object) -> tuple[str, str, str, str]:
-    """Return what identifies an object to the API server: group, kind, namespace and name."""
+    """Return an object's identity in the API server: group, kind, namespace and name."""
     group, kind = str(item.get("apiVersion", "")).rpartition("/")[0], str(item.get("kind", ""))
     metadata = mapping(item.get("metadata"))
     namespace = "" if (group, kind) in NO_NAMESPACE else str(metadata.get("namespace", ""))
@@ -252,10 +252,10 @@ def identity(item: Object) -> tuple[str, str, str, str]:
 
 
 def refusals(before: Iterable[Object], after: Iterable[Object]) -> list[Refusal]:
-    """Return what is refused if the objects `after` are applied where those `before` are.
+    """Return what is rejected if the objects `after` are applied over the objects `before`.
 
-    That is what the API server refuses, and a run whose attempt is older than the one that is there. Objects without a
-    name are new each time, and so are those of Helm's hooks.
+    These are changes that the API server rejects, and runs whose attempt is older than the existing one. Objects
+    without a name and objects of Helm hooks are new each time.
     """
     old, new = ({identity(item): item for item in items if _stays(item)} for items in (before, after))
     fixed = [found for key, item in new.items() for found in _refused(old.get(key), item)]
@@ -277,7 +277,7 @@ def _older_attempts(before: Iterable[Object], after: Iterable[Object]) -> Iterat
 
 
 def _attempts(items: Iterable[Object]) -> dict[tuple[str, str], int]:
-    """Return the newest attempt of each run of ours, by namespace and by the name of the run or of its task."""
+    """Return the newest attempt of each of our runs, by namespace and by the name of the run or its task."""
     newest: dict[tuple[str, str], int] = {}
     for item in items:
         _, kind, namespace, name = identity(item)
@@ -319,7 +319,7 @@ def _at(item: Json, path: Path) -> Json:
 
 
 def _changed(before: Object, after: Object, path: Path, but: Container[Path]) -> Iterator[Path]:
-    """Yield the paths of values that differ; an empty map or list is none."""
+    """Yield the paths of values that differ; an empty map or list is equivalent to a missing value."""
     if path in but:
         return
     old, new = (None if each in ({}, []) else each for each in (_at(before, path), _at(after, path)))

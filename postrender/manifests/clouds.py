@@ -1,4 +1,4 @@
-"""The clouds that a label of nodes or the name of a machine belongs to."""
+"""The clouds that a node label or a machine name belongs to."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ TYPES: Final = ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance
 
 
 def of_wiring(wiring: Wiring) -> frozenset[str]:
-    """Return the clouds that the values can be for, by the labels of their machine; none if these do not say."""
+    """Return the clouds that the values can be for, by their machine's labels; empty if the labels do not tell."""
     if wiring.is_google:
         return frozenset({"GKE"})
     return of_machine([*wiring.labels.items(), (wiring.gpu_label, "")], wiring.machine_type)
 
 
 def of_machine(labels: Iterable[tuple[str, str]], machine: str) -> frozenset[str]:
-    """Return the clouds of a machine by the labels of its nodes, else by its name."""
+    """Return a machine's clouds by its nodes' labels, else by its name."""
     found = [known for label, _ in labels if (known := of_label(label))]
     types = [machine, *(value for label, value in labels if label in TYPES)]
     found += [frozenset({name}) for name, known in _MACHINES.items() if any(known.match(each) for each in types)]
@@ -49,7 +49,7 @@ def of_machine(labels: Iterable[tuple[str, str]], machine: str) -> frozenset[str
 
 
 def of_label(label: str) -> frozenset[str]:
-    """Return the clouds whose nodes have a label, by its domain; none if it may be any cloud's."""
+    """Return the clouds whose nodes have a label, by the label's domain; empty if it may be any cloud's."""
     domain = label.partition("/")[0]
     if domain == _KARPENTER[0]:
         return _KARPENTER[1]
@@ -61,5 +61,5 @@ def of_label(label: str) -> frozenset[str]:
 
 
 def listed(names: Iterable[str]) -> str:
-    """Return names of clouds, for messages."""
+    """Return cloud names as a list, for messages."""
     return " or ".join(sorted(names))

@@ -1,4 +1,4 @@
-"""What Pod Security refuses of a pod: https://kubernetes.io/docs/concepts/security/pod-security-standards/."""
+"""What Pod Security forbids in a pod: https://kubernetes.io/docs/concepts/security/pod-security-standards/."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _SAFE: Final = ("RuntimeDefault", "Localhost")
 
 
 def refused(spec: Mapping[str, Any], level: str) -> Refused:
-    """Yield what a level refuses of a pod; nothing for the level privileged, or another text."""
+    """Yield what a level forbids in a pod; nothing for the level privileged or an unknown level."""
     if level not in _ADDED:
         return
     for at, volume in enumerate(map(mapping, sequence(spec.get("volumes")))):
@@ -59,7 +59,7 @@ def _of_container(container: Mapping[str, Any], spec: Mapping[str, Any], level: 
 
 
 def _lacks(context: Mapping[str, Any], of_pod: Mapping[str, Any]) -> list[str]:
-    """Return what the level restricted demands of a container and it does not say, nor the pod for it."""
+    """Return the settings that the restricted level requires but neither the container nor its pod has."""
     both = {**of_pod, **context}
     wanted = {
         "allowPrivilegeEscalation: false": context.get("allowPrivilegeEscalation") is False,

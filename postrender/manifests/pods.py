@@ -1,4 +1,4 @@
-"""Find the pod templates in objects of Kubernetes, KubeRay, JobSet and LeaderWorkerSet.
+"""Find the pod templates in Kubernetes, KubeRay, JobSet and LeaderWorkerSet objects.
 
 A path is a tuple of keys and list positions below the object.
 """
@@ -48,25 +48,25 @@ HOLDERS: Final = ("List", "ResourceList")
 
 
 def is_known(kind: str) -> bool:
-    """Return whether the paths of the pod templates in this kind are known."""
+    """Return whether it is known where this kind has its pod templates."""
     return kind in _TEMPLATES or kind in HOLDERS
 
 
 def mapping(value: Json) -> dict[str, Any]:
-    """Return a map, or an empty one for anything else."""
+    """Return a map unchanged; return an empty map for anything else."""
     return value if isinstance(value, dict) else {}
 
 
 def sequence(value: Json) -> list[Json]:
-    """Return a list, or an empty one for anything else."""
+    """Return a list unchanged; return an empty list for anything else."""
     return value if isinstance(value, list) else []
 
 
 class Pod:
-    """One pod template, or a Pod itself: `template` holds metadata and spec, `path` leads to it.
+    """One pod template, or a Pod itself: `template` has the metadata and spec, `path` leads to the template.
 
-    `worker` is true for a worker group of a Ray cluster, `ray` for any pod of one. `count` is the number of pods made
-    from the template, or None if the object does not say.
+    `worker` is true for a Ray cluster's worker group, `ray` for any of its pods. `count` is the number of pods created
+    from the template, or None if the object does not set it.
     """
 
     def __init__(self, path: Path, template: dict[str, Any], *, ray: bool, worker: bool, count: int | None) -> None:
@@ -86,7 +86,7 @@ class Pod:
         return [each for each in sequence(self.spec.get("containers")) if isinstance(each, dict)]
 
     def gpu_container(self) -> tuple[int, int]:
-        """Return the position and the GPUs of the container with the most GPUs; (0, 0) if none has GPUs."""
+        """Return the position and the GPU count of the container with the most GPUs; (0, 0) if none has GPUs."""
         counted = [(gpus(each), -at) for at, each in enumerate(self.containers())]
         most, at = max(counted, default=(0, 0))
         return (-at, most) if most > 0 else (0, 0)
@@ -98,20 +98,20 @@ class Pod:
 
 
 def gpus(container: Mapping[str, Any]) -> int:
-    """Return a container's GPU limit; 0 if it has none that Kubernetes accepts."""
+    """Return a container's GPU limit; 0 if it has no limit that Kubernetes accepts."""
     return whole(mapping(mapping(container.get("resources")).get("limits")).get(GPU))
 
 
 def requested(container: Mapping[str, Any]) -> dict[str, str]:
-    """Return the resources that a container requests, with the part that says how much: limits, or else requests."""
+    """Return a container's requested resources, each with the section that sets the amount: limits, or requests."""
     resources = mapping(container.get("resources"))
     return {name: part for part in ("requests", "limits") for name in mapping(resources.get(part))}
 
 
 def machines(spec: Mapping[str, Any]) -> list[Machine]:
-    """Return the machines that a pod selects, if profiles of all of them are installed.
+    """Return the machines that a pod selects, if all of them have installed profiles.
 
-    Labels that name the GPU only do not count: machines with other networks have them too.
+    Labels that only name the GPU are ignored, because machines with other networks have them too.
     """
     if not spec.get("nodeSelector") and not spec.get("affinity"):
         return []
@@ -120,7 +120,7 @@ def machines(spec: Mapping[str, Any]) -> list[Machine]:
 
 
 def names(chosen: Iterable[Machine]) -> str:
-    """Return how the nodes of machines are labelled, for messages."""
+    """Return the machines' node labels, for messages."""
     return " or ".join(sorted({machine.label for machine in chosen}))
 
 
@@ -149,7 +149,7 @@ def excluded(spec: Mapping[str, Any], label: str) -> set[str]:
 
 
 def objects(document: Json, path: Path = ()) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """Yield the objects of a document with their paths: the document itself, or the items of a List.
+    """Yield a document's objects with their paths: the document itself, or a List's items.
 
     An item that is not an object is yielded as an empty map.
     """
@@ -166,7 +166,7 @@ def objects(document: Json, path: Path = ()) -> Iterator[tuple[Path, dict[str, A
 
 
 def pods(item: Mapping[str, Any], more: Mapping[str, tuple[str, ...]] | None = None) -> list[Pod]:
-    """Return the pod templates of one object; `more` maps further kinds to the paths of their templates."""
+    """Return an object's pod templates; `more` maps further kinds to the paths of their templates."""
     kind = str(item.get("kind"))
     found = []
     for dotted in dict.fromkeys((*_TEMPLATES.get(kind, ()), *(more or {}).get(kind, ()))):
@@ -177,7 +177,7 @@ def pods(item: Mapping[str, Any], more: Mapping[str, tuple[str, ...]] | None = N
 
 
 def strays(item: Json, known: Iterable[Pod]) -> list[tuple[Path, int]]:
-    """Return the paths of pods with GPUs that are not `known`, with their GPUs: those of a kind of somebody else."""
+    """Return the paths and GPU counts of GPU pods that are not `known`, as in third-party kinds."""
     where = {(*pod.path, "spec") for pod in known}
     found: list[tuple[Path, int]] = []
     # An alias repeats a value, and what aliases repeat may be large.
@@ -213,7 +213,7 @@ def _walk(value: Json, parts: tuple[str, ...], path: Path = ()) -> Iterator[tupl
 
 
 def _count(kind: str, item: Mapping[str, Any], path: Path) -> int | None:
-    """Return how many pods the object makes from one template; None if it does not say."""
+    """Return how many pods the object creates from one template; None if it does not set the number."""
     if kind in RAY:
         at = next(at for at, part in enumerate(path) if part in ("headGroupSpec", "workerGroupSpecs"))
         if path[at] == "headGroupSpec":

@@ -1,7 +1,7 @@
-"""Validate objects of Kubernetes, Ray and GKE with the schemas of their kinds, offline.
+"""Validate Kubernetes, Ray and GKE objects with the schemas of their kinds, offline.
 
-The schemas are strict: an unknown field is a violation, because the API server would drop it. They belong to one
-version of Kubernetes; CustomResourceDefinitions from the user add more kinds.
+The schemas are strict: an unknown field is a violation, because the API server would drop it. They are for one
+version of Kubernetes; the user's CustomResourceDefinitions add more kinds.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def minor(text: str) -> int | None:
 
 
 def kind_of(obj: Mapping[str, Any]) -> str:
-    """Return `apiVersion/kind`, for instance `ray.io/v1/RayCluster`; `?` stands for what is missing."""
+    """Return `apiVersion/kind`, for instance `ray.io/v1/RayCluster`; `?` replaces a missing part."""
     return f"{obj.get('apiVersion') or '?'}/{obj.get('kind') or '?'}"
 
 
@@ -48,7 +48,7 @@ def _facts(name: str) -> dict[str, Any]:
 
 
 class Kinds:
-    """The schemas of Kubernetes 1.`version`, of the kinds of Ray and GKE, and of added kinds."""
+    """The schemas of Kubernetes 1.`version`, of Ray and GKE kinds, and of added kinds."""
 
     def __init__(self, version: int = DEFAULT) -> None:
         self.version = version
@@ -90,24 +90,24 @@ class Kinds:
         return kind_of(item) in self._entries
 
     def is_of_kubernetes(self, api_version: str) -> bool:
-        """Return whether the group belongs to Kubernetes itself, so that all its kinds are known."""
+        """Return whether the group is part of Kubernetes itself, so that all its kinds are known."""
         group = api_version.rpartition("/")[0]
         groups = {kind.rpartition("/")[0].rpartition("/")[0] for kind in self._of_kubernetes}
         # The group of a CustomResourceDefinition must contain a dot.
         return group in groups or "." not in group
 
     def elsewhere(self, name: str) -> list[str]:
-        """Return the apiVersions that contain a kind of this name in this version of Kubernetes."""
+        """Return the apiVersions with a kind of this name in this version of Kubernetes."""
         kinds = (kind.rpartition("/") for kind in self._of_kubernetes)
         return [version for version, _, kind in kinds if kind == name and f"{version}/{kind}" in self._entries]
 
     def schema(self, *kinds: str) -> Schema:
-        """Return one draft-07 schema for objects of these kinds; raise KeyError for a kind without a schema."""
+        """Return one draft-07 schema for objects of these kinds; raise KeyError if a kind has no schema."""
         parts = [self._judged(kind) for kind in kinds]
         return {"allOf": parts, "$defs": closure(self._definitions, parts)}
 
     def judge(self, objects: Sequence[Mapping[str, Any]]) -> list[list[Violation]]:
-        """Return the violations of each object, a JSON value; raise KeyError for a kind without a schema."""
+        """Return the violations of each object, given as a JSON value; raise KeyError if a kind has no schema."""
         if not objects:
             return []
         kinds = tuple(dict.fromkeys(map(kind_of, objects)))
@@ -136,7 +136,7 @@ class Kinds:
             raise self._refusal(error) from error
 
     def _refusal(self, error: ValueError) -> GrpoError:
-        """Return an error that names the added definition that is not a schema."""
+        """Return an error that names the added definition that is not a valid schema."""
         for kind, at in self._added.items():
             try:
                 compiled(self.schema(kind))
@@ -148,7 +148,7 @@ class Kinds:
 
 
 def of_version(entries: Mapping[str, Mapping[str, Any]], version: int) -> dict[str, Any]:
-    """Return the entries of one version; `{"30": …, "33": null}` gives an entry's value from each version on."""
+    """Return one version's entries; `{"30": …, "33": null}` gives an entry's value from each version on."""
     found = {}
     for name, changes in entries.items():
         since = max((each for each in map(int, changes) if each <= version), default=None)
@@ -170,7 +170,7 @@ def references(node: Json) -> Iterator[str]:
 
 
 def closure(definitions: Mapping[str, Schema], roots: Json) -> dict[str, Schema]:
-    """Return the definitions that schemas need, sorted by name; raise KeyError for a reference to nothing."""
+    """Return the definitions that schemas need, sorted by name; raise KeyError if a reference has no target."""
     todo = [*references(roots)]
     found: dict[str, Schema] = {}
     while todo:
@@ -198,12 +198,12 @@ def _open(node: Json) -> Json:
 
 
 def reference(definition: str) -> Schema:
-    """Return the schema that refers to a definition."""
+    """Return a schema that refers to a definition."""
     return {"$ref": f"#/$defs/{definition}"}
 
 
 def _head(entry: Mapping[str, Any]) -> Schema:
-    """Return the schema of what every object of a kind needs: a valid name, or a generateName."""
+    """Return the schema for what every object of a kind needs: a valid name, or a generateName."""
     metadata = {
         "type": "object",
         "properties": {"name": reference(entry["name"])},

@@ -1,4 +1,4 @@
-"""Describe schema errors of objects in words: what was expected, but not the value, which may be a secret."""
+"""Describe objects' schema errors in words: what was expected, but not the value, which may be a secret."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def describe(errors: Iterable[Untyped], schema: Mapping[str, Json], words: Mappi
 
 
 def patterns(node: Json) -> Iterator[tuple[str, str]]:
-    """Yield each pattern of a schema that has a description; Kubernetes' own schemas have none beside a pattern."""
+    """Yield each schema pattern that has a description; in Kubernetes' own schemas, no pattern has one."""
     if isinstance(node, dict):
         pattern, description = node.get("pattern"), node.get("description")
         if isinstance(pattern, str) and isinstance(description, str):

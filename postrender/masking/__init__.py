@@ -1,4 +1,4 @@
-"""Take secrets out of objects and texts before anything else sees them."""
+"""Remove secrets from objects and texts before anything else sees them."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ _PROXY: Final = re.compile(r"(?i)(_proxy[\"']?\s*[=:]\s*[\"']?[^\s:/@]{1,100}:)[
 
 
 def clean(value: Json) -> Any:  # noqa: ANN401 (the same type as the value)
-    """Return an object without its secrets: variables and keys that name one, and texts that look like one."""
+    """Return an object with secrets masked: variables and keys named like secrets, and texts that look like secrets."""
     if isinstance(value, dict):
         named = value.get("name") if "value" in value else None
         if value.get("kind") == "Secret":
@@ -92,7 +92,7 @@ def _of_secret(data: Json) -> Json:
 
 
 def _words(values: Sequence[Json]) -> list[Any]:
-    """Return a list without its secrets; a word that follows a flag such as --api-key is one."""
+    """Return a list with secrets masked; a word that follows a flag such as --api-key is a secret."""
     cleaned, flag = [], ""
     is_curl = "curl" in values
     for value in values:
@@ -106,7 +106,7 @@ def _words(values: Sequence[Json]) -> list[Any]:
 
 @lru_cache(maxsize=10_000)
 def _key(key: str) -> str:
-    """Return a key without secrets: the same few stand in thousands of objects."""
+    """Return a key with secrets masked; the result is cached, because thousands of objects have the same few keys."""
     return secrets.mask(key)
 
 
@@ -120,25 +120,25 @@ def _is_secret(key: str, value: Json, named: Json) -> bool:
 
 @lru_cache(maxsize=50_000)
 def text(value: str) -> str:
-    """Return a text with what looks like a secret replaced; thousands of objects have the same few texts."""
+    """Return a text with apparent secrets masked; it is cached, because many objects have the same few texts."""
     return value if len(value) < _SHORTEST else Stream().masked(value)
 
 
 class Stream:
-    """Hide the secrets of a text that comes in pieces of whole lines: a key, or a name and its value, may span them."""
+    """Mask secrets in a text that arrives in pieces of complete lines; a key, or a name and value, may span them."""
 
     def __init__(self) -> None:
-        """Begin a text."""
+        """Start a text."""
         self._keys, self._names = Keys(), Names()
 
     def masked(self, text: str) -> str:
-        """Return the next lines without their secrets."""
+        """Return the next lines with secrets masked."""
         text = _COLOUR.sub("", text) if "\x1b" in text else text
         return self._names.masked(_shaped(secrets.mask(self._keys.masked(text))))
 
 
 def _shaped(masked: str) -> str:
-    """Return a text without the secrets that what stands around them shows: headers, addresses, commands."""
+    """Mask the secrets in a text that are recognizable by their context: headers, addresses, commands."""
     lower = masked.lower()
     if any(word in lower for word in _WORDS):
         for shape in (_NETRC, _COOKIE, _COOKIES, _BEARER, _AUTHORIZATION):

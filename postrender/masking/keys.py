@@ -1,4 +1,4 @@
-"""Hide private keys in text, also where a program or `kubectl logs` writes something before each line."""
+"""Mask private keys in text, even if a program or `kubectl logs` puts a prefix before each line."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ _MOST: Final = 400
 
 
 class Keys:
-    """Hide private keys in lines that follow each other."""
+    """Mask private keys in consecutive lines."""
 
     def __init__(self) -> None:
-        """Begin outside of a key."""
+        """Start outside a key."""
         self._left = 0
         self._before: str | None = None
 
     def masked(self, text: str) -> str:
-        """Return the next lines of a text without private keys."""
+        """Return a text's next lines with private keys masked."""
         text = _ENCODED.sub(HIDDEN, text)
         if not self._left and "PRIVATE KEY" not in text:
             return text
@@ -60,7 +60,7 @@ class Keys:
         return hidden
 
     def _marked(self, line: str) -> str:
-        """Hide the keys that begin on a line, to their ends or as far as the line looks like a key."""
+        """Mask the keys that begin on a line, each up to its end mark or as far as the line looks like a key."""
         parts, last, last_end = [], 0, line.rfind("-----END ")
         begin = _BEGIN.search(line)
         while begin:

@@ -1,7 +1,7 @@
-"""Hide what stands behind the name of a secret, in text of any program.
+"""Mask what follows a secret's name, in any program's text.
 
-Every pattern reads a bounded part of a line, or a part that is then hidden: the time grows with the length of a line,
-not with its square.
+Every pattern reads a bounded part of a line, or a part that is then masked, so the time is linear in a line's
+length, not quadratic.
 """
 
 from __future__ import annotations
@@ -80,22 +80,22 @@ Span = tuple[int, int]
 
 
 def hints(text: str) -> bool:
-    """Return whether a text may have the name of a secret; the search for names takes a hundred times as long."""
+    """Return whether a text may contain a secret's name; the full search for names takes a hundred times as long."""
     lower = text.lower()
     return any(each in lower for each in secrets.NAME_HINTS)
 
 
 class Names:
-    """Hide the values of named secrets in lines that follow each other."""
+    """Mask the values of named secrets in consecutive lines."""
 
     def __init__(self) -> None:
-        """Begin with nothing that a next line would complete."""
+        """Start without a pending name."""
         self._variable = self._flag = ""
         self._is_login = False
         self._block: int | None = None
 
     def masked(self, text: str) -> str:
-        """Return the next lines of a text with the values hidden."""
+        """Return a text's next lines with the values masked."""
         if not (self._awaits() or hints(text)):
             return text
         return "".join(map(self._line, _LINES.findall(text)))
@@ -122,7 +122,7 @@ class Names:
         return _hidden(line, spans)
 
     def _completed(self, line: str, at: int) -> Span | None:
-        """Return where the value is that the lines before ask for."""
+        """Return the span of the value that the preceding lines announce."""
         if found := _PASSWORD_LINE.match(line, at):
             is_value = self._is_login or found[1] != "password" or _OPAQUE.match(found[2])
             return found.span(2) if is_value else None
@@ -181,7 +181,7 @@ class Names:
 
 
 def _begin(line: str) -> int:
-    """Return where a line begins that a program has written, behind what is put before it."""
+    """Return where a program's own line starts, after any prefix."""
     found = _PREFIX.match(line)
     return found.end() if found else 0
 
@@ -192,7 +192,7 @@ def _indent(line: str, at: int) -> int:
 
 
 def _said(line: str, end: int, name: str) -> Span | None:
-    """Return where the value of a name in a sentence is."""
+    """Return the span of a name's value in a sentence."""
     found = _SAYS_FOR.match(line, end)
     if found and secrets.is_sure(name):
         return _value(line, found.end(), name, _OF_LINE)
@@ -207,7 +207,7 @@ def _said(line: str, end: int, name: str) -> Span | None:
 
 
 def _value(line: str, at: int, name: str, plain: re.Pattern[str], *, is_key: bool = False) -> Span | None:
-    """Return where the value is that begins here, if the name says that it is secret."""
+    """Return the span of the value that starts here, if its name marks it as secret."""
     opening = _OPENING.match(line, at)
     if opening:
         return _quoted(line, opening.end(), opening[1], name)
@@ -226,7 +226,7 @@ def _value(line: str, at: int, name: str, plain: re.Pattern[str], *, is_key: boo
 
 
 def _quoted(line: str, begin: int, quote: str, name: str) -> Span | None:
-    """Return where a quoted value is: without its end, to the end of the line."""
+    """Return the span of a quoted value; without a closing quote, it extends to the end of the line."""
     if len(quote) == 1:
         found = _TO_QUOTE[quote].match(line, begin, begin + _JUDGED)
         end = found.end() if found else begin

@@ -1,4 +1,4 @@
-"""Merge values as Helm merges `-f` files: plain trees, and trees that record the file and line of each value."""
+"""Merge values as Helm merges `-f` files: plain trees, and trees that record each value's file and line."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _NULL_IS_A_VALUE = (("job", "config"), ("job", "configFor"))
 
 
 class ListPositionError(KeyError):
-    """A path has a key that is not a number where a list position is needed."""
+    """A path has a key that is not a number where a list position is required."""
 
 
 def overlay(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge two plain trees: maps are merged key by key, everything else replaces, null is kept."""
+    """Merge two plain trees: maps are merged key by key, any other value is replaced, null is kept."""
     merged = dict(under)
     for key, value in over.items():
         below = merged.get(key)
@@ -30,27 +30,27 @@ def overlay(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]
 
 
 def nested(path: Sequence[str], value: Json) -> dict[str, Any]:
-    """Return a tree that has nothing but a value at a path."""
+    """Return a tree that contains only a value at a path."""
     for key in reversed(path[1:]):
         value = {key: value}
     return {path[0]: value}
 
 
 def without_nulls(value: Json, path: tuple[str, ...] = ()) -> Json:
-    """Return a plain tree without the entries that null deletes; below job.config null is a value."""
+    """Return a plain tree without the entries that null deletes; below job.config, null is an ordinary value."""
     if path in _NULL_IS_A_VALUE or not isinstance(value, dict):
         return value
     return {key: without_nulls(item, (*path, key)) for key, item in value.items() if item is not None}
 
 
 def profile_name(tree: Mapping[str, Any]) -> str:
-    """Return accelerator.name of a plain tree, or an empty string."""
+    """Return a plain tree's accelerator.name, or an empty string."""
     accelerator = tree.get("accelerator")
     return str(accelerator.get("name") or "") if isinstance(accelerator, dict) else ""
 
 
 def _machine(tree: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the name and the machine type of a profile: clouds have different machines with one GPU."""
+    """Return a profile's name and machine type; different clouds' machines with one GPU share the name."""
     return profile_name(tree), str(tree["accelerator"].get("machineType") or "")
 
 
@@ -77,7 +77,7 @@ def _item(items: list[Json], part: str) -> Json:
 
 
 def overlay_nodes(under: Node, over: Node) -> Node:
-    """Merge two trees as `overlay` does; a merged map has the position of the later file, which the user edits."""
+    """Merge two trees as `overlay` does; a merged map is located in the later file, which is the one the user edits."""
     if not isinstance(under.value, dict) or not isinstance(over.value, dict):
         return over
     entries = dict(under.value)
@@ -87,9 +87,9 @@ def overlay_nodes(under: Node, over: Node) -> Node:
 
 
 class Values:
-    """The merged values of several files with their positions; later files win.
+    """The merged values of several files with their locations; later files take precedence.
 
-    `root` is the merged tree, `files` are the names as the user gave them, `documents` the content of each file.
+    `root` is the merged tree, `files` are the names as the user gave them, `documents` has each file's content.
     """
 
     def __init__(self, root: Node, files: Sequence[str], documents: Sequence[Node] = ()) -> None:
@@ -125,36 +125,36 @@ class Values:
         return node.plain() if node else default
 
     def as_helm_merges(self) -> dict[str, Any]:
-        """Return the merged tree with every null kept, as Helm passes it to the chart."""
+        """Return the merged tree with every null kept, as Helm passes the tree to the chart."""
         tree: dict[str, Any] = self.root.plain()
         return tree
 
     def effective(self) -> dict[str, Any]:
-        """Return the merged tree without the entries that null deletes; below job.config null is a value."""
+        """Return the merged tree without the entries that null deletes; below job.config, null is an ordinary value."""
         tree: dict[str, Any] = without_nulls(self.as_helm_merges())
         return tree
 
 
 @cache
 def defaults() -> Mapping[str, Any]:
-    """Return the charts' default values, which Helm merges with the files; this chart has those of every section."""
+    """Return the charts' default values, which Helm merges with the files; the grpo-job chart has all sections."""
     tree: Mapping[str, Any] = load_values(paths.defaults("grpo-job")).plain()
     return tree
 
 
 def over_defaults(values: Values) -> dict[str, Any]:
-    """Return values over the charts' defaults, without the entries that null deletes."""
+    """Return values merged over the charts' defaults, without the entries that null deletes."""
     tree: dict[str, Any] = without_nulls(overlay(defaults(), values.as_helm_merges()))
     return tree
 
 
 def load(files: Sequence[str]) -> Values:
-    """Read and merge values files in order; raise InputError or UnreadableError for the first file that is wrong."""
+    """Read and merge values files in order; raise InputError or UnreadableError for the first faulty file."""
     return merge([_read(file) for file in files], files)
 
 
 def _read(file: str) -> Node:
-    """Read a values file; for a missing one, say which file beside it is meant, or how to write one."""
+    """Read a values file; if it is missing, suggest a similar file in its folder, or how to write one."""
     try:
         return load_values(file)
     except UnreadableError as error:
@@ -166,7 +166,7 @@ def _read(file: str) -> Node:
 
 
 def _near(file: str) -> str:
-    """Return the file of the same folder and ending whose name is most like that of a missing one, or an empty text."""
+    """Return the file whose name is most similar, with a missing file's folder and extension, or an empty text."""
     folder, name = os.path.split(file)
     stem, ending = os.path.splitext(name)
     beside = os.listdir(folder or os.curdir) if os.path.isdir(folder or os.curdir) else []
@@ -175,7 +175,7 @@ def _near(file: str) -> str:
 
 
 def merge(roots: Sequence[Node], files: Sequence[str]) -> Values:
-    """Merge the documents of several files; `roots` and `files` have the same length."""
+    """Merge several files' documents; `roots` and `files` have the same length."""
     merged = roots[0] if roots else Node({}, Location(""))
     for root in roots[1:]:
         merged = overlay_nodes(merged, root)
@@ -184,7 +184,7 @@ def merge(roots: Sequence[Node], files: Sequence[str]) -> Values:
 
 
 def _refuse_two_profiles(each: Sequence[Values]) -> None:
-    """Raise InputError where two files name different accelerators: the merge would mix two machines."""
+    """Raise InputError if two files name different accelerators, because the merge would mix two machines."""
     named = [one for one in each if profile_name(one.as_helm_merges())]
     for other in named[1:]:
         (first, here), (name, there) = (_machine(one.as_helm_merges()) for one in (named[0], other))

@@ -1,4 +1,4 @@
-"""Change one value at a time, to find out what it affects."""
+"""Change one value at a time in order to find out what it affects."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def leaves(node: Node, path: Path = ()) -> Iterator[tuple[Path, Node]]:
 
 
 def candidates(value: Json) -> list[Json]:
-    """Return other values, the likeliest to be accepted first."""
+    """Return alternative values, those most likely to be accepted first."""
     if isinstance(value, bool):
         return [not value]
     if isinstance(value, (int, float)):
@@ -45,7 +45,7 @@ def candidates(value: Json) -> list[Json]:
 
 
 def changed(tree: Mapping[str, Any], path: Path, value: Json) -> dict[str, Any]:
-    """Return values that change one leaf; a list is returned whole, because Helm replaces lists."""
+    """Return values that change one leaf; a changed list is complete, because Helm replaces lists."""
     keys = next((path[:depth] for depth, part in enumerate(path) if isinstance(part, int)), path)
     if keys != path:
         whole = copy.deepcopy(at(tree, keys))

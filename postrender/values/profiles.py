@@ -1,4 +1,4 @@
-"""Look up machines in the installed accelerator profiles, for pods that select another machine than the values."""
+"""Look up machines in the installed accelerator profiles, for pods that select a machine other than the values'."""
 
 from __future__ import annotations
 
@@ -50,17 +50,17 @@ class Machine(NamedTuple):
 
     @property
     def label(self) -> str:
-        """Return what its nodes' labels say, for messages."""
+        """Return the values of the machine's node labels, for messages."""
         return ", ".join(value for _, value in self.labels)
 
     @property
     def is_google(self) -> bool:
-        """Return whether it is a machine of GKE."""
+        """Return whether it is a GKE machine."""
         return "kubernetes" in self.refuses
 
 
 def modes(accelerator: Mapping[str, Any]) -> list[str]:
-    """Return the network modes with RDMA that the section `accelerator` of a profile offers."""
+    """Return the network modes with RDMA that a profile's `accelerator` section offers."""
     refused = accelerator.get("refuses") or {}
     return [mode for mode, key in _MODES.items() if accelerator.get(key) and mode not in refused]
 
@@ -74,7 +74,7 @@ def machines() -> tuple[Machine, ...]:
 
 @cache
 def devices(machine_type: str) -> Mapping[str, int]:
-    """Return the resources that the installed profile of a machine type asks for besides GPUs, with their counts."""
+    """Return the resources besides GPUs that the installed profile for a machine type requests, with their counts."""
     for file in map(paths.accelerator, paths.accelerators()):
         accelerator = reader.load_values(file).plain()["accelerator"]
         if machine_type and accelerator.get("machineType") == machine_type:
@@ -88,13 +88,13 @@ def is_flag(count: float, gpus: int) -> bool:
 
 
 def names_gpu(label: str) -> bool:
-    """Return whether a node label names the GPU only, and not whose machine it is in."""
+    """Return whether a node label names only the GPU, not the cloud whose machine it is in."""
     return label.startswith(_OF_GPU)
 
 
 @cache
 def labels(gpu: str = "") -> Mapping[str, set[str]]:
-    """Return the values of each node label by which profiles choose machines, without those that only name `gpu`."""
+    """Return the values of each node label by which profiles select machines, without those that only name `gpu`."""
     found: dict[str, set[str]] = {}
     for machine in machines():
         for label, value in machine.labels:
@@ -104,14 +104,14 @@ def labels(gpu: str = "") -> Mapping[str, set[str]]:
 
 
 def names() -> set[str]:
-    """Return the names of the machines; the same machine in several clouds has one."""
+    """Return the machines' names; the same machine in several clouds has a single name."""
     return {machine.name for machine in machines()}
 
 
 def chosen(asked: Mapping[str, Collection[str]]) -> list[Machine]:
-    """Return the machines that node labels choose, each label with one or more values.
+    """Return the machines that node labels select, each label with one or more values.
 
-    Return none if a label with which they are chosen also has a value that no profile knows.
+    The result is empty if a label that selects a machine also has a value that no profile knows.
     """
     found = [
         each for each in machines() if each.labels and all(value in asked.get(key, ()) for key, value in each.labels)

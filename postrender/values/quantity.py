@@ -1,4 +1,4 @@
-"""Quantities as Kubernetes writes them, such as `900Gi` and `500m`."""
+"""Kubernetes quantities, such as `900Gi` and `500m`."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ _SMALLER: Final = {"T": "G", "G": "M", "M": "K"}
 
 
 def quantity(value: Json) -> float | None:
-    """Return a quantity of Kubernetes as a number, None for anything else."""
+    """Return a Kubernetes quantity as a number; None for anything else."""
     return None if isinstance(value, bool) else _read(str(value).strip(" "))
 
 
 def whole(value: Json) -> int:
-    """Return a quantity that is a whole number, also one written as 8.0 or 8000m; 0 for anything else."""
+    """Return a quantity that is an integer, even if written as 8.0 or 8000m; 0 for anything else."""
     number = quantity(value)
     return int(number) if number and number.is_integer() else 0
 
 
 def near(text: str) -> str:
-    """Return the quantity with a unit of 1024 that is near a text such as 64GB or 1.5 TB; an empty text for others."""
+    """Return the quantity with a 1024-based unit that is near a text such as 64GB or 1.5 TB; empty for other texts."""
     found = _BYTES.fullmatch(text.strip())
     if not found or not int(found[1] + (found[2] or "")):
         return ""
@@ -43,7 +43,7 @@ def near(text: str) -> str:
 
 @lru_cache(maxsize=10_000)
 def _read(text: str) -> float | None:
-    """Read a text; thousands of nodes and pods have the same few."""
+    """Parse a text; the result is cached, because thousands of nodes and pods have the same few texts."""
     number = text.rstrip("kKMGTPEim")
     unit = text[len(number) :]
     mantissa, e, exponent = number.lower().partition("e")

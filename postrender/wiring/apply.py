@@ -1,4 +1,4 @@
-"""Wire the objects of one document and report what changed and what was skipped."""
+"""Wire a document's objects and report what changed and what was skipped."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _FILE = "postrenderer.helm.sh/postrender-filename"
 
 
 class Options(NamedTuple):
-    """Options of the wiring, from the command line."""
+    """Wiring options from the command line."""
 
     policy: str = FAIL
     select: frozenset[tuple[str, str]] = frozenset()
@@ -44,16 +44,16 @@ class Options(NamedTuple):
     allow_unwired: bool = False
 
     def selects(self, kind: str, name: str) -> bool:
-        """Return whether an object is among the selected ones; the case of a kind does not matter."""
+        """Return whether an object is among the selected ones; the kind's case does not matter."""
         return any((each.lower(), own) == (kind.lower(), name) for each, own in self.select)
 
 
 class Wired:
-    """Report on one object that has pod templates (`found`), or pods with GPUs at places where none are known.
+    """Report on one object that has pod templates (`found`), or GPU pods at places where none are expected.
 
     `pods` lists the paths of the wired templates, `variables` the templates that got only environment variables,
     `skipped` the templates that are not wired and the reason. `companions` lists objects to install with this one.
-    `lacks_gpus` is true for a Ray cluster of which no pod asks for GPUs: its groups are among the skipped ones.
+    `lacks_gpus` is true for a Ray cluster in which no pod requests GPUs: its groups are among the skipped ones.
     """
 
     def __init__(self, path: Path, item: dict[str, Any], found: list[Pod]) -> None:
@@ -80,13 +80,13 @@ class Wired:
         return str(metadata.get("name") or metadata.get("generateName") or "")
 
     def unwired(self) -> list[tuple[str, str]]:
-        """Return path and reason of each pod that lacks wiring or GPUs, and that nobody left out on purpose."""
+        """Return path and reason of each pod that lacks wiring or GPUs and was not left out on purpose."""
         there = [(each["pod"], each["reason"]) for each in self.skipped if each["pod"] != ALL]
         return [(path, f"{path or 'the pod'} {reason}") for path, reason in there]
 
 
 def stamp_of(item: Json) -> str:
-    """Return what an earlier run wrote into the annotation of an object; an empty text if there was none."""
+    """Return what an earlier run wrote into an object's annotation; an empty text if there was no earlier run."""
     stamp = str(_note(item) or "")
     return "" if stamp.lower() == SKIP else stamp
 
@@ -116,7 +116,7 @@ def wire(document: Json, wiring: Wiring, options: Options) -> tuple[Json, list[W
 
 
 def _own(holder: Json, path: Path) -> Json:
-    """Copy the maps and lists along a path, so that they can be changed; return the last one."""
+    """Copy the maps and lists along a path, so that they can be changed; return the innermost copy."""
     for part in path:
         there: Json = pods.mapping(holder).get(part) if isinstance(part, str) else holder[part]
         if not isinstance(there, (dict, list)):
@@ -175,7 +175,7 @@ def _have_gpus(found: list[Pod]) -> bool:
 
 
 def _lack(pod: Pod, item: Json) -> str:
-    """Say that the pods of a group ask for no GPUs, and what their containers ask for instead."""
+    """Return that a group's pods request no GPUs, and what their containers request instead."""
     group = pods.mapping(mutations.at(item, pod.path[:-1])).get("groupName")
     reason = f"{f'(group {group}) ' if group else ''}asks for no {pods.GPU}"
     for container in pod.containers():
@@ -188,7 +188,7 @@ def _lack(pod: Pod, item: Json) -> str:
 
 
 def stray(kind: str, path: Path, count: int) -> str:
-    """Return why pods with GPUs are not wired at a place where a kind is not known to have any."""
+    """Return why GPU pods are not wired at a place where a kind is not known to have pods."""
     reason = f"takes {counted(count, 'GPU')}, and {kind} {UNKNOWN}"
     if path[-1:] == ("template",):
         place = ".".join(pods.EACH if isinstance(part, int) else str(part) for part in path)
@@ -197,7 +197,7 @@ def stray(kind: str, path: Path, count: int) -> str:
 
 
 def _annotate(result: Wired, notes: dict[str, str]) -> None:
-    """Add annotations to the object, and name its pods that are not wired."""
+    """Add annotations to the object, including one that names its unwired pods."""
     metadata = pods.mapping(result.item.get("metadata"))
     there = pods.mapping(metadata.get("annotations"))
     if unwired := result.unwired():
@@ -259,7 +259,7 @@ def _companion(new: dict[str, Any], item: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _weight(there: Json) -> int:
-    """Return the weight of a hook as Helm reads it: 0 if it is not a number."""
+    """Return a hook's weight as Helm reads it: 0 if it is not a number."""
     try:
         return int(str(there))
     except ValueError:

@@ -1,4 +1,4 @@
-"""Describe the objects that the claims of a pod refer to, without labels and namespace."""
+"""Build the objects that a pod's claims refer to, without labels and namespace."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def template(name: str, claim: str, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the ResourceClaimTemplate of a claim; `asked` is its entry in the profile's `claims`."""
+    """Return the ResourceClaimTemplate for a claim; `asked` is its entry in the profile's `claims`."""
     exactly = {"deviceClassName": asked["deviceClass"], "allocationMode": "ExactCount", "count": asked["count"]}
     if "selector" in asked:
         exactly["selectors"] = [{"cel": {"expression": asked["selector"]}}]
@@ -18,7 +18,7 @@ def template(name: str, claim: str, asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def domain(name: str, nodes: int | None) -> dict[str, Any]:
-    """Return the ComputeDomain that joins the NVLink of so many nodes."""
+    """Return the ComputeDomain that connects `nodes` nodes by NVLink."""
     spec = {"numNodes": nodes, "channel": {"resourceClaimTemplate": {"name": name}}}
     return _object("resource.nvidia.com/v1beta1", "ComputeDomain", name, spec)
 

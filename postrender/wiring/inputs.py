@@ -25,12 +25,12 @@ _TYPES: dict[str, tuple[type, ...]] = {
 
 
 def load(files: Sequence[str]) -> dict[str, Any]:
-    """Return the sections of values files that the wiring needs; raise as `merge.load` and `sections` do."""
+    """Return the sections that the wiring needs from values files; raise as `merge.load` and `sections` do."""
     return sections(merge.load(files))
 
 
 def sections(given: Values) -> dict[str, Any]:
-    """Merge values over the charts' defaults, as Helm does, and check and return the sections that the wiring needs.
+    """Merge values over the charts' defaults as Helm does, then check and return the sections that the wiring needs.
 
     Raises InputError if a key is misspelt, missing or has the wrong type, and as platform.check does.
     """
@@ -60,7 +60,7 @@ def sections(given: Values) -> dict[str, Any]:
 def first_mismatch(value: Json, schema: Mapping[str, Any]) -> tuple[tuple[str, ...], str] | None:
     """Return the path of the first value that does not match a schema, and the reason; None if all values match.
 
-    The schema uses only the keywords of schemas/generated/wiring.json: types, enums, the pattern NAME, required keys,
+    The schema uses only the keywords in schemas/generated/wiring.json: types, enums, the pattern NAME, required keys,
     strict objects.
     """
     kind = schema["type"]

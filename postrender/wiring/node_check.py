@@ -1,4 +1,4 @@
-"""Write the script of the init container that checks a node, as lines of bash."""
+"""Write the script for the init container that checks a node, as lines of bash."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ IMAGE: Final = "the image must hold the NCCL plugin of this machine, because no 
 
 
 def plugin(files: Sequence[str], script: str | None, *, in_image: bool) -> list[str]:
-    """Fail where the files of the NCCL plugin are missing, or its script is broken."""
+    """Return lines that fail if the NCCL plugin's files are missing or its script is broken."""
     lines = [
         f"for file in {' '.join(files)}; do",
         '  if [ ! -r "$file" ]; then',
@@ -28,7 +28,7 @@ def plugin(files: Sequence[str], script: str | None, *, in_image: bool) -> list[
 
 
 def shadowed(folders: Sequence[str]) -> list[str]:
-    """Warn of an NCCL in folders of the node that LD_LIBRARY_PATH names; it may be loaded instead of the image's."""
+    """Return lines that warn of an NCCL in node folders on LD_LIBRARY_PATH, which may replace the image's."""
     return [
         f"for folder in {' '.join(folders)}; do",
         '  if [ -e "$folder/libnccl.so.2" ]; then',
@@ -40,7 +40,7 @@ def shadowed(folders: Sequence[str]) -> list[str]:
 
 
 def driver(minimum: int, platform: str) -> list[str]:
-    """Fail where the node's NVIDIA driver is older than the image's CUDA needs."""
+    """Return lines that fail if the node's NVIDIA driver is older than the image's CUDA requires."""
     newer = {
         "gke-standard": "make the node pool with gpu-driver-version=latest",
         "gke-autopilot": "the pods ask for the newest that Autopilot has",

@@ -33,7 +33,7 @@ _MEBIBYTE = {"Mi": "Gi", "Gi": "Ti"}
 
 
 def quantity(text: str) -> str:
-    """Return a memory quantity in the canonical form of Kubernetes (1024Gi is 1Ti).
+    """Return a memory quantity in Kubernetes' canonical form (1024Gi is 1Ti).
 
     Raises InputError for any other text.
     """
@@ -51,12 +51,12 @@ def quantity(text: str) -> str:
 
 
 def from_secret(name: str, secret: Mapping[str, str]) -> dict[str, Any]:
-    """Return an environment variable that refers to a key of a Secret."""
+    """Return an environment variable that refers to a Secret's key."""
     return {"name": name, "valueFrom": {"secretKeyRef": {"name": secret["name"], "key": secret["key"]}}}
 
 
 class Wiring:
-    """The wiring of one stack; `values` come from `inputs.load`.
+    """One stack's wiring; `values` come from `inputs.load`.
 
     Lists have the same order as in the charts.
     """
@@ -116,11 +116,11 @@ class Wiring:
 
     @property
     def stamp(self) -> str:
-        """Return what the annotation of a wired object says."""
+        """Return the content of a wired object's annotation."""
         return f"{FORMAT} {self.digest}"
 
     def foreign_labels(self, spec: Mapping[str, Any]) -> dict[str, set[str]]:
-        """Return the labels, with their values, by which a pod selects other machines than the profile's."""
+        """Return the labels, with their values, by which a pod selects machines other than the profile's."""
         known: Mapping[str, set[str]] = {key: set() for key in self.labels}
         is_own = all(value in selected(spec, key) for key, value in self.labels.items())
         if is_own and not all(map(profiles.names_gpu, self.labels)):
@@ -136,7 +136,7 @@ class Wiring:
         }
 
     def unfit(self, pod: Pod) -> str:
-        """Return why a pod with GPUs cannot take a whole node of the profile; empty if it can or has no GPUs."""
+        """Return why a GPU pod cannot use a complete node of the profile; empty if it can or has no GPUs."""
         count, containers = pod.gpu_container()[1], pod.gpu_containers()
         if not count:
             return ""
@@ -162,7 +162,7 @@ class Wiring:
         return "has the network of its node (hostNetwork), to which no other can be attached"
 
     def interfaces(self) -> list[dict[str, str]]:
-        """Return the interfaces of a GPU pod besides eth0 with their networks, sorted by number."""
+        """Return a GPU pod's interfaces other than eth0, with their networks, sorted by number."""
         prefix = self._values["network"]["names"]["prefix"]
         given = self._accelerator["interfaces"]
         names = sorted((name for name in given if name[3:].isdecimal()), key=lambda name: int(name[3:]))
@@ -180,7 +180,7 @@ class Wiring:
         return own | {self.keys["defaultInterface"]: "eth0", self.keys["interfaces"]: f"[{listed}]"}
 
     def _secrets(self) -> list[dict[str, Any]]:
-        """Return the variables of every pod: secrets by reference, or HF_HUB_OFFLINE if downloads are off."""
+        """Return the variables that all pods need: secrets by reference, or HF_HUB_OFFLINE if downloads are off."""
         huggingface, wandb = self._values["huggingface"], self._values["tracking"]["wandb"]
         if huggingface["offline"]["enabled"]:
             found: list[dict[str, Any]] = [{"name": "HF_HUB_OFFLINE", "value": "1"}]
@@ -237,12 +237,12 @@ class Wiring:
 
     @property
     def _claimed(self) -> dict[str, dict[str, Any]]:
-        """Return the network devices that a pod claims, by the claim's name."""
+        """Return the network devices that a pod claims, by claim name."""
         found: dict[str, dict[str, Any]] = self._accelerator.get("claims", {}) if self.mode == "dranet" else {}
         return {name: found[name] for name in sorted(found)}
 
     def claims(self, owner: str, nodes: int | None) -> list[dict[str, str]]:
-        """Return the resource claims of a pod; `nodes` is the number of pods in its NVLink domain.
+        """Return a pod's resource claims; `nodes` is the number of pods in its NVLink domain.
 
         Raises InputError if the object has no name, because the claims' names contain it.
         """
@@ -254,7 +254,7 @@ class Wiring:
         return found
 
     def domain_name(self, owner: str, nodes: int | None) -> str:
-        """Return the name of the ComputeDomain; raise InputError if the number of pods is unknown or too large."""
+        """Return the ComputeDomain's name; raise InputError if the number of pods is unknown or too large."""
         most = self._accelerator["nvlinkDomainNodes"]
         if nodes is None or not 0 < nodes <= most:
             found = nodes if nodes is not None else "no fixed number"
@@ -318,7 +318,7 @@ class Wiring:
         return [toleration for needed, toleration in wanted if needed]
 
     def check_node(self, image: str) -> dict[str, Any] | None:
-        """Return the init container that fails on a node without NCCL's files or with a driver that is too old.
+        """Return the init container that fails on a node without NCCL's files or with too old a driver.
 
         Return None if there is nothing to check.
         """
@@ -356,7 +356,7 @@ class Wiring:
         return "".join(f"{line}\n" for line in lines)
 
     def _is_of_node(self, file: str) -> bool:
-        """Return whether a file lies in a folder of the node, and not in the image."""
+        """Return whether a file is in a folder of the node rather than in the image."""
         return any(file.startswith(f"{path['mountPath']}/") for path in self._accelerator["hostPaths"].values())
 
     def _minimum_driver(self, image: str) -> int:
@@ -364,7 +364,7 @@ class Wiring:
 
     @property
     def image(self) -> str:
-        """Return the training image, by digest where there is one; empty if the values name none."""
+        """Return the training image, by digest if there is one; empty if the values do not name an image."""
         repository, tag, digest = (self._image.get(key) for key in ("repository", "tag", "digest"))
         return (f"{repository}@{digest}" if digest else f"{repository}:{tag}") if repository else ""
 

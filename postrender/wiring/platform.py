@@ -1,4 +1,4 @@
-"""Refuse what the platform or the machine of the values does not have, as `common.checkPlatform` does."""
+"""Reject what the values' platform or machine does not have, as `common.checkPlatform` does."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _OFFERS: Final = {"devices": "resources", "dranet": "claims", "multiNetwork": "i
 
 
 def check(sections: Mapping[str, Any], given: Values) -> None:
-    """Raise InputError where pods would be wired for what is not there: they would wait, or train over TCP."""
+    """Raise InputError if pods would be wired for something missing, and would then wait or train over TCP."""
     _check_refusals(sections, given)
     _check_mode(sections, given)
     _check_capacity(sections["platform"], given)

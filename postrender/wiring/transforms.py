@@ -1,4 +1,4 @@
-"""Add the parts of the wiring to a pod template in place: one function for each part.
+"""Add the parts of the wiring to a pod template in place: one function per part.
 
 A policy decides what happens to an existing value that differs.
 """
@@ -25,7 +25,7 @@ _PARTS = ("subPath", "subPathExpr")
 
 
 class Decisions:
-    """Apply one policy to the conflicts of one object and record them; `place` names the part of a pod."""
+    """Apply one policy to an object's conflicts and record them; `place` names the part of a pod."""
 
     def __init__(self, policy: str) -> None:
         self.policy = policy
@@ -34,7 +34,7 @@ class Decisions:
     def replaces(self, place: str, there: Json, wanted: Json) -> bool:
         """Record a conflict and return whether the existing value is to be replaced.
 
-        A literal value in place of a Secret reference may be the secret itself, so it is not recorded.
+        A literal value where a Secret reference is expected may be the secret itself, so it is not recorded.
         """
         if isinstance(wanted, dict) and "valueFrom" in wanted and isinstance(there, dict) and "value" in there:
             there = {**there, "value": "(a literal value, which is not shown)"}
@@ -44,7 +44,7 @@ class Decisions:
         return self.policy == REPLACE
 
     def merge_list(self, place: str, there: list[Json], wanted: list[dict[str, Any]], key: str = "name") -> list[Json]:
-        """Merge entries into a list by their key: missing entries go first, existing ones keep their positions."""
+        """Merge entries into a list by their key: missing entries go first, existing entries keep their order."""
         result = list(there)
         missing = []
         # Of two entries with the same name Kubernetes uses the last.
@@ -67,9 +67,9 @@ class Decisions:
 
 
 class Target:
-    """A pod template to wire, with its GPU container; `owner` and `nodes` give the resource claims their names.
+    """A pod template to wire, with its GPU container; the resource claims' names come from `owner` and `nodes`.
 
-    `whole` is true for a pod that takes a whole GPU node. Any other pod gets only variables; `libraries` adds the
+    `whole` is true for a pod that uses a complete GPU node. Any other pod gets only variables; `libraries` adds the
     path of the driver's libraries to them.
     """
 
@@ -86,7 +86,7 @@ class Target:
 
     @property
     def image(self) -> str:
-        """Return the image of the container, or an empty text."""
+        """Return the container's image, or an empty text."""
         return str(self.container.get("image", ""))
 
     def place(self, part: str) -> str:
@@ -101,7 +101,7 @@ class Target:
 def put(holder: dict[str, Any], key: str, value: Json) -> None:
     """Set a key, but add no empty list or map.
 
-    Raises InputError if the key has a value of another type, which Kubernetes would refuse.
+    Raises InputError if the key has a value of another type, which Kubernetes would reject.
     """
     there = holder.get(key)
     if there and type(there) is not type(value):
@@ -112,7 +112,7 @@ def put(holder: dict[str, Any], key: str, value: Json) -> None:
 
 
 def add_interfaces(target: Target) -> None:
-    """Add the annotations by which interfaces are attached; keep an existing list that is equal as JSON."""
+    """Add the annotations that attach interfaces; keep an existing list that is equal as JSON."""
     metadata = mapping(target.pod.template.get("metadata"))
     there = mapping(metadata.get("annotations"))
     wanted = dict(target.wiring.annotations)
@@ -146,7 +146,7 @@ def add_placement(target: Target) -> None:
 
 
 def _covers(there: Json, wanted: dict[str, str]) -> bool:
-    """Return whether a toleration covers another one; an empty key or effect matches all."""
+    """Return whether a toleration covers another; an empty key or effect matches all."""
     there = mapping(there)
     if there.get("key") not in (None, "", wanted["key"]) or there.get("effect") not in (None, "", wanted["effect"]):
         return False
@@ -159,7 +159,7 @@ def _covers(there: Json, wanted: dict[str, str]) -> bool:
 def add_volumes(target: Target) -> None:
     """Add shared memory and the node's driver folders; a path that is already mounted keeps its volume.
 
-    If another volume already has the name, the new volume gets a different one.
+    If another volume already has the name, the new volume gets a different name.
     """
     spec, container = target.pod.spec, target.container
     volumes, mounts = sequence(spec.get("volumes")), sequence(container.get("volumeMounts"))
@@ -190,7 +190,7 @@ def _as_there(wanted: dict[str, Any], volumes: list[Any]) -> dict[str, Any]:
 
 
 def _name(volume: dict[str, Any], volumes: list[Any], mounts: list[Any], target: Target) -> str:
-    """Return the name of the volume that is already mounted at the path, or a name that no other volume has."""
+    """Return the name of the volume that is already mounted at the path, or else a name that no other volume has."""
     name = str(volume["name"])
     path = next(mount["mountPath"] for mount in target.wiring.mounts if mount["name"] == name)
     there = _of(mounts, path)
@@ -207,7 +207,7 @@ def _of(mounts: list[Any], path: str) -> dict[str, Any]:
 
 
 def add_network(target: Target) -> None:
-    """Add what a device plugin's network needs: resources and capabilities of the container, the node's network."""
+    """Add what a device plugin's network needs: container resources and capabilities, and the host network."""
     wiring, container, spec = target.wiring, target.container, target.pod.spec
     if wiring.resources:
         resources = mapping(container.get("resources"))
@@ -242,7 +242,7 @@ def add_network(target: Target) -> None:
 
 
 def add_claims(target: Target) -> None:
-    """Add each resource claim to the pod and to the container: the pod gets no device without both."""
+    """Add each resource claim to both the pod and the container, because the pod gets a device only with both."""
     wanted = target.wiring.claims(target.owner, target.nodes)
     if not wanted:
         return
@@ -257,7 +257,7 @@ def add_claims(target: Target) -> None:
 
 
 def add_variables(target: Target, *, init_containers: bool = False) -> None:
-    """Add the variables to the container, and the secrets to the init containers on request."""
+    """Add the variables to the container and, on request, the secrets to the init containers."""
     wiring, container = target.wiring, target.container
     wanted = wiring.secrets
     if target.libraries:
@@ -288,9 +288,9 @@ def _says_the_same(there: dict[str, Any] | None, wanted: dict[str, Any]) -> bool
 
 
 def add_check(target: Target) -> None:
-    """Add the init container that checks the node, first in the list, with the image and mounts of the container.
+    """Add the init container that checks the node, first in the list, with the container's image and mounts.
 
-    Without it a missing BASH_ENV script would go unnoticed: bash does not report it.
+    Without this check, a missing BASH_ENV script would go unnoticed, because bash does not report it.
     """
     wanted = target.wiring.check_node(target.image)
     if wanted is None:
@@ -307,9 +307,9 @@ def add_check(target: Target) -> None:
 
 
 def _refuse_check(target: Target) -> None:
-    """Treat a check that an earlier run added for another machine as a conflict: it ends with an error on this one.
+    """Treat an earlier run's check for another machine as a conflict, because it fails on this machine.
 
-    Raises InputError where conflicts are to be replaced, because nothing is ever removed.
+    Raises InputError if conflicts are to be replaced, because nothing is ever removed.
     """
     place = target.place(f"spec.initContainers[{CHECK}]")
     for container in map(mapping, sequence(target.pod.spec.get("initContainers"))):

@@ -1,4 +1,4 @@
-"""Build values from the events of the YAML parser, and refuse what Helm would read in another way."""
+"""Build values from the YAML parser's events, and reject what Helm would read differently."""
 
 # ruff: noqa: TID251 - this module and reader.py may import yaml
 
@@ -39,14 +39,14 @@ _GO_REFUSES = re.compile(r"(?<!\\)(?:\\\\)*\\/")
 
 
 def too_deep(at: Location) -> InputError:
-    """Return the error for a text that is nested deeper than MAX_DEPTH."""
+    """Return the error for a text nested deeper than MAX_DEPTH."""
     return InputError(f"nested deeper than {MAX_DEPTH} levels", at=at, fix="flatten the values")
 
 
 class Builder:
     """Build plain values from parser events.
 
-    The parser's own composer recurses on the C stack; this builder limits the nesting itself.
+    The parser's own composer recurses on the C stack, so this builder limits the nesting itself.
     """
 
     def __init__(self, data: bytes, file: str, *, tags: bool) -> None:
@@ -69,7 +69,7 @@ class Builder:
     def head(self) -> Json:
         """Return apiVersion, kind and metadata of the first document, and stop reading there.
 
-        A document that is not a map is returned whole.
+        A document that is not a map is returned in full.
         """
         event = next(self._roots(), None)
         if event is None:
@@ -130,15 +130,15 @@ class Builder:
         return value
 
     def _made(self, value: Json, event: Untyped) -> Json:
-        """Convert a value for the result: here the value itself."""
+        """Convert a value for the result; here it is returned unchanged."""
         return value
 
     def _entry(self, value: Json, key: Untyped) -> Json:
-        """Convert the value of a map entry for the result: here the value itself."""
+        """Convert a map entry's value for the result; here it is returned unchanged."""
         return value
 
     def _bare(self, value: Json) -> Json:
-        """Return the plain value of a result of `_made`."""
+        """Return the plain value of a `_made` result."""
         return value
 
     def _too_many(self, event: Untyped) -> InputError:
@@ -189,7 +189,7 @@ class Builder:
         return scalars.resolve(text) if event.tag in _RESOLVED else text
 
     def _source(self, event: Untyped) -> str:
-        """Return a scalar as it is in the file."""
+        """Return a scalar as written in the file."""
         return self._slashes[event.start_mark.index : event.end_mark.index]
 
     def _alias(self, event: Untyped) -> Json:
@@ -208,7 +208,7 @@ class Builder:
         return value
 
     def _size(self, value: Json) -> int:
-        """Return how much an alias repeats: a value and everything below it, up to more than MAX_REPEATED."""
+        """Return the size that an alias repeats: a value and everything below it; counting stops above MAX_REPEATED."""
         size, queue = 0, [value]
         while queue and size <= MAX_REPEATED:
             content = self._bare(queue.pop())
@@ -259,7 +259,7 @@ class Builder:
         raise InputError(f"a key must be text, this one is {shape}", at=self._at(event), fix="put the key in quotes")
 
     def _merge(self, entries: dict[str, Any], value: Json, key: Untyped) -> None:
-        """Apply `<<` as Go's library does: it overrides earlier keys, and later keys override it."""
+        """Apply `<<` as Go's library does: its entries override earlier keys, and later keys override them."""
         content = self._bare(value)
         for source in reversed(content if isinstance(content, list) else [value]):
             merged = self._bare(source)

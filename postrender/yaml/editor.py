@@ -1,7 +1,7 @@
-"""Edit the text of a document so that it parses as another object, and change no other byte.
+"""Edit a document's text so that it parses as another object, and change no other byte.
 
-New entries of a map go below its first line, new items of a list before the others. A value that loses a part or
-changes its type is rewritten as a whole. `edited` parses the result again and raises if it differs from the goal.
+New entries go below a map's first line, new items before a list's other items. A value that loses a part or
+changes its type is rewritten entirely. `edited` parses the result again and raises if it differs from the goal.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def same(left: Json, right: Json) -> bool:
 
 
 def _has_types(found: Json, wanted: Json) -> bool:
-    """Return whether two equal values have the same types; only a text equals a text."""
+    """Return whether two equal values have the same types; texts are skipped, because only a text equals a text."""
     if isinstance(wanted, dict):
         for key, value in wanted.items():
             if not isinstance(value, str) and not _has_types(found[key], value):
@@ -57,7 +57,7 @@ def edited(text: str, name: str, before: Json, after: Json, parse: Callable[[str
     """Edit `text`, which parses as `before`, so that it parses as `after`.
 
     `parse` parses a text; `name` is the document's name in errors. Raises SpliceError if no edit has only the wanted
-    effect, and InputError for a text that is not YAML.
+    effect, and InputError if the text is not YAML.
     """
     result = _apply(text, _edits(text, name, before, after))
     try:
@@ -87,7 +87,7 @@ def _edits(text: str, name: str, before: Json, after: Json) -> list[Edit]:
 
 
 class _Editor:
-    """Collect the edits of one document; two edits at one place (an anchor and its alias) must be equal."""
+    """Collect one document's edits; two edits at one place (an anchor and its alias) must be equal."""
 
     def __init__(self, text: str, name: str) -> None:
         self._text = text
@@ -152,7 +152,7 @@ class _Editor:
         self._put(at, at, before + self._lines(lines, span.col))
 
     def _insert_before(self, span: Span, lines: list[str]) -> None:
-        """Insert lines before the first key or dash, and above the comments that belong to it."""
+        """Insert lines before the first key or dash, and above the comments that belong to that line."""
         begin = self._text.rfind("\n", 0, span.first) + 1
         indent = " " * span.col
         if self._text[begin : span.first].strip(" "):
@@ -172,7 +172,7 @@ class _Editor:
         return f"{indent}{f'{self._end}{indent}'.join(lines)}{self._end}"
 
     def _replace(self, span: Span, after: Json, flow: bool) -> None:
-        """Write a whole value: in block style where it replaces an empty one, else on one line."""
+        """Write a complete value: in block style if it replaces an empty one, else on one line."""
         is_empty = self._text[span.start : span.end] in ("", "{}", "[]", "null", "~")
         begin = self._text.rfind("\n", 0, span.start) + 1
         rest = self._text[span.end :].partition("\n")[0].strip(" \r")

@@ -1,4 +1,4 @@
-"""Read YAML as Helm does, with the place of every key and value. Only this module and builder.py use PyYAML."""
+"""Read YAML as Helm does, with the location of every key and value. Only this module and builder.py use PyYAML."""
 
 # ruff: noqa: TID251 - this module and builder.py may import yaml
 
@@ -36,10 +36,10 @@ _CUT = re.compile(rb"^---(?![ \t]*(?:#.*)?\r?$)", re.MULTILINE)
 
 
 class Node:
-    """One value (a map of nodes, a list of nodes or a scalar) with the places of the value and of its key.
+    """One value (a map of nodes, a list of nodes or a scalar) with the locations of the value and its key.
 
-    `spelled` is the key as in the file if Helm reads the unquoted key as a boolean (`n` becomes "false").
-    `written` is the value as in the file if it is an integer with more digits than Helm keeps.
+    `spelled` is the key as written in the file if Helm reads the unquoted key as a boolean (`n` becomes "false").
+    `written` is the value as written in the file if it is an integer with more digits than Helm keeps.
     """
 
     __slots__ = ("at", "key_at", "spelled", "value", "written")
@@ -54,13 +54,13 @@ class Node:
         self.written = written
 
     def children(self) -> Iterable[Node]:
-        """Return the nodes of a map or a list; nothing for a scalar."""
+        """Return the child nodes of a map or a list; nothing for a scalar."""
         if isinstance(self.value, dict):
             return self.value.values()
         return self.value if isinstance(self.value, list) else ()
 
     def plain(self) -> Json:
-        """Return the value without places."""
+        """Return the value without locations."""
         if isinstance(self.value, dict):
             return {key: node.plain() for key, node in self.value.items()}
         if isinstance(self.value, list):
@@ -69,7 +69,7 @@ class Node:
 
 
 class _NodeBuilder(Builder):
-    """Build nodes with places instead of plain values."""
+    """Build nodes with locations instead of plain values."""
 
     def _made(self, value: Json, event: Untyped) -> Node:
         return Node(value, self._at(event), written=_written(event))
@@ -82,7 +82,7 @@ class _NodeBuilder(Builder):
 
 
 def _spelled(key: Untyped) -> str:
-    """Return an unquoted key that Helm reads as a boolean, as in the file; empty for every other key."""
+    """Return an unquoted key that Helm reads as a boolean, as written in the file; empty for every other key."""
     plain = isinstance(key, ScalarEvent) and key.implicit[0]
     return key.value if plain and isinstance(scalars.WORDS.get(key.value), bool) else ""
 
@@ -93,7 +93,7 @@ def _written(event: Untyped) -> str:
 
 
 def _place(error: MarkedYAMLError, data: bytes, file: str) -> Location:
-    """Return where an error is: what is not closed where it opens if that is known, else in the last line."""
+    """Return an error's location; for an unclosed element, where it opens if that is known, else the last line."""
     mark = error.problem_mark or error.context_mark
     if mark is None:
         return Location(file)
@@ -109,14 +109,14 @@ def _is_end(mark: Untyped, data: bytes) -> bool:
 
 
 def _is_tab(error: MarkedYAMLError, data: bytes) -> bool:
-    """Return whether a tab stands where a line may have spaces only."""
+    """Return whether the error is a tab where only spaces are allowed."""
     mark = error.problem_mark
     at_tab = mark is not None and data.decode("utf-8-sig")[mark.index : mark.index + 1] == "\t"
     return at_tab and ("tab character" in str(error.problem) or error.problem == _NO_START)
 
 
 def _refusal(error: YAMLError, data: bytes, file: str) -> InputError:
-    """Convert a parser error into an InputError with a place."""
+    """Convert a parser error into an InputError with a location."""
     if data.startswith(b"#!") or file.endswith((".sh", ".py")):
         fix = "give the YAML that the program reads or prints"
         return InputError("this is not YAML, but a program", at=Location(file, 1, 1), fix=fix)
@@ -139,9 +139,9 @@ def _refusal(error: YAMLError, data: bytes, file: str) -> InputError:
 
 
 def parse(data: bytes, file: str, *, tags: bool = False) -> list[Node]:
-    """Read every document of a stream with places; `tags` allows YAML tags, as Kubernetes does.
+    """Read every document of a stream with locations; `tags` allows YAML tags, as Kubernetes does.
 
-    Raises InputError with the place of the first mistake.
+    Raises InputError with the location of the first mistake.
     """
     return _read(lambda: list(_NodeBuilder(data, file, tags=tags).documents()), data, file)
 
@@ -149,16 +149,16 @@ def parse(data: bytes, file: str, *, tags: bool = False) -> list[Node]:
 def load_all(text: str, name: str) -> list[Any]:
     """Read every document of a manifest as plain values; `name` is its name in messages.
 
-    Raises InputError with the place of the first mistake.
+    Raises InputError with the location of the first mistake.
     """
     data = text.encode("utf-8")
     return _read(lambda: list(Builder(data, name, tags=True).documents()), data, name)
 
 
 def load_head(text: str, name: str) -> Json:
-    """Read apiVersion, kind and metadata of the first document of a manifest, and stop there.
+    """Read apiVersion, kind and metadata of a manifest's first document, and stop there.
 
-    A document that is not a map is read whole. Raises InputError for a mistake in the part that is read.
+    A document that is not a map is read in full. Raises InputError if the part that is read has a mistake.
     """
     data = text.encode("utf-8")
     return _read(lambda: Builder(data, name, tags=True).head(), data, name)
@@ -173,7 +173,7 @@ def _read(build: Callable[[], T], data: bytes, file: str) -> T:
 
 
 def events(text: str, name: str) -> Iterator[Untyped]:
-    """Yield the parser's events of one document; offsets count characters.
+    """Yield one document's parser events; offsets count characters.
 
     Raises InputError if the text is not YAML.
     """
@@ -187,9 +187,9 @@ def events(text: str, name: str) -> Iterator[Untyped]:
 
 
 def load_values(path: str | os.PathLike[str]) -> Node:
-    """Read one values file as Helm reads it; the root node is a map, empty for an empty file.
+    """Read one values file as Helm reads it; the root node is a map, which is empty for an empty file.
 
-    Raises UnreadableError (missing, a directory, no permission) and InputError (any other error).
+    Raises UnreadableError if the file is missing, a directory or not permitted, and InputError for any other error.
     """
     file = os.fspath(path)
     return values_from_bytes(read_bytes(file), file)
@@ -221,7 +221,7 @@ def values_from_bytes(data: bytes, file: str) -> Node:
 
 
 def load_objects(text: str, name: str) -> list[dict[str, Any]]:
-    """Read a manifest: one map for each document, without empty ones; `name` is its name in messages."""
+    """Read a manifest as one map per document, without empty documents; `name` is its name in messages."""
     values = [value for value in load_all(text, name) if value is not None]
     if all(isinstance(value, dict) for value in values):
         return values

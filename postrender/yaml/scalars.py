@@ -58,7 +58,7 @@ def _float(text: str) -> float | None:
 
 
 def number(text: str) -> int | float | None:
-    """Return the number that Go reads from a plain scalar, or None if it reads a string.
+    """Return the number that Go reads from a plain scalar, or None if Go reads a string.
 
     Helm keeps every number as a 64-bit float, so an integer beyond 2**53 loses digits here too.
     """
@@ -75,7 +75,7 @@ def number(text: str) -> int | float | None:
 
 
 def loses_digits(text: str) -> bool:
-    """Return whether a plain scalar is an integer that loses digits as a 64-bit float, which is how Helm keeps it."""
+    """Return whether a plain scalar is an integer that loses digits as a 64-bit float, which is Helm's number type."""
     if text[:1] not in _FIRST:
         return False
     found = _integer(text.replace("_", ""))
@@ -83,12 +83,12 @@ def loses_digits(text: str) -> bool:
 
 
 def is_not_finite(text: str) -> bool:
-    """Return whether a plain scalar is an infinity or NaN, which Helm refuses."""
+    """Return whether a plain scalar is an infinity or NaN, which Helm rejects."""
     return text[:1] in _FIRST and _NOT_FINITE.fullmatch(text) is not None
 
 
 def resolve(text: str) -> Scalar:
-    """Return the value of a plain scalar: a boolean, null, a number, or the text itself."""
+    """Return a plain scalar's value: a boolean, null, a number, or the text itself."""
     if text in WORDS:
         return WORDS[text]
     value = number(text)

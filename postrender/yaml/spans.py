@@ -1,4 +1,4 @@
-"""Locate the values of a document in its text, so that they can be edited in place."""
+"""Locate a document's values in its text, so that they can be edited in place."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ Kind = Literal["map", "list", "scalar"]
 class Span:
     """The place of one value: offsets in characters; `end` excludes a comment and the end of the line.
 
-    A map has its values in `keys` and the offsets of the keys in `starts`; a list has `items`. In block style `col` is
+    A map has its values in `keys` and its keys' offsets in `starts`; a list has `items`. In block style `col` is
     the column of the keys or dashes and `first` the offset of the first one. `flow` is true for a value in
-    braces or brackets. `alias` is the offset of the alias through which the value was reached, -1 without one.
+    braces or brackets. `alias` is the offset of the alias through which the value was reached, or -1.
     """
 
     def __init__(self, kind: Kind, start: int, end: int, *, flow: bool = False) -> None:
@@ -43,7 +43,7 @@ def scan(text: str, name: str) -> Span:
 
 
 class _Scanner:
-    """Turn parser events into spans; an alias has the span of its anchor."""
+    """Turn parser events into spans; an alias has its anchor's span."""
 
     def __init__(self, text: str, name: str) -> None:
         self._text = text
@@ -110,7 +110,7 @@ class _Scanner:
 
 
 def _key(event: Untyped) -> str:
-    """Return a key as Kubernetes reads it: the unquoted n is the text false."""
+    """Return a key as Kubernetes reads it: an unquoted n is the text false."""
     text: str = event.value
     value = scalars.resolve(text) if event.implicit[0] else text
     if isinstance(value, bool):

@@ -31,7 +31,7 @@ class Document:
 
     @property
     def line(self) -> int:
-        """Return the line of the stream where the document starts, counted from 1."""
+        """Return the line in the stream where the document starts, counted from 1."""
         return self.data.count(b"\n", 0, self.start) + 1
 
     @property
@@ -42,7 +42,7 @@ class Document:
 
     @property
     def source(self) -> str:
-        """Return the template that Helm's comment names, or an empty text."""
+        """Return the template named in Helm's comment, or an empty text."""
         at = self.data.find(_SOURCE, self.start, min(self.end, self.start + 512))
         line = self.data[at : self.data.find(b"\n", at)] if at >= 0 else b""
         return line.removeprefix(_SOURCE).decode("utf-8", "replace").strip()
@@ -69,7 +69,7 @@ class Document:
             ) from error
 
     def parse(self, text: str | None = None) -> Json:
-        """Read the document, or an edited text of it; raise InputError with the line in the stream."""
+        """Parse the document, or an edited text of it; raise InputError with the line in the stream."""
         try:
             values = reader.load_all(self.text() if text is None else text, self.name)
         except InputError as error:
@@ -91,7 +91,7 @@ class Document:
         return any(self.data.find(word, self.start, self.end) >= 0 for word in words)
 
     def moved(self, error: InputError) -> InputError:
-        """Return an error with the line in the stream instead of the line in this document."""
+        """Return an error with its line in the stream instead of its line in this document."""
         inner = error.at.line - 1 if error.at else 0
         return type(error)(error.message, at=Location(self.name, self.line + inner), fix=error.fix)
 

@@ -1,6 +1,6 @@
 """Write YAML that YAML 1.1, YAML 1.2 and Go's library read the same way.
 
-Strings are always in double quotes with the escapes of JSON, booleans and integers as Kubernetes writes them.
+Strings are always double-quoted with JSON escapes; booleans and integers are written as in Kubernetes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _WIDTH = 120
 
 
 def text(value: str) -> str:
-    """Return a string in double quotes; raise UnicodeEncodeError for a lone surrogate, which UTF-8 cannot encode."""
+    """Return a double-quoted string; raise UnicodeEncodeError if it has a lone surrogate, which UTF-8 cannot encode."""
     if value.isascii() and value.isprintable() and '"' not in value and "\\" not in value:
         return f'"{value}"'
     escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
@@ -74,14 +74,14 @@ def flow(value: Json) -> str:
 
 
 def block(entries: Mapping[str, Any]) -> list[str]:
-    """Return the lines of a map in block style, from column 0."""
+    """Return a map's lines in block style, starting at column 0."""
     lines: list[str] = []
     _write_map(entries, "", "", lines)
     return lines
 
 
 def items(values: list[Json]) -> list[str]:
-    """Return the lines of list items in block style, the dashes at column 0."""
+    """Return the lines of list items in block style, with the dashes at column 0."""
     lines: list[str] = []
     _write_list(values, "", "", lines)
     return lines
@@ -115,7 +115,7 @@ def _write(value: Json, first: str, indent: str, lines: list[str]) -> None:
 
 
 def readable(value: Json) -> str:
-    """Return a value on one line for people: a string that every reader keeps as a string has no quotes."""
+    """Return a value on one line for human readers: a string that every reader parses as a string has no quotes."""
     if isinstance(value, str) and _PLAIN.fullmatch(value) and value.lower() not in _RETYPED:
         return value
     # YAML accepts JSON's escapes, except surrogate pairs; it also requires escapes for unprintable characters.
@@ -123,7 +123,7 @@ def readable(value: Json) -> str:
 
 
 def commented(entries: Mapping[str, Any], comment: Callable[[Path], str], path: Path = ()) -> list[str]:
-    """Return the lines of a map for people: each key below its comment, an empty line before each section."""
+    """Return a map's lines for human readers: a comment above each key, an empty line before each section."""
     lines: list[str] = []
     indent = "  " * len(path)
     for name, value in entries.items():
@@ -142,6 +142,6 @@ def schema(path: str) -> list[str]:
 
 
 def comments(words: str, indent: str = "") -> list[str]:
-    """Return a text as lines of comments."""
+    """Return a text as comment lines."""
     wrapped = textwrap.wrap(words, _WIDTH - len(indent) - 2, break_long_words=False, break_on_hyphens=False)
     return [f"{indent}# {line}" for line in wrapped]

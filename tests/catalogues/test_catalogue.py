@@ -46,7 +46,7 @@ def recipes(framework: str, version: str) -> dict[str, dict[str, Any]]:
     return found
 
 
-def test_each_version_that_the_charts_know_has_a_catalogue() -> None:
+def test_each_version_known_to_the_charts_has_a_catalogue() -> None:
     schema = json.loads((ROOT / "charts/grpo-job/values.schema.json").read_text("utf-8"))
     named = schema["properties"]["job"]["properties"]["version"]["else"]["enum"]
     assert named == [version for _, version in VERSIONS]
@@ -58,19 +58,19 @@ def source(framework: str, name: str) -> Any:
 
 
 @every_version
-def test_what_is_read_is_what_the_source_says(framework: str, version: str) -> None:
+def test_the_loaded_catalogue_equals_its_source_file(framework: str, version: str) -> None:
     assert facts.load(f"catalogues/{framework}/{version}.json") == source(framework, version)
 
 
 @pytest.mark.parametrize("version", catalogue.versions("nemo-rl"))
-def test_a_version_of_nemo_rl_names_a_vllm_whose_arguments_are_known(version: str) -> None:
+def test_each_nemo_rl_version_names_a_vllm_with_known_arguments(version: str) -> None:
     engine = catalogue.engine(catalogue.load("nemo-rl", version).vllm)
     assert {"dtype", "gpu_memory_utilization", "max_num_seqs", "kv_cache_dtype"} <= engine.keys.keys()
     assert not {*engine.offline, *engine.served} & engine.keys.keys()
 
 
 @every_version
-def test_the_base_is_known_and_of_its_types(framework: str, version: str) -> None:
+def test_every_base_key_is_known_and_has_a_valid_type(framework: str, version: str) -> None:
     known = catalogue.load(framework, version)
     base = dict(walk(known.base))
     assert {path for path in base if not known.knows(path)} == set()
@@ -79,7 +79,7 @@ def test_the_base_is_known_and_of_its_types(framework: str, version: str) -> Non
 
 
 @every_version
-def test_types_are_of_the_small_vocabulary(framework: str, version: str) -> None:
+def test_types_come_from_the_small_vocabulary(framework: str, version: str) -> None:
     known = catalogue.load(framework, version)
     kinds = {kind for written in known.keys.values() if isinstance(written, str) for kind in written.split("|")}
     assert kinds <= KINDS
@@ -87,7 +87,7 @@ def test_types_are_of_the_small_vocabulary(framework: str, version: str) -> None
 
 
 @every_version
-def test_a_misspelt_key_is_unknown(framework: str, version: str) -> None:
+def test_a_misspelt_key_is_unknown_outside_open_sections(framework: str, version: str) -> None:
     """Of every key that is not below an open section."""
     known = catalogue.load(framework, version)
     closed = [path for path in known.keys if not known.is_open(path.rpartition(".")[0])]
@@ -100,7 +100,7 @@ def test_a_misspelt_key_is_unknown(framework: str, version: str) -> None:
 
 
 @every_version
-def test_the_recipes_are_known_and_of_their_types(framework: str, version: str) -> None:
+def test_every_recipe_key_is_known_and_has_a_valid_type(framework: str, version: str) -> None:
     known = catalogue.load(framework, version)
     assert recipes(framework, version)
     for name, config in recipes(framework, version).items():
@@ -110,7 +110,7 @@ def test_the_recipes_are_known_and_of_their_types(framework: str, version: str) 
 
 
 @pytest.mark.parametrize("version", ["v0.6.0", "v0.7.0", "v0.8.0"])
-def test_a_section_of_a_recipe_that_replaces_the_base_is_complete(version: str) -> None:
+def test_a_recipe_section_that_replaces_the_base_is_complete(version: str) -> None:
     known, replaced = catalogue.load("nemo-rl", version), 0
     for name, config in recipes("nemo-rl", version).items():
         for section, value in config.items():
@@ -123,7 +123,7 @@ def test_a_section_of_a_recipe_that_replaces_the_base_is_complete(version: str) 
 
 
 @every_version
-def test_what_moved_is_unknown_here_and_leads_to_what_is_known(framework: str, version: str) -> None:
+def test_a_moved_key_is_unknown_and_its_replacement_is_known(framework: str, version: str) -> None:
     known = catalogue.load(framework, version)
     assert known.moved
     for old, new in known.moved.items():
@@ -138,7 +138,7 @@ def test_the_data_section_moved_in_both_directions() -> None:
     assert catalogue.load("nemo-rl", "v0.4.0").moved["data.env_name"] == ""
 
 
-def test_names_are_those_of_the_version() -> None:
+def test_accepted_names_depend_on_the_version() -> None:
     old, new = catalogue.load("nemo-rl", "v0.5.0"), catalogue.load("nemo-rl", "v0.7.0")
     assert not old.accepts("datasets", "gsm8k")
     assert new.accepts("datasets", "gsm8k")
@@ -151,7 +151,7 @@ def test_names_are_those_of_the_version() -> None:
 
 
 @pytest.mark.parametrize("version", catalogue.versions("nemo-rl"))
-def test_the_recipes_name_what_there_is(version: str) -> None:
+def test_recipes_use_only_known_names(version: str) -> None:
     known = catalogue.load("nemo-rl", version)
     kinds = {"dataset_name": "datasets", "processor": "processors", "env_name": "environments"}
     for config in recipes("nemo-rl", version).values():
@@ -183,13 +183,13 @@ FITS = [
 
 
 @pytest.mark.parametrize(("path", "value", "expected"), FITS)
-def test_values_fit_their_types(path: str, value: object, expected: bool) -> None:
+def test_only_values_of_the_right_type_are_accepted(path: str, value: object, expected: bool) -> None:
     known = catalogue.load("nemo-rl", "v0.7.0")
     assert known.knows(path)
     assert known.allows(path, value) is expected
 
 
-def test_open_sections_take_any_key_and_the_marker_is_the_charts() -> None:
+def test_open_sections_accept_any_key_but_the_chart_owns_the_marker() -> None:
     known = catalogue.load("nemo-rl", "v0.7.0")
     assert known.is_open("policy.generation.vllm_kwargs")
     assert known.is_open("policy.generation.vllm_kwargs.compilation_config.level")
@@ -201,7 +201,7 @@ def test_open_sections_take_any_key_and_the_marker_is_the_charts() -> None:
     assert not known.knows("dat._override_")
 
 
-def test_the_base_is_a_tree_of_ones_own() -> None:
+def test_changing_a_returned_base_does_not_affect_the_catalogue() -> None:
     known = catalogue.load("nemo-rl", "v0.7.0")
     changed = known.base
     changed["policy"]["scheduler"].clear()
@@ -209,14 +209,14 @@ def test_the_base_is_a_tree_of_ones_own() -> None:
     assert known.base["data"]["max_input_seq_length"] == "${policy.max_total_sequence_length}"
 
 
-def test_an_unknown_version_is_refused_with_those_that_are_known() -> None:
+def test_an_unknown_version_is_refused_with_a_list_of_known_ones() -> None:
     with pytest.raises(InputError, match=r"nemo-rl v0\.3\.0 are not known; known versions: v0\.4\.0, .*v0\.7\.0"):
         catalogue.load("nemo-rl", "v0.3.0")
     with pytest.raises(InputError, match="known versions: none"):
         catalogue.load("trl", "1.0")
 
 
-def test_words_are_of_keys_that_some_version_knows() -> None:
+def test_every_listed_word_belongs_to_a_key_of_some_version() -> None:
     written = catalogue.words("nemo-rl")
     known = [catalogue.load("nemo-rl", version) for version in catalogue.versions("nemo-rl")]
     assert len(written) > 60
@@ -226,27 +226,27 @@ def test_words_are_of_keys_that_some_version_knows() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "..", "nemo-rl/../verl", "*", "a" * 300, "a\0b"])
-def test_a_framework_is_a_name_and_no_path(name: str) -> None:
+def test_a_path_is_not_accepted_as_a_framework_name(name: str) -> None:
     assert catalogue.versions(name) == []
     assert catalogue.words(name) == {}
 
 
 @pytest.mark.parametrize("version", catalogue.versions("verl"))
-def test_verl_takes_one_logger_as_a_text(version: str) -> None:
+def test_verl_accepts_a_single_logger_as_a_string(version: str) -> None:
     known = catalogue.load("verl", version)
     assert known.allows("trainer.logger", "console")
     assert known.allows("trainer.logger", ["console"])
     assert not known.allows("trainer.logger", 1)
 
 
-def test_each_mode_of_the_trainer_has_its_steps_between_updates_of_the_weights() -> None:
+def test_each_trainer_mode_has_its_steps_between_weight_updates() -> None:
     known = catalogue.load("verl", "0.9.1")
     for mode in ("sync", "colocate_async", "separate_async"):
         assert known.knows(f"trainer.v1.{mode}.parameter_sync_step")
 
 
 @pytest.mark.parametrize("version", catalogue.versions("verl"))
-def test_words_that_a_class_compares_are_all_that_its_key_takes(version: str) -> None:
+def test_a_key_accepts_only_the_words_its_class_compares_against(version: str) -> None:
     """A key that the class itself replaces before it compares takes any text; null fits where the class allows it."""
     known, actor = catalogue.load("verl", version), "actor_rollout_ref.actor"
     assert known.allows(f"{actor}.loss_agg_mode", "token-mean")
@@ -260,7 +260,7 @@ def test_words_that_a_class_compares_are_all_that_its_key_takes(version: str) ->
 
 
 @pytest.mark.parametrize("version", catalogue.versions("nemo-rl"))
-def test_every_data_set_says_what_it_reads(version: str) -> None:
+def test_every_dataset_declares_its_arguments_and_prompts(version: str) -> None:
     known = catalogue.load("nemo-rl", version)
     assert known.datasets.keys() == {*known.names["datasets"]} - {"*.*"}
     for name, reads in known.datasets.items():

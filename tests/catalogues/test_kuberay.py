@@ -20,14 +20,14 @@ def old() -> Path:
 
 
 @pytest.mark.full
-def test_the_source_says_the_same_again(old: Path) -> None:
+def test_facts_extracted_from_the_source_match_the_committed_file(old: Path) -> None:
     """Between the two versions nothing else differs: no type, default, limit or rule of a field that both have."""
     new = sources.tree("kuberay", "1.7.0") / "ray-operator/config/crd/bases"
     assert kuberay.facts(old, new) == yaml.safe_load(kuberay.FACTS.read_text("utf-8"))
 
 
 @pytest.mark.full
-def test_what_is_built_has_the_differences_and_no_others(old: Path, tmp_path: Path) -> None:
+def test_the_built_definitions_have_exactly_the_recorded_differences(old: Path, tmp_path: Path) -> None:
     built = kuberay.build(old, tmp_path)
     assert kuberay.facts(old, built) == yaml.safe_load(kuberay.FACTS.read_text("utf-8"))
 
@@ -36,7 +36,7 @@ def schema(**inside: Any) -> dict[str, Any]:
     return {"type": "object", "properties": {"groups": {"type": "array", "items": {"type": "object", **inside}}}}
 
 
-def test_differences_are_named_by_the_outermost_field() -> None:
+def test_each_difference_is_named_by_its_outermost_field() -> None:
     before = schema(required=["address"], properties={"address": {"type": "string"}, "old": {"type": "string"}})
     new = {"type": "object", "description": "words", "properties": {"inner": {"type": "string"}}}
     after = schema(properties={"address": {"type": "string", "description": "other words"}, "new": new})
@@ -55,7 +55,7 @@ def test_differences_are_named_by_the_outermost_field() -> None:
         ({}, {"required": ["a"]}, "groups[]: ['a'] are required now"),
     ],
 )
-def test_a_difference_that_the_facts_cannot_say_is_an_error(
+def test_a_difference_the_facts_cannot_express_is_an_error(
     before: dict[str, Any], after: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(ValueError, match=r"^groups") as caught:

@@ -29,26 +29,26 @@ print(json.dumps(found))
 
 
 @pytest.mark.parametrize("name", ["torch", "megatron"])
-def test_what_is_read_is_what_the_source_says(name: str) -> None:
+def test_the_loaded_library_equals_its_source_file(name: str) -> None:
     source = yaml.safe_load((ROOT / f"schemas/catalogues/libraries/{name}.yaml").read_text("utf-8"))
     assert facts.load(f"catalogues/libraries/{name}.json") == source == catalogue.library(name)
 
 
-def test_types_are_of_the_small_vocabulary() -> None:
+def test_types_come_from_the_small_vocabulary() -> None:
     given = [known.get("arguments", {}) for known in catalogue.library("torch").values()]
     for arguments in (*given, *catalogue.library("megatron").values()):
         written = [kinds.split("|") for kinds in arguments.values() if isinstance(kinds, str)]
         assert {kind for kinds in written for kind in kinds} <= KINDS
 
 
-def test_a_class_can_be_used_or_says_why_not() -> None:
+def test_a_class_has_either_arguments_or_a_reason_it_is_unusable() -> None:
     for name, known in catalogue.library("torch").items():
         assert ("arguments" in known) != ("unusable" in known), name
         assert set(known.get("required", ())) <= known.get("arguments", {}).keys(), name
 
 
 @pytest.mark.full
-def test_torch_has_these_classes_with_these_arguments() -> None:
+def test_the_installed_torch_has_the_recorded_classes_and_arguments() -> None:
     """A newer torch than those of the images: what it adds or drops is a reason to look at the versions again."""
     written: dict[str, Any] = catalogue.library("torch")
     names = [name for name, known in written.items() if name.startswith("torch.") and "arguments" in known]
@@ -67,7 +67,7 @@ def test_torch_has_these_classes_with_these_arguments() -> None:
         assert sorted(required) == sorted(written[name].get("required", [])), name
 
 
-def test_a_class_is_known_by_its_module_too() -> None:
+def test_a_class_is_also_found_by_its_module_path() -> None:
     assert optimizer._known("torch.optim.adamw.AdamW") == catalogue.library("torch")["torch.optim.AdamW"]
     assert optimizer._known("torch.optim.lr_scheduler.AdamW") is None
     assert optimizer._known("mypackage.AdamW") is None

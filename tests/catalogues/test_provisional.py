@@ -30,7 +30,7 @@ def words(version: str) -> list[str]:
 
 
 @pytest.mark.parametrize("version", ENTRIES)
-def test_the_sentence_names_what_it_rests_on(version: str) -> None:
+def test_the_provisional_notice_names_its_source(version: str) -> None:
     said, entry = catalogue.provisional("nemo-rl", version), ENTRIES[version]
     assert version in catalogue.versions("nemo-rl")
     assert said.startswith(f"nemo-rl {version} is provisional: its own source was not read")
@@ -39,14 +39,14 @@ def test_the_sentence_names_what_it_rests_on(version: str) -> None:
     assert entry["vllm"] == catalogue.load("nemo-rl", version).vllm
 
 
-def test_no_other_version_is_provisional() -> None:
+def test_no_version_without_an_entry_is_provisional() -> None:
     assert [version for version in OTHERS if catalogue.provisional("nemo-rl", version)] == []
     assert [version for version in catalogue.versions("verl") if catalogue.provisional("verl", version)] == []
     assert catalogue.newest("nemo-rl") == OTHERS[-1]
     assert catalogue.newest("verl") == catalogue.versions("verl")[-1]
 
 
-def test_the_file_alone_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_file_makes_a_version_provisional(monkeypatch: pytest.MonkeyPatch) -> None:
     """A version without an entry is like any other, and the newest one."""
     read = facts.load
     monkeypatch.setattr(facts, "load", lambda name: {} if name.endswith("/provisional.json") else read(name))
@@ -56,7 +56,9 @@ def test_the_file_alone_decides(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("version", [*ENTRIES, "v0.7.0"])
 @pytest.mark.parametrize("command", [("lint", "--no-render"), ("plan",), ("plan", "--compare", "b200,h200")])
-def test_a_judgement_says_so_once(command: tuple[str, ...], version: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_command_prints_the_provisional_notice_once(
+    command: tuple[str, ...], version: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     given = words(version)[2:] if "--compare" in command else words(version)
     main([*command, *given])
     said, err = catalogue.provisional("nemo-rl", version), capsys.readouterr().err
@@ -66,7 +68,9 @@ def test_a_judgement_says_so_once(command: tuple[str, ...], version: str, capsys
 
 @pytest.mark.parametrize("version", [*ENTRIES, "v0.7.0"])
 @pytest.mark.parametrize("task", ["train", "evaluate"])
-def test_the_notes_say_so(task: str, version: str, render_text: Callable[..., Rendered]) -> None:
+def test_the_chart_notes_print_the_provisional_notice_once(
+    task: str, version: str, render_text: Callable[..., Rendered]
+) -> None:
     image = {"images": {"training": {"tag": version}}}
     notes = render_text("grpo-job", {**image, "job": {"version": version, "task": task}}).notes or ""
     said = catalogue.provisional("nemo-rl", version)
@@ -75,7 +79,7 @@ def test_the_notes_say_so(task: str, version: str, render_text: Callable[..., Re
 
 
 @pytest.mark.parametrize("version", ENTRIES)
-def test_its_file_names_the_stand_in_as_the_source(version: str) -> None:
+def test_the_values_file_names_the_stand_in_as_its_source(version: str) -> None:
     """So that nobody takes a fact for one of the release that is none."""
     text = framework_file(version).read_text("utf-8")
     assert ENTRIES[version]["commit"][:8] in text
@@ -83,14 +87,14 @@ def test_its_file_names_the_stand_in_as_the_source(version: str) -> None:
 
 
 @pytest.mark.parametrize("version", ENTRIES)
-def test_the_page_has_its_sentence_and_links_to_its_release(version: str) -> None:
+def test_the_page_has_the_notice_and_links_to_the_release(version: str) -> None:
     page = (ROOT / "docs/howto/older-versions.md").read_text("utf-8")
     assert f"<!-- provisional: {version} -->" in page
     assert f"releases/tag/{version})" in page
 
 
 @pytest.mark.parametrize("version", ENTRIES)
-def test_its_file_has_the_versions_of_the_entry(version: str) -> None:
+def test_the_values_file_has_the_versions_of_the_entry(version: str) -> None:
     """What is inside of the image, and the Python of its library path."""
     python, torch, vllm = (ENTRIES[version][name] for name in ("python", "torch", "vllm"))
     text = framework_file(version).read_text("utf-8")

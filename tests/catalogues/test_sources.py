@@ -30,14 +30,14 @@ TEMPLATES = {("v0.8.0", "examples/nemo_gym/nemotron-3-ultra/ifbench_teacher.yaml
 
 
 @pytest.mark.parametrize(("framework", "version"), [*sources.VERSIONS, *sources.ENGINES])
-def test_the_source_says_the_same_again(framework: str, version: str) -> None:
+def test_the_catalogue_extracted_from_the_source_matches_the_committed_file(framework: str, version: str) -> None:
     tree = sources.tree(framework, version)
     written = (sources.ROOT / f"schemas/catalogues/{framework}/{version}.yaml").read_text("utf-8")
     assert sources.run(sources.EXTRACT, framework, str(tree), version) == written
 
 
 @pytest.mark.parametrize("version", NEMO_RL)
-def test_nothing_that_is_shipped_is_unknown_or_of_another_type(version: str) -> None:
+def test_no_shipped_setting_is_unknown_or_of_the_wrong_type(version: str) -> None:
     """Each configuration is loaded by the framework's own code, its interpolations resolved."""
     known, configs = catalogue.load("nemo-rl", version), sources.shipped(version)
     loaded = {file: config for file, config in configs.items() if isinstance(config, dict)}
@@ -51,7 +51,7 @@ def test_nothing_that_is_shipped_is_unknown_or_of_another_type(version: str) -> 
 
 
 @pytest.mark.parametrize("version", catalogue.versions("verl"))
-def test_verl_ships_the_same_defaults_composed(version: str) -> None:
+def test_composed_defaults_equal_those_shipped_with_verl(version: str) -> None:
     """Its own tools write what Hydra composes into a file beside the parts."""
     file = sources.tree("verl", version) / "verl/trainer/config/_generated_ppo_trainer.yaml"
     generated = dict(sources.walk(yaml.safe_load(file.read_text("utf-8"))))
@@ -69,7 +69,7 @@ def test_verl_ships_the_same_defaults_composed(version: str) -> None:
 
 
 @pytest.mark.parametrize("version", NEMO_RL)
-def test_the_base_is_the_file_as_the_framework_merges_it(version: str) -> None:
+def test_the_base_equals_the_file_merged_by_the_framework(version: str) -> None:
     """Where no interpolation stands, the values are those that its own code loads."""
     base = dict(sources.walk(catalogue.load("nemo-rl", version).base))
     loaded = dict(sources.walk(sources.shipped(version)["examples/configs/grpo_math_1B.yaml"]))

@@ -36,7 +36,7 @@ def pod_specs(item: Any) -> Iterator[Object]:
 
 
 @pytest.mark.parametrize("mode", ["multiNetwork", "dranet", "none"])
-def test_the_pods_ask_for_nothing_that_is_refused(mode: str, render: Render) -> None:
+def test_the_pods_request_nothing_autopilot_forbids(mode: str, render: Render) -> None:
     """Read-only folders, no added right, no namespace of the node, GPU toleration only with GPUs, no node affinity."""
     extra = {"network": {"mode": mode}, "ray": {"logs": {"fluentBit": {"enabled": True}}}}
     extra["tracking"] = {"tensorboard": {"server": {"enabled": True}}}
@@ -57,7 +57,7 @@ def test_the_pods_ask_for_nothing_that_is_refused(mode: str, render: Render) -> 
             assert "nvidia.com/gpu" not in str(container["resources"])
 
 
-def test_a_reservation_chooses_the_nodes_that_autopilot_makes(render: Render) -> None:
+def test_a_reservation_selects_the_nodes_autopilot_creates(render: Render) -> None:
     """On Standard the node pool carries the reservation, here the pods do."""
     capacity = {"kind": "reservation", "reservation": "ours", "placementPolicy": "near"}
     selectors = []
@@ -80,7 +80,9 @@ def test_a_reservation_chooses_the_nodes_that_autopilot_makes(render: Render) ->
 @pytest.mark.parametrize(
     ("cpu", "memory", "chosen"), [("32", "128Gi", True), ("16", "64Gi", False), ("16", "104Gi", True)]
 )
-def test_a_large_head_gets_a_class_that_has_room(cpu: str, memory: str, chosen: bool, render: Render) -> None:
+def test_a_large_head_gets_a_compute_class_with_enough_room(
+    cpu: str, memory: str, chosen: bool, render: Render
+) -> None:
     """Autopilot's default class ends at 30 cores and 110 GiB a pod, sidecars included."""
     head = {"cpu": cpu, "memory": memory}
     cluster = by_kind(render("raycluster", shapes.merge(AUTOPILOT, {"ray": {"head": head}})), "RayCluster")
@@ -88,7 +90,7 @@ def test_a_large_head_gets_a_class_that_has_room(cpu: str, memory: str, chosen: 
     assert selector == ({"cloud.google.com/compute-class": "Balanced"} if chosen else None)
 
 
-def test_the_driver_is_the_newest_where_the_image_asks_for_one(render: Render) -> None:
+def test_the_pods_request_the_latest_driver_when_the_image_needs_it(render: Render) -> None:
     """There is no node pool that could say it."""
     cluster = by_kind(render("raycluster", AUTOPILOT), "RayCluster")
     spec = cluster["spec"]["workerGroupSpecs"][0]["template"]["spec"]
@@ -96,7 +98,7 @@ def test_the_driver_is_the_newest_where_the_image_asks_for_one(render: Render) -
     assert "make the node pool" not in str(spec["initContainers"])
 
 
-def test_the_notes_name_no_node_pool_and_the_pinned_installer(render_text: RenderText) -> None:
+def test_the_notes_name_the_pinned_installer_and_no_node_pool(render_text: RenderText) -> None:
     """Autopilot lets Google's own manifest pass and no other privileged pod."""
     notes = render_text("network", AUTOPILOT).notes or ""
     assert "node-pools" not in notes
@@ -165,7 +167,7 @@ SIDECAR = {"image": "a:1", "securityContext": {"capabilities": {"add": ["SYS_ADM
         3,
     ),
 )
-def test_what_autopilot_refuses_is_refused_before(
+def test_settings_autopilot_forbids_are_refused_at_render_time(
     layer: str, values: dict[str, Any], message: str, render_text: RenderText
 ) -> None:
     """Each with a sentence that says what to change."""
@@ -173,7 +175,7 @@ def test_what_autopilot_refuses_is_refused_before(
         render_text(layer, shapes.merge(AUTOPILOT, values))
 
 
-def test_what_autopilot_refuses_is_refused_for_a_cluster_of_a_job_too(render_text: RenderText) -> None:
+def test_settings_autopilot_forbids_are_refused_for_an_ephemeral_cluster_too(render_text: RenderText) -> None:
     """An ephemeral cluster has the same pods."""
     values = {"job": {"cluster": {"mode": "ephemeral"}}, "ray": {"head": {"podSpec": {"hostPID": True}}}}
     with pytest.raises(RenderError, match=r"ray\.head\.podSpec\.hostPID"):

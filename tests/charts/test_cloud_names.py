@@ -74,19 +74,19 @@ def test_the_wiring_names_no_cloud(path: Path) -> None:
     assert named(DOCSTRING.sub("", path.read_text(encoding="utf-8"))) == WIRING.get(path.name, ("", ""))[0]
 
 
-def test_every_exception_is_of_a_file_that_exists() -> None:
+def test_every_exception_names_an_existing_file() -> None:
     assert TEMPLATES.keys() <= {name(path) for path in FILES}
     assert WIRING.keys() <= {path.name for path in MODULES}
 
 
 @pytest.mark.parametrize(("key", "value"), KEYS.items())
-def test_a_key_of_the_platform_stands_in_no_template_and_not_in_the_wiring(key: str, value: str) -> None:
+def test_no_template_or_wiring_file_contains_a_platform_key(key: str, value: str) -> None:
     """Not even where a file may name the cloud."""
     texts = [code(path) for path in FILES] + [path.read_text(encoding="utf-8") for path in MODULES]
     assert not [text for text in texts if value in text], key
 
 
-def test_rules_know_the_annotations_that_pods_get() -> None:
+def test_the_rules_use_the_annotations_the_pods_get() -> None:
     found = dict(KEYS.items())
     assert found["interfaces"] == profiles.INTERFACES
     assert found["defaultInterface"] == profiles.DEFAULT_INTERFACE

@@ -145,7 +145,7 @@ def worker(case: Object, render: Render) -> Fields:
 
 
 @each_case
-def test_a_worker_is_what_the_cloud_publishes(case: Object, render: Render) -> None:
+def test_a_worker_differs_from_the_published_pod_only_where_explained(case: Object, render: Render) -> None:
     """Every field of either pod is equal, or has a reason."""
     ours, theirs = worker(case, render), fields(case["pod"])
     different = {field for field in {**ours, **theirs} if ours.get(field) != theirs.get(field)}
@@ -158,7 +158,7 @@ def test_a_worker_is_what_the_cloud_publishes(case: Object, render: Render) -> N
 
 
 @each_case
-def test_what_needs_no_line_is_in_every_pod(case: Object, render: Render) -> None:
+def test_fields_exempt_from_explanation_are_in_every_pod(case: Object, render: Render) -> None:
     ours = worker(case, render)
     assert not [name for name in USUAL if not part(name, ours)]
 

@@ -200,7 +200,7 @@ TASKS = {
     "clean": "clean",
 }
 
-# Their only effect by themselves is a refusal: test_a_framework_and_its_version_go_together in test_profiles.py.
+# Their only effect by themselves is a refusal: test_a_framework_and_a_version_that_do_not_match_are_refused.
 REFUSES = {("images", "training", "arm64"), ("job", "framework"), ("job", "version")}
 
 CANDIDATES = [
@@ -286,7 +286,7 @@ def readers(path: shapes.Path_) -> list[str]:
 
 
 @pytest.mark.parametrize("path", thin([(each,) for each in leaf_paths()], 40), ids=".".join)
-def test_every_key_moves_the_output(path: shapes.Path_, render_text: RenderText) -> None:
+def test_every_key_changes_the_output(path: shapes.Path_, render_text: RenderText) -> None:
     """Changing a leaf changes what at least one chart renders or says."""
     values = everything()
     if path[:2] == ("accelerator", "interfaces"):
@@ -336,7 +336,7 @@ LEVELS = pytest.mark.parametrize(
 
 
 @LEVELS
-def test_a_misspelt_key_is_refused_at_every_level(layer: str, path: shapes.Path_) -> None:
+def test_the_schema_refuses_a_misspelt_key_at_every_level(layer: str, path: shapes.Path_) -> None:
     """The schema of every chart refuses an unknown key of every section and names it."""
     values = shapes.merge(everything(), shapes.nested((*path, "mispelt"), "x"))
     assert "mispelt" in "\n".join(error.message for error in validator_of(layer).iter_errors(values))
@@ -351,7 +351,7 @@ def test_helm_refuses_a_misspelt_key_at_every_level(layer: str, path: shapes.Pat
 
 
 @pytest.mark.parametrize("layer", LAYERS)
-def test_the_wrong_prefix_is_refused(layer: str, render_text: RenderText) -> None:
+def test_a_values_prefix_on_a_key_is_refused(layer: str, render_text: RenderText) -> None:
     """What --set values.ray.workers.replicas=4 gives is refused by every chart."""
     with pytest.raises(RenderError, match="'values'"):
         render_text(layer, {"values": {"ray": {"workers": {"replicas": 4}}}})
@@ -394,7 +394,7 @@ def test_an_unquoted_boolean_key_fails_loudly(key: str, render_text: RenderText,
         render_text("grpo-job", files=[*stack_files(), file])
 
 
-def test_a_quoted_n_arrives(render: Render, tmp_path: Path) -> None:
+def test_a_quoted_n_key_reaches_the_config(render: Render, tmp_path: Path) -> None:
     """The quoted key reaches the framework's configuration under its own name."""
     file = tmp_path / "n.yaml"
     file.write_text('job:\n  config:\n    rollout:\n      "n": 8\n', encoding="utf-8")
@@ -431,7 +431,7 @@ def default_paths(layer: str) -> list[shapes.Path_]:
 
 
 @pytest.mark.parametrize("layer", LAYERS)
-def test_null_takes_no_default_away(layer: str) -> None:
+def test_the_schema_does_not_let_null_remove_a_default(layer: str) -> None:
     """A template would read the gap as 0, as false or as nothing; the schema refuses the null itself."""
     values: dict[str, Any] = yaml.safe_load((ROOT / f"charts/{layer}/values.yaml").read_text(encoding="utf-8"))
     for file in stack_files():
@@ -447,7 +447,7 @@ def test_null_takes_no_default_away(layer: str) -> None:
 
 @pytest.mark.full
 @pytest.mark.parametrize("layer", LAYERS)
-def test_helm_lets_null_take_no_default_away(layer: str, render_text: RenderText, tmp_path: Path) -> None:
+def test_helm_does_not_let_null_remove_a_default(layer: str, render_text: RenderText, tmp_path: Path) -> None:
     """Helm deletes a default where a file says null, before it asks the schema; its message names the key."""
     accepted = []
     file = tmp_path / "null.yaml"
@@ -462,7 +462,7 @@ def test_helm_lets_null_take_no_default_away(layer: str, render_text: RenderText
 
 
 @pytest.mark.parametrize("layer", thin(LAYERS, 4))
-def test_overlays_are_keyed_by_the_profiles_and_versions_that_exist(layer: str, render_text: RenderText) -> None:
+def test_overlay_keys_must_be_known_profiles_and_versions(layer: str, render_text: RenderText) -> None:
     """A misspelt machine or version would lose its overlay silently."""
     machines = {machine["name"] for machine in options.machines().values()}
     folders = (ROOT / "schemas/catalogues" / framework for framework in ("nemo-rl", "verl"))
@@ -475,12 +475,12 @@ def test_overlays_are_keyed_by_the_profiles_and_versions_that_exist(layer: str, 
         render_text(layer, {"job": {"configFor": {"h20": {"grpo": {"seed": 1}}}}})
 
 
-def test_a_profile_of_ones_own_has_an_overlay(render_text: RenderText) -> None:
+def test_a_custom_profile_can_have_an_overlay(render_text: RenderText) -> None:
     values = {"accelerator": {"name": "our-b200"}, "job": {"configFor": {"our-b200": {"grpo": {"seed": 77}}}}}
     assert '"seed": 77' in render_text("grpo-job", values).manifest
 
 
-def test_a_token_as_a_key_of_the_configuration_is_not_printed(render_text: RenderText) -> None:
+def test_a_token_used_as_a_config_key_is_not_printed(render_text: RenderText) -> None:
     """Below job.config every key is allowed, and would be stored in the release."""
     with pytest.raises(RenderError, match=r"a key below job\.config\.env looks like a token") as caught:
         render_text("grpo-job", {"job": {"config": {"env": {"hf_" + "Zq9" * 12: 1}}}})
@@ -515,7 +515,7 @@ def test_a_chart_bump_recreates_nothing(layer: str, mode: str, render: Render, t
 
 
 @pytest.mark.parametrize("layer", LAYERS)
-def test_a_label_of_the_stack_touches_metadata_only(layer: str, render: Render) -> None:
+def test_a_stack_label_changes_metadata_only(layer: str, render: Render) -> None:
     """stack.labels moves no spec and no pod template."""
     before, after = render(layer), render(layer, {"stack": {"labels": {"team": "rl"}}})
     assert [item.get("spec", item.get("data")) for item in before] == [
@@ -581,7 +581,7 @@ READS = {
 
 
 @pytest.mark.parametrize("layer", LAYERS)
-def test_values_yaml_holds_every_default_of_the_schema(layer: str) -> None:
+def test_values_yaml_has_every_schema_default(layer: str) -> None:
     """Schema and values.yaml agree leaf by leaf."""
     schema = schema_of(layer)
     sections = READS.get(layer, set(schema["properties"]))
@@ -593,7 +593,7 @@ def test_values_yaml_holds_every_default_of_the_schema(layer: str) -> None:
 
 
 @pytest.mark.parametrize("word", thin(["on", "null", "y", "no", "true", "e1"], 3))
-def test_a_name_that_yaml_reads_as_something_else_stays_a_name(word: str, render: Render) -> None:
+def test_a_name_yaml_would_parse_as_another_type_stays_a_string(word: str, render: Render) -> None:
     """Each object is valid, and what carries the name carries it as text."""
     values: dict[str, Any] = {
         "stack": {"name": word, "names": {"serviceAccount": "", "cluster": ""}},
@@ -629,12 +629,12 @@ def test_names_stay_within_their_limits(render: Render) -> None:
         {"job": {"name": "1st"}},
     ],
 )
-def test_names_beyond_their_limits_are_refused(values: dict[str, Any], render_text: RenderText) -> None:
+def test_names_over_their_limits_are_refused(values: dict[str, Any], render_text: RenderText) -> None:
     """A name that KubeRay would refuse after the install is refused before it."""
     with pytest.raises(RenderError, match="name"):
         render_text("grpo-job", values)
 
 
-def test_a_framework_and_its_version_go_together(render_text: RenderText) -> None:
+def test_a_framework_and_a_version_that_do_not_match_are_refused(render_text: RenderText) -> None:
     with pytest.raises(RenderError, match=r"job\.version v0\.7\.0 is a version of nemo-rl, but job\.framework is verl"):
         render_text("grpo-job", {"job": {"framework": "verl"}})

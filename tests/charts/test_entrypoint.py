@@ -56,7 +56,7 @@ def shell(entrypoint: str) -> str:
         ({"job": {"prompts": {"mine": ATTACK}}}, "job.prompts.mine "),
     ],
 )
-def test_what_would_run_is_refused(
+def test_text_the_shell_would_execute_is_refused(
     values: dict[str, Any], says: str, unchecked: Callable[[dict[str, Any]], str]
 ) -> None:
     with pytest.raises(RenderError, match=re.escape(says)):
@@ -64,7 +64,7 @@ def test_what_would_run_is_refused(
 
 
 @pytest.mark.parametrize("path", thin([(each,) for each in TEXTS], 12), ids=".".join)
-def test_no_text_becomes_a_command(path: shapes.Path_, unchecked: Callable[[dict[str, Any]], str]) -> None:
+def test_no_value_can_inject_a_shell_command(path: shapes.Path_, unchecked: Callable[[dict[str, Any]], str]) -> None:
     try:
         attacked = unchecked(shapes.nested(path, ATTACK))
     except RenderError:

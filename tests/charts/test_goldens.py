@@ -30,7 +30,7 @@ def cases() -> Iterator[tuple[str, str, str, str]]:
 
 
 @pytest.mark.parametrize(("accelerator", "recipe", "platform", "layer"), thin(list(cases()), 3))
-def test_golden(
+def test_the_rendered_objects_match_the_golden_file(
     accelerator: str, recipe: str, platform: str, layer: str, render_text: Callable[..., Rendered], write_goldens: bool
 ) -> None:
     """Every object is what was reviewed."""
@@ -45,7 +45,7 @@ def test_golden(
     assert golden.read_text(encoding="utf-8") == text, MEND
 
 
-def test_no_golden_is_left_over() -> None:
+def test_no_golden_file_is_left_over() -> None:
     folders = {f"{recipe}-{one}" + "-autopilot" * (platform != "gke-standard") for one, recipe, platform, _ in cases()}
     assert {path.name for path in GOLDENS.iterdir() if path.is_dir()} == folders
 
@@ -65,7 +65,7 @@ def test_the_helm_binaries_render_the_same(
     assert [*rendered.documents] == [*embedded.documents]
 
 
-def test_the_machines_differ_in_a_known_list_of_paths(render: Render, write_goldens: bool) -> None:
+def test_the_machines_differ_only_in_the_listed_paths(render: Render, write_goldens: bool) -> None:
     """What a switch from B200 to H200 changes is written down, path by path."""
     golden = GOLDENS / "b200-h200.txt"
     found = [

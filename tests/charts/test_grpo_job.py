@@ -35,7 +35,7 @@ def plan(objects: list[Object]) -> dict[str, Any]:
     return found
 
 
-def test_names_follow_from_run_and_attempt(render: Render) -> None:
+def test_names_are_derived_from_the_run_and_the_attempt(render: Render) -> None:
     """The lock's name says what to do when the API server refuses to change it."""
     objects = render("grpo-job", {"job": {"name": "probe", "attempt": 3}})
     assert rayjob(objects)["metadata"]["name"] == "probe-3"
@@ -43,7 +43,7 @@ def test_names_follow_from_run_and_attempt(render: Render) -> None:
     assert lock(objects)["immutable"] is True
 
 
-def test_the_lock_changes_with_the_spec_and_with_nothing_else(render: Render) -> None:
+def test_the_lock_changes_only_when_the_spec_changes(render: Render) -> None:
     """Any change of the spec is refused until the attempt is raised; labels pass."""
     before = lock(render("grpo-job"))["data"]
     assert lock(render("grpo-job", {"stack": {"labels": {"a": "b"}}}))["data"] == before
@@ -57,7 +57,7 @@ def test_the_lock_changes_with_the_spec_and_with_nothing_else(render: Render) ->
         assert after["spec.yaml"] != before["spec.yaml"]
 
 
-def test_the_ten_attempts_before_cannot_come_back(render: Render) -> None:
+def test_the_ten_previous_attempts_cannot_be_reapplied(render: Render) -> None:
     """An upgrade or a rollback makes an object of its attempt's name; a newer attempt has left one of that name."""
     objects = render("grpo-job", {"job": {"name": "probe", "attempt": 13}})
     ended = [item for item in objects if "-is-over-" in item["metadata"]["name"]]
@@ -79,7 +79,7 @@ def test_the_plan_carries_the_digest_of_its_spec(render: Render) -> None:
     assert len(plan(objects)["digest"]) == 64
 
 
-def test_an_existing_cluster_is_selected_by_its_name(render: Render) -> None:
+def test_an_existing_cluster_is_selected_by_name(render: Render) -> None:
     """KubeRay refuses retries of its own there, so the entrypoint has them."""
     objects = render("grpo-job", {"job": {"retries": 2}})
     spec = rayjob(objects)["spec"]
@@ -89,7 +89,7 @@ def test_an_existing_cluster_is_selected_by_its_name(render: Render) -> None:
     assert plan(objects)["retries"] == 2
 
 
-def test_an_ephemeral_cluster_is_the_charts_own(render: Render) -> None:
+def test_an_ephemeral_cluster_equals_the_one_the_raycluster_chart_renders(render: Render) -> None:
     """Both charts render one and the same cluster; it ends with the job, and retries get a new one."""
     objects = render("grpo-job", {"job": {"retries": 2, "cluster": {"mode": "ephemeral"}}})
     spec = rayjob(objects)["spec"]
@@ -101,7 +101,7 @@ def test_an_ephemeral_cluster_is_the_charts_own(render: Render) -> None:
     assert "clusterSelector" not in spec
 
 
-def test_the_configuration_has_what_follows_from_the_values(render: Render) -> None:
+def test_the_config_contains_the_keys_derived_from_the_values(render: Render) -> None:
     """Nodes, GPUs and directories are derived, and the recipe's keys arrive as they are."""
     config = plan(render("grpo-job"))["config"]
     assert config["cluster"] == {"num_nodes": 2, "gpus_per_node": 8}
@@ -112,7 +112,7 @@ def test_the_configuration_has_what_follows_from_the_values(render: Render) -> N
     assert config["checkpointing"]["model_save_format"] is None
 
 
-def test_two_jobs_of_one_stack_share_nothing_but_the_cluster(render: Render) -> None:
+def test_two_jobs_in_one_stack_share_only_the_cluster(render: Render) -> None:
     """They differ in job.name, and so in their objects and directories, but for the object that refuses one of them."""
     first, second = render("grpo-job"), render("grpo-job", {"job": {"name": "other"}})
     names = [{item["metadata"]["name"] for item in each} for each in (first, second)]
@@ -135,7 +135,7 @@ def test_a_derived_key_may_be_repeated_but_not_contradicted(
         render_text("grpo-job", {"job": {"config": {"cluster": {"num_nodes": 4}}}})
 
 
-def test_an_overlay_counts_for_its_accelerator_only(render: Render) -> None:
+def test_an_overlay_applies_to_its_accelerator_only(render: Render) -> None:
     """job.configFor.h200 is laid over job.config on H200, null included."""
     values = {"job": {"configFor": {"h200": {"policy": {"max_total_sequence_length": 2048, "precision": None}}}}}
     assert plan(render("grpo-job", values))["config"]["policy"]["max_total_sequence_length"] == 4096
@@ -157,7 +157,7 @@ def configuration(render: Render, job: dict[str, Any], version: str = "v0.7.0", 
     return plan(render("grpo-job", values, accelerator=accelerator))["config"]
 
 
-def test_a_version_is_laid_under_the_accelerator(render: Render) -> None:
+def test_an_accelerator_overlay_overrides_a_version_overlay(render: Render) -> None:
     """The order is job.config, version, accelerator; overlays for another version count for nothing."""
     overlays = {
         "h200": {"x": {"last": "h200"}},
@@ -172,7 +172,7 @@ def test_a_version_is_laid_under_the_accelerator(render: Render) -> None:
 
 
 @pytest.mark.parametrize("name", ["v0.7.0", "v0.5.0", "b200"])
-def test_a_marked_section_of_an_overlay_replaces(name: str, render: Render) -> None:
+def test_a_marked_overlay_section_replaces_the_base_section(name: str, render: Render) -> None:
     """The marker stays for a NeMo RL that reads it, so that the base file's section goes too; older ones get none."""
     version = "v0.5.0" if name == "v0.5.0" else "v0.7.0"
     job = {
@@ -187,7 +187,9 @@ def test_a_marked_section_of_an_overlay_replaces(name: str, render: Render) -> N
 @pytest.mark.parametrize(
     ("version", "marked"), [("v0.7.0", True), ("v0.6.0", True), ("v0.5.0", False), ("v0.4.0", False)]
 )
-def test_the_marker_reaches_only_a_framework_that_reads_it(version: str, marked: bool, render: Render) -> None:
+def test_the_marker_is_passed_only_to_a_framework_that_understands_it(
+    version: str, marked: bool, render: Render
+) -> None:
     """NeMo RL before v0.6.0 would keep it as a key; false means nothing to any."""
     config = configuration(render, {"config": {"data": {"_override_": True}, "env": {"_override_": False}}}, version)
     assert config["data"].get("_override_", False) is marked
@@ -231,13 +233,15 @@ def test_the_marker_reaches_only_a_framework_that_reads_it(version: str, marked:
         3,
     ),
 )
-def test_what_cannot_run_is_refused(values: dict[str, Any], message: str, render_text: Callable[..., Rendered]) -> None:
+def test_a_job_that_cannot_run_is_refused(
+    values: dict[str, Any], message: str, render_text: Callable[..., Rendered]
+) -> None:
     """The message has the numbers and the way out."""
     with pytest.raises(RenderError, match=message):
         render_text("grpo-job", {"job": values})
 
 
-def test_fewer_nodes_on_an_existing_cluster(render: Render) -> None:
+def test_a_job_can_use_fewer_nodes_than_its_existing_cluster(render: Render) -> None:
     found = plan(render("grpo-job", {"job": {"nodes": 1}}))
     assert found["config"]["cluster"]["num_nodes"] == 1
 
@@ -251,7 +255,7 @@ def test_fewer_nodes_on_an_existing_cluster(render: Render) -> None:
         ("v0.8.0", "run_grpo.py"),
     ],
 )
-def test_the_version_chooses_the_script(version: str, script: str, render: Render) -> None:
+def test_the_framework_version_selects_the_training_script(version: str, script: str, render: Render) -> None:
     """run_grpo_math.py is gone from v0.6.0 on. An image of another version is refused by what it lacks."""
     found = plan(render("grpo-job", {**of_version(version), "ray": {"head": {"numCpus": 1}}}))
     assert found["command"][1] == f"examples/{script}"
@@ -266,7 +270,7 @@ def test_the_version_chooses_the_script(version: str, script: str, render: Rende
         ("v0.7.0", {"diagnostics": True}, "run_grpo.py"),
     ],
 )
-def test_a_section_async_rl_starts_the_single_controller(
+def test_an_async_rl_section_selects_the_single_controller(
     version: str, section: dict[str, Any] | None, script: str, render: Render
 ) -> None:
     values = of_version(version)
@@ -277,7 +281,7 @@ def test_a_section_async_rl_starts_the_single_controller(
 
 
 @pytest.mark.parametrize("version", ["v0.4.0", "v0.5.0", "v0.6.0"])
-def test_an_older_version_needs_a_cpu_on_the_head(version: str, render_text: Callable[..., Rendered]) -> None:
+def test_an_older_nemo_rl_needs_a_cpu_on_the_head(version: str, render_text: Callable[..., Rendered]) -> None:
     """It reserves one on every node and waits forever, with all GPUs idle."""
     with pytest.raises(
         RenderError, match=f"ray.head.numCpus is 0, but job.version {version} waits forever .*: set it to 1"
@@ -285,13 +289,13 @@ def test_an_older_version_needs_a_cpu_on_the_head(version: str, render_text: Cal
         render_text("grpo-job", of_version(version))
 
 
-def test_the_image_is_of_the_version(render_text: Callable[..., Rendered]) -> None:
+def test_an_image_of_another_version_is_refused(render_text: Callable[..., Rendered]) -> None:
     """v0.5.0 to v0.7.0 have the same files where the launcher looks."""
     with pytest.raises(RenderError, match=r"images\.training\.tag is v0\.7\.0, but job\.version is v0\.6\.0: set both"):
         render_text("grpo-job", {"job": {"version": "v0.6.0"}})
 
 
-def test_any_value_survives_the_way_into_the_entrypoint(render: Render) -> None:
+def test_any_value_reaches_the_entrypoint_unchanged(render: Render) -> None:
     """Quotes, dollars, newlines, the delimiters themselves, control characters, tiny and large numbers."""
     config = {
         "text": HOSTILE,
@@ -305,7 +309,7 @@ def test_any_value_survives_the_way_into_the_entrypoint(render: Render) -> None:
     assert {key: plan(render("grpo-job", {"job": {"config": config}}))["config"][key] for key in config} == config
 
 
-def test_mlflow_is_switched_on_in_the_framework_too(render: Render, render_text: Callable[..., Rendered]) -> None:
+def test_enabling_mlflow_also_enables_it_in_the_framework(render: Render, render_text: Callable[..., Rendered]) -> None:
     """With the address of its server, which has no default that could be right."""
     mlflow = {"enabled": True, "trackingUri": "http://mlflow.mlflow.svc:5000"}
     logger = plan(render("grpo-job", {"tracking": {"mlflow": mlflow}}))["config"]["logger"]
@@ -318,7 +322,7 @@ def test_mlflow_is_switched_on_in_the_framework_too(render: Render, render_text:
         render_text("grpo-job", {"tracking": {"mlflow": {**mlflow, "trackingUri": "http://me:secret@host"}}})
 
 
-def test_wandb_is_switched_on_in_the_framework_too(render: Render, render_text: Callable[..., Rendered]) -> None:
+def test_enabling_wandb_also_enables_it_in_the_framework(render: Render, render_text: Callable[..., Rendered]) -> None:
     """One switch for the secret and for the logger; the configuration must not say otherwise."""
     logger = plan(render("grpo-job", {"tracking": {"wandb": {"enabled": True, "project": "rl"}}}))["config"]["logger"]
     assert (logger["wandb_enabled"], logger["wandb"]) == (True, {"project": "rl", "name": "gemma3-gsm8k"})
@@ -327,7 +331,7 @@ def test_wandb_is_switched_on_in_the_framework_too(render: Render, render_text: 
         render_text("grpo-job", {"job": {"config": {"logger": {"wandb_enabled": True}}}})
 
 
-def test_variables_of_the_driver_are_part_of_the_plan(render: Render) -> None:
+def test_driver_environment_variables_are_part_of_the_plan(render: Render) -> None:
     """They travel in the entrypoint, because a cluster that runs cannot be given any."""
     values = {"job": {"env": {"NRL_X": {"value": "it's $HOME"}}}}
     values["job"]["guard"] = {"enabled": False}
@@ -335,7 +339,7 @@ def test_variables_of_the_driver_are_part_of_the_plan(render: Render) -> None:
 
 
 @pytest.mark.parametrize("framework", ["nemo-rl", "verl"])
-def test_the_record_of_collectives_is_kept_and_the_values_say_how(framework: str, render: Render) -> None:
+def test_the_flight_recorder_is_on_and_configured_by_the_values(framework: str, render: Render) -> None:
     recipe = "qwen2.5-32b-gsm8k-verl" if framework == "verl" else "gemma3-27b-gsm8k"
     values = {
         "ray": {"env": {"TORCH_FR_DUMP_TEMP_FILE": {"value": "/mine/rank-"}}},
@@ -347,7 +351,7 @@ def test_the_record_of_collectives_is_kept_and_the_values_say_how(framework: str
     assert "TORCH_FR_DUMP_TEMP_FILE" not in found
 
 
-def test_the_guard_has_the_time_to_save_of_the_head(render: Render) -> None:
+def test_the_guard_uses_the_save_time_of_the_head(render: Render) -> None:
     values = {"ray": {"head": {"jobStopSeconds": 77}}, "job": {"guard": {"stopOn": {"dead-reward": {}}}}}
     found = plan(render("grpo-job", values))["guard"]
     assert found["saveSeconds"] == 77
@@ -355,7 +359,7 @@ def test_the_guard_has_the_time_to_save_of_the_head(render: Render) -> None:
     assert "guard" not in plan(render("grpo-job", {"job": {"task": "convert"}}))
 
 
-def test_the_limits_of_signs_are_those_of_the_program(render: Render) -> None:
+def test_the_default_sign_limits_are_those_of_the_program(render: Render) -> None:
     """Only silence is judged by other values, the deadlines."""
     found = plan(render("grpo-job"))["guard"]["limits"]
     assert Limits.of(found) == Limits()
@@ -374,7 +378,7 @@ def test_the_limits_of_signs_are_those_of_the_program(render: Render) -> None:
         ({"ratioHigh": 0.9}, "minimum: got 0.9, want 1"),
     ],
 )
-def test_limits_that_no_sign_has_are_refused(limits: dict[str, Any], message: str, render: Render) -> None:
+def test_unknown_sign_limits_are_refused(limits: dict[str, Any], message: str, render: Render) -> None:
     with pytest.raises(RenderError, match=message):
         render("grpo-job", {"job": {"guard": {"limits": limits}}})
 
@@ -395,7 +399,7 @@ def test_an_environment_that_would_break_the_job_is_refused(
         render_text("grpo-job", {"job": job})
 
 
-def test_the_runtime_environment_is_rays_own(render: Render) -> None:
+def test_the_runtime_environment_is_passed_to_ray_as_yaml(render: Render) -> None:
     """As YAML text, as KubeRay takes it; absent where there is none."""
     spec = rayjob(render("grpo-job", {"job": {"runtimeEnv": {"working_dir": "/data/x"}}}))["spec"]
     assert yaml.safe_load(spec["runtimeEnvYAML"]) == {"working_dir": "/data/x"}
@@ -410,7 +414,7 @@ def test_a_head_with_gpus_counts_as_a_node(render: Render) -> None:
     assert plan(render("grpo-job", older))["facts"]["headCpus"] == 216
 
 
-def test_a_volume_that_a_later_file_deleted_is_named(render_text: Callable[..., Rendered]) -> None:
+def test_a_volume_deleted_by_a_later_file_is_named(render_text: Callable[..., Rendered]) -> None:
     """The job's own key is the one to change."""
     values = {"storage": {"data": None}, "huggingface": {"cache": {"volume": ""}}}
     with pytest.raises(RenderError, match=r'job\.volume is "data", and storage has no volume of that name'):

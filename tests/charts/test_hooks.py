@@ -44,7 +44,7 @@ def test_each_check_is_a_hook_in_a_fixed_order(accelerator: str, render: Render)
         assert pod["spec"]["activeDeadlineSeconds"] == 480
 
 
-def test_a_hook_has_no_gpu_and_no_power(render: Render) -> None:
+def test_a_hook_requests_no_gpu_and_has_no_privileges(render: Render) -> None:
     """Ray's workers own the GPUs; the pod talks to the head and to nobody else."""
     for pod in hooks(render("raycluster")).values():
         (container,) = pod["spec"]["containers"]
@@ -62,7 +62,7 @@ def test_a_hook_has_no_gpu_and_no_power(render: Render) -> None:
         assert [volume["name"] for volume in pod["spec"]["volumes"]] == ["programs"]
 
 
-def test_a_hook_shows_the_token_of_its_cluster(render: Render) -> None:
+def test_a_hook_authenticates_with_the_token_of_its_cluster(render: Render) -> None:
     """By reference to the Secret that KubeRay makes."""
     secret = {"secretKeyRef": {"name": "gemma-ray", "key": "auth_token"}}
     for pod in hooks(render("raycluster")).values():
@@ -73,7 +73,7 @@ def test_a_hook_shows_the_token_of_its_cluster(render: Render) -> None:
         assert "env" not in pod["spec"]["containers"][0]
 
 
-def test_a_cluster_without_gpus_is_tested_for_the_rest(render: Render) -> None:
+def test_a_cluster_without_gpus_gets_only_the_storage_and_secret_checks(render: Render) -> None:
     """What is there to look at: storage and the Hugging Face secret."""
     assert {name.rpartition("-")[2] for name in hooks(render("raycluster", accelerator="cpu"))} == {
         "huggingface",
@@ -81,7 +81,7 @@ def test_a_cluster_without_gpus_is_tested_for_the_rest(render: Render) -> None:
     }
 
 
-def test_the_programs_are_the_files_of_jobs(render: Render) -> None:
+def test_the_hook_programs_are_the_files_in_jobs(render: Render) -> None:
     """They stand in a ConfigMap that is no hook, because helm test --filter would leave it out."""
     objects = render("raycluster")
     maps = {item["metadata"]["name"]: item for item in objects if item["kind"] == "ConfigMap"}
@@ -101,7 +101,7 @@ def test_the_programs_are_the_files_of_jobs(render: Render) -> None:
 @pytest.mark.parametrize(
     ("elsewhere", "key"), [({}, "cloud.google.com/gke-accelerator"), (ELSEWHERE, "nvidia.com/gpu.present")]
 )
-def test_a_hook_goes_where_the_head_may_go(elsewhere: dict[str, Any], key: str, render: Render) -> None:
+def test_a_hook_can_be_scheduled_wherever_the_head_can(elsewhere: dict[str, Any], key: str, render: Render) -> None:
     """Off the GPU nodes, best to the head's own node, which has the image; with the head's tolerations."""
     taint = {"key": "team", "operator": "Exists"}
     own = {"tolerations": [taint], "imagePullSecrets": [{"name": "registry"}], "terminationGracePeriodSeconds": 900}
@@ -120,7 +120,7 @@ def test_a_hook_goes_where_the_head_may_go(elsewhere: dict[str, Any], key: str, 
         assert "terminationGracePeriodSeconds" not in spec
 
 
-def test_a_head_with_gpus_lends_no_tolerations(render: Render) -> None:
+def test_a_hook_does_not_inherit_tolerations_from_a_head_with_gpus(render: Render) -> None:
     """They would let the test's pod onto a GPU node."""
     own = {"tolerations": [{"operator": "Exists"}], "imagePullSecrets": [{"name": "registry"}]}
     head = {"gpus": {"enabled": True}, "podSpec": own}
@@ -130,7 +130,7 @@ def test_a_head_with_gpus_lends_no_tolerations(render: Render) -> None:
         assert pod["spec"]["imagePullSecrets"] == [{"name": "registry"}]
 
 
-def test_no_hook_counts_as_a_pod_of_the_cluster(render: Render) -> None:
+def test_no_hook_is_selected_as_a_cluster_pod(render: Render) -> None:
     """The disruption budget selects by grpo-charts/owner; the policy lets the tests' own label through to 8265."""
     objects = render("raycluster", {"ray": {"networkPolicy": {"operatorNamespace": "kuberay"}}})
     (_, _, submitters) = by_kind(objects, "NetworkPolicy")["spec"]["ingress"]
@@ -141,7 +141,7 @@ def test_no_hook_counts_as_a_pod_of_the_cluster(render: Render) -> None:
         assert label.items() <= pod["metadata"]["labels"].items()
 
 
-def test_no_hook_sees_a_secret(render: Render) -> None:
+def test_no_hook_mounts_or_reads_a_secret(render: Render) -> None:
     """The probe looks at the Ray pods' own environment; a Secret is named in a message and nowhere else."""
     objects = render("raycluster")
     for name, pod in hooks(objects).items():
@@ -150,7 +150,7 @@ def test_no_hook_sees_a_secret(render: Render) -> None:
     assert plans(objects)["huggingface"]["secret"] == "key hf_api_token of Secret hf-secret"
 
 
-def test_the_probes_know_what_the_values_say(render: Render) -> None:
+def test_the_probes_get_their_settings_from_the_values(render: Render) -> None:
     """Nodes, GPUs, volumes and the network come from the values, so that a cluster that is smaller fails."""
     storage = {"local": {"mountPath": "/local", "ephemeral": {"size": "10Gi"}}}
     test = {"timeoutSeconds": 600, "nccl": {"minimumShare": 0.5}}
@@ -176,7 +176,7 @@ def test_the_probes_know_what_the_values_say(render: Render) -> None:
     assert (plan["address"], plan["timeoutSeconds"]) == ("gemma-ray-head-svc:8265", 600)
 
 
-def test_one_node_reduces_within_itself(render: Render) -> None:
+def test_a_single_node_cluster_runs_nccl_within_the_node(render: Render) -> None:
     """A head with GPUs alone: one Ray node, which is a GPU node."""
     alone = {"ray": {"head": {"gpus": {"enabled": True}}, "workers": {"replicas": 0}}}
     found = plans(render("raycluster", alone))
@@ -195,12 +195,14 @@ def test_one_node_reduces_within_itself(render: Render) -> None:
         ({"network": {"mode": "none"}}, 0),
     ],
 )
-def test_the_floor_is_a_share_of_what_was_published(values: dict[str, Any], least: float, render: Render) -> None:
+def test_the_bandwidth_floor_is_a_share_of_the_published_figure(
+    values: dict[str, Any], least: float, render: Render
+) -> None:
     """It is of the machine's own network, so it says nothing of TCP."""
     assert plans(render("raycluster", values))["nccl"]["minimumBusBandwidth"] == least
 
 
-def test_a_check_without_anything_to_look_at_is_left_out(render: Render) -> None:
+def test_a_check_with_nothing_to_test_is_left_out(render: Render) -> None:
     """No token where nothing is downloaded, no plugin where there is no RDMA."""
     found = plans(render("raycluster", {"huggingface": {"offline": {"enabled": True}}}))
     assert set(found) == {"gpus", "storage", "nccl"}
@@ -209,12 +211,12 @@ def test_a_check_without_anything_to_look_at_is_left_out(render: Render) -> None
     assert plans(render("raycluster", {"network": {"mode": "none"}}))["nccl"]["net"] == ""
 
 
-def test_the_notes_name_the_command(render_text: Any) -> None:
+def test_the_notes_name_the_helm_test_command(render_text: Any) -> None:
     """With a timeout that is longer than the tests' own."""
     notes = render_text("raycluster", {"ray": {"test": {"timeoutSeconds": 600}}}).notes or ""
     assert "helm test raycluster --namespace team-a --logs --timeout 1200s" in notes
 
 
-def test_a_job_brings_no_test(render: Render) -> None:
+def test_a_job_renders_no_test_hooks(render: Render) -> None:
     """They are the cluster's; a job's own cluster is never idle."""
     assert not hooks(render("grpo-job", {"job": {"cluster": {"mode": "ephemeral"}}}))

@@ -17,7 +17,7 @@ def named(objects: list[Object]) -> dict[tuple[str, str], Object]:
     return {(item["kind"], item["metadata"]["name"]): item for item in objects}
 
 
-def test_the_pod_and_its_files_are_hooks(render: Render) -> None:
+def test_the_idle_check_pod_and_its_files_are_hooks(render: Render) -> None:
     objects = named(render("raycluster"))
     pod, files = objects["Pod", NAME], objects["ConfigMap", NAME]
     for item in (files, pod):
@@ -38,14 +38,14 @@ def test_the_pod_and_its_files_are_hooks(render: Render) -> None:
     assert pod["spec"]["automountServiceAccountToken"] is False
 
 
-def test_in_a_queue_helm_also_prints_what_kueue_is_going_to_do(render: Render) -> None:
+def test_in_a_queue_the_check_also_reports_what_kueue_will_do(render: Render) -> None:
     pod = named(render("raycluster", {"ray": {"kueue": {"queue": "gpus"}}}))["Pod", NAME]
     assert pod["metadata"]["annotations"]["helm.sh/hook-output-log-policy"] == "hook-succeeded,hook-failed"
     assert json.loads(pod["spec"]["containers"][0]["args"][0])["queue"] == "gpus"
 
 
 @pytest.mark.parametrize("asked", [True, False])
-def test_the_pod_takes_the_token_that_there_is(asked: bool, render: Render) -> None:
+def test_the_pod_starts_whether_or_not_the_token_secret_exists(asked: bool, render: Render) -> None:
     """The upgrade may be the one that brings the token: a Secret that must exist would keep the pod from starting."""
     ray = {"tokenAuth": {"enabled": asked}, "networkPolicy": {"enabled": False}}
     (container,) = named(render("raycluster", {"ray": ray}))["Pod", NAME]["spec"]["containers"]
@@ -54,7 +54,9 @@ def test_the_pod_takes_the_token_that_there_is(asked: bool, render: Render) -> N
 
 
 @pytest.mark.parametrize(("upgrade", "asks"), [("whenIdle", True), ("recreate", False), ("manual", True)])
-def test_only_when_idle_asks(upgrade: str, asks: bool, render: Render) -> None:
+def test_the_hook_is_rendered_only_for_upgrade_modes_that_require_idleness(
+    upgrade: str, asks: bool, render: Render
+) -> None:
     objects = named(render("raycluster", {"ray": {"upgrade": upgrade}}))
     assert (("Pod", NAME) in objects, ("ConfigMap", NAME) in objects) == (asks, asks)
     if asks:
@@ -93,7 +95,9 @@ def release(render: Render, values: dict[str, Any]) -> tuple[dict[str, str], str
         4,
     ),
 )
-def test_the_release_names_what_changes(values: dict[str, Any], changed: set[str], render: Render) -> None:
+def test_the_release_records_what_an_upgrade_would_change(
+    values: dict[str, Any], changed: set[str], render: Render
+) -> None:
     """The wiring counts also where the post-renderer brings it; the facts on the head hold the image."""
     before, _ = release(render, {})
     after, _ = release(render, values)
@@ -102,5 +106,5 @@ def test_the_release_names_what_changes(values: dict[str, Any], changed: set[str
     assert not changed or found
 
 
-def test_the_release_has_the_number_of_workers(render: Render) -> None:
+def test_the_release_records_the_number_of_workers(render: Render) -> None:
     assert [release(render, {"ray": {"workers": {"replicas": count}}})[1] for count in (2, 5)] == ["2", "5"]

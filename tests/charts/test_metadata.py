@@ -25,7 +25,7 @@ def metadata(chart: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("layer", LAYERS)
-def test_a_chart_says_what_it_is_and_whom_to_ask(layer: str) -> None:
+def test_a_chart_has_a_description_and_a_maintainer(layer: str) -> None:
     found = metadata(layer)
     assert (found["name"], found["type"], found["apiVersion"]) == (layer, "application", "v2")
     assert 20 < len(found["description"]) <= 140
@@ -39,7 +39,7 @@ def test_a_chart_says_what_it_is_and_whom_to_ask(layer: str) -> None:
     assert notes["artifacthub.io/license"] == "Apache-2.0"
 
 
-def test_the_charts_agree() -> None:
+def test_the_charts_have_the_same_version() -> None:
     """The library has no version of an application: it is no release of its own."""
     versions = {(found["version"], found["appVersion"]) for found in map(metadata, LAYERS)}
     assert versions == {(__version__, __version__)}
@@ -48,7 +48,7 @@ def test_the_charts_agree() -> None:
 
 
 @pytest.mark.parametrize("layer", LAYERS)
-def test_no_chart_asks_for_a_version_of_kubernetes(layer: str) -> None:
+def test_no_chart_requires_a_kubernetes_version(layer: str) -> None:
     """`helm template` judges it by a version that Helm was built with, and not by the cluster.
 
     That is 1.20 in Helm 4.0.0 (helm/helm#31502) and in a Helm 3 that `go install` built, as ours. The objects need
@@ -58,7 +58,7 @@ def test_no_chart_asks_for_a_version_of_kubernetes(layer: str) -> None:
 
 
 @pytest.mark.parametrize("layer", LAYERS)
-def test_the_notes_are_right_for_a_chart_from_a_registry(layer: str, render_text: Callable[..., Rendered]) -> None:
+def test_the_notes_say_how_to_use_a_chart_from_a_registry(layer: str, render_text: Callable[..., Rendered]) -> None:
     """Their commands name folders; the end says what to write instead."""
     notes = render_text(layer).notes or ""
     assert re.search(r"\bcharts/(grpo-job|raycluster|storage)\b", notes)

@@ -127,7 +127,7 @@ CASES += [("eks-h200", "llama3.1-8b-math-2n", EVERYTHING + OF_ITS_OWN)]
 
 
 @pytest.mark.parametrize(("machine", "recipe", "extra"), thin(CASES, 12))
-def test_guide_and_notes_name_what_the_objects_name_and_no_chart_makes(
+def test_guide_and_notes_name_every_referenced_object_that_no_chart_creates(
     machine: str, recipe: str, extra: str, render_text: Callable[..., Rendered], tmp_path: Path
 ) -> None:
     files = stack_files(machine, recipe)
@@ -154,7 +154,7 @@ def test_guide_and_notes_name_what_the_objects_name_and_no_chart_makes(
     assert not {*lines[:begin], *lines[end:]} & {*wanted}
 
 
-def test_commands_read_from_files() -> None:
+def test_printed_commands_read_secrets_from_files() -> None:
     """Keys have the names of their variables, and what is read whole has one of its own."""
     stack = yaml.safe_load("""
     - kind: Pod

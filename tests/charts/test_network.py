@@ -31,7 +31,7 @@ def test_each_interface_has_its_network_and_parameters(accelerator: str, render:
         }
 
 
-def test_vpc_and_subnets_follow_from_the_two_prefixes(render: Render) -> None:
+def test_vpc_and_subnet_names_are_derived_from_the_two_prefixes(render: Render) -> None:
     """rl-rdma gives rl-rdma-net and rl-rdma-sub-N."""
     sets = by_kind(render("network"), "GKENetworkParamSet")
     assert sets["gvnic-1"] == {"vpc": "rl-gvnic-net", "vpcSubnet": "rl-gvnic-sub", "deviceMode": "NetDevice"}
@@ -73,7 +73,7 @@ def test_a_missing_prefix_is_named(render_text: Callable[..., Rendered]) -> None
         ),
     ],
 )
-def test_networks_that_cannot_be_are_refused(
+def test_impossible_networks_are_refused(
     values: dict[str, Any], message: str, render_text: Callable[..., Rendered]
 ) -> None:
     """The message names the key."""
@@ -81,7 +81,7 @@ def test_networks_that_cannot_be_are_refused(
         render_text("network", values)
 
 
-def test_the_notes_do_not_buy_nodes_by_default(render_text: Callable[..., Rendered]) -> None:
+def test_the_notes_create_the_node_pool_with_an_explicit_node_count(render_text: Callable[..., Rendered]) -> None:
     """Without a number gcloud makes three nodes, in each zone of a regional cluster."""
     notes = render_text("network").notes or ""
     assert "--num-nodes=NODES" in notes
@@ -121,7 +121,7 @@ def test_other_modes_have_no_network_objects(
     assert "--additional-node-network" not in notes
 
 
-def test_networks_of_two_machines_stand_side_by_side(render: Render) -> None:
+def test_networks_of_two_machine_families_coexist(render: Render) -> None:
     """The objects and the pods' interfaces carry the prefix; subnets are found by the profile's names as before."""
     values = {"network": {"names": {"prefix": "h200-"}, "rdma": {"subnets": {"rdma-3": "odd"}}}}
     sets = by_kind(render("network", values), "GKENetworkParamSet")
@@ -134,7 +134,7 @@ def test_networks_of_two_machines_stand_side_by_side(render: Render) -> None:
     assert [entry["network"] for entry in interfaces[1:]] == [f"h200-{name}" for name in NETWORKS]
 
 
-def test_the_policy_for_pods_follows_the_profile(render: Render) -> None:
+def test_the_pod_policy_follows_the_profile(render: Render) -> None:
     """tests/e2e/test_pod_policy.py asks a real API server what it refuses."""
     assert not by_kind(render("network"), "ValidatingAdmissionPolicy")
     on = {"network": {"podPolicy": {"enabled": True}}}

@@ -29,12 +29,12 @@ def refusal(tool: str, layer: str, served: tuple[str, ...], *arguments: str) -> 
 
 @pytest.mark.parametrize("tool", ["helm3", "helm4"])
 @pytest.mark.parametrize("upgrade", ["whenIdle", "recreate"])
-def test_an_older_operator_is_named_with_the_value_that_suits_it(upgrade: str, tool: str) -> None:
+def test_an_older_operator_is_named_with_the_value_to_set_for_it(upgrade: str, tool: str) -> None:
     said = refusal(tool, "raycluster", OLD, "--set", f"ray.upgrade={upgrade}")
     assert f"{REFUSAL.format(upgrade)}. {TOKEN}" in " ".join(said.split())
 
 
-def test_where_no_token_is_asked_for_none_is_mentioned() -> None:
+def test_no_token_is_mentioned_when_authentication_is_off() -> None:
     off = ("--set", "ray.tokenAuth.enabled=false,ray.networkPolicy.enabled=false")
     said = " ".join(refusal("helm4", "raycluster", OLD, *off).split())
     assert REFUSAL.format("whenIdle") in said
@@ -57,11 +57,11 @@ def test_where_no_token_is_asked_for_none_is_mentioned() -> None:
         3,
     ),
 )
-def test_what_the_operator_knows_is_rendered(layer: str, served: tuple[str, ...], setting: str) -> None:
+def test_only_fields_known_to_the_operator_are_rendered(layer: str, served: tuple[str, ...], setting: str) -> None:
     assert refusal("helm4", layer, served, "--set", setting, "--set", "job.cluster.mode=ephemeral") == ""
 
 
-def test_a_job_names_the_bound_that_an_older_operator_lacks() -> None:
+def test_a_job_names_the_deadline_an_older_operator_lacks() -> None:
     said = " ".join(refusal("helm4", "grpo-job", OLD).split())
     assert "job.cluster.timeoutSeconds is 86400, which needs KubeRay 1.6 or newer" in said
     assert "or set job.cluster.timeoutSeconds to 0: the RayJob then waits for its cluster for ever" in said
@@ -72,7 +72,7 @@ CLAIMS = "resource.k8s.io/v1/ResourceClaimTemplate"
 
 @pytest.mark.parametrize("tool", thin(["helm4", "helm3"], 2))
 @pytest.mark.parametrize("layer", thin(["raycluster", "grpo-job"], 2))
-def test_device_claims_need_a_cluster_that_knows_them(layer: str, tool: str) -> None:
+def test_device_claims_need_a_cluster_that_supports_them(layer: str, tool: str) -> None:
     claims = ("--set", "network.mode=dranet", "--set", "job.cluster.mode=ephemeral")
     older = ("resource.k8s.io/v1beta1/ResourceClaimTemplate", "resource.k8s.io/v1beta2/ResourceClaimTemplate")
     said = " ".join(refusal(tool, layer, (*NEW, *older), *claims).split())

@@ -11,7 +11,7 @@ from tests.conftest import LAYERS, PROFILES, ROOT, stack_files
 
 
 @pytest.mark.parametrize("layer", LAYERS)
-def test_a_package_holds_real_files_and_what_it_needs(layer: str, packages: Path) -> None:
+def test_a_package_has_no_links_and_contains_all_it_needs(layer: str, packages: Path) -> None:
     """No link leads out of it, and profiles and recipes travel with it."""
     chart = packages / layer
     assert not [path for path in chart.rglob("*") if path.is_symlink()]

@@ -16,7 +16,7 @@ ROWS = options.rows()
 
 
 @pytest.mark.parametrize("row", thin(ROWS, 16), ids=options.label)
-def test_a_row_of_pairs_renders(row: options.Row, render: Render) -> None:
+def test_each_row_of_options_renders_valid_unique_objects(row: options.Row, render: Render) -> None:
     """Each object is valid by the schema of its kind, and no two have one identity."""
     values = options.values(row)
     objects = [item for layer in options.layers(row) for item in render(layer, values, accelerator=row["accelerator"])]
@@ -24,7 +24,7 @@ def test_a_row_of_pairs_renders(row: options.Row, render: Render) -> None:
     assert len(identities) == len(set(identities))
 
 
-def test_the_rows_hold_every_possible_pair() -> None:
+def test_the_rows_cover_every_possible_pair() -> None:
     """What the rows are for; and few enough to be given to an API server."""
     held = set().union(*map(options.pairs, ROWS))
     assert options.possible_pairs() <= held

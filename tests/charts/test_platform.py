@@ -22,7 +22,9 @@ ELSEWHERE: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("layer", LAYERS)
-def test_nothing_of_googles_is_rendered(layer: str, render: Render, render_text: Callable[..., Rendered]) -> None:
+def test_nothing_specific_to_google_is_rendered(
+    layer: str, render: Render, render_text: Callable[..., Rendered]
+) -> None:
     """No label, annotation, folder or object that only GKE knows; nor a command of gcloud."""
     text = json.dumps([{**item, "data": {}} for item in render(layer, ELSEWHERE, accelerator=PROFILE)])
     text = text.replace("google/gemma-3-27b-it", "")
@@ -64,7 +66,7 @@ def test_the_driver_comes_from_the_container_toolkit(render: Render) -> None:
     ],
 )
 @pytest.mark.parametrize("layer", LAYERS)
-def test_what_only_gke_has_is_refused(
+def test_gke_only_settings_are_refused(
     layer: str, values: dict[str, Any], message: str, render_text: Callable[..., Rendered]
 ) -> None:
     """In every chart, with what to choose instead."""

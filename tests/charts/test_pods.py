@@ -26,7 +26,7 @@ def pod(render: Render, part: str, values: dict[str, Any]) -> Object:
 
 
 @pytest.mark.parametrize("part", ["head", "workers"])
-def test_volumes_mounts_and_containers_are_added_and_ray_stays_first(part: str, render: Render) -> None:
+def test_extra_volumes_mounts_and_containers_come_after_rays(part: str, render: Render) -> None:
     """The RDMA device files reach the first container only."""
     own = {
         "volumes": {"model": {"nfs": {"server": "10.0.0.9", "path": "/m"}}, "gone": None},
@@ -58,7 +58,7 @@ def test_the_security_context_is_as_strict_as_rdma_allows(render: Render) -> Non
     assert head["seccompProfile"] == {"type": "RuntimeDefault"}
 
 
-def test_the_users_security_context_is_laid_over_and_privileged_replaces(render: Render) -> None:
+def test_the_users_security_context_is_merged_but_privileged_replaces_ours(render: Render) -> None:
     """The API server refuses privileged beside a forbidden escalation."""
     for own, expected in (
         ({"runAsUser": 0, "capabilities": {"add": ["SYS_NICE"]}}, ["SYS_NICE"]),
@@ -117,7 +117,7 @@ def test_the_users_security_context_is_laid_over_and_privileged_replaces(render:
         3,
     ),
 )
-def test_what_would_fail_when_kuberay_makes_the_pod_is_refused(
+def test_a_pod_spec_the_api_server_would_reject_is_refused(
     own: dict[str, Any], message: str, render_text: RenderText
 ) -> None:
     """By name, and by Kubernetes' own schema."""
@@ -125,7 +125,7 @@ def test_what_would_fail_when_kuberay_makes_the_pod_is_refused(
         render_text("raycluster", {"ray": {"head": own}})
 
 
-def test_the_log_sidecar_reads_what_ray_writes(render: Render) -> None:
+def test_the_log_sidecar_mounts_rays_log_volume_read_only(render: Render) -> None:
     """Both mount the same volume at Ray's folder, the sidecar read-only; it comes after Ray."""
     for part in ("head", "workers"):
         spec = pod(render, part, {"ray": {"logs": {"fluentBit": {"enabled": True}}}})
@@ -137,7 +137,7 @@ def test_the_log_sidecar_reads_what_ray_writes(render: Render) -> None:
         assert {"name": "ray-logs", "emptyDir": {}} in spec["volumes"]
 
 
-def test_the_log_sidecar_reads_the_users_own_volume_at_rays_folder(render: Render) -> None:
+def test_the_log_sidecar_uses_the_users_volume_mounted_at_rays_folder(render: Render) -> None:
     """Two mounts of one folder would be refused when KubeRay makes the pod."""
     own = {"volumes": {"session": {"emptyDir": {}}}, "mounts": {"session": {"mountPath": "/tmp/ray"}}}
     ray, sidecar = pod(render, "head", {"ray": {"logs": {"fluentBit": {"enabled": True}}, "head": own}})["containers"]
@@ -145,7 +145,7 @@ def test_the_log_sidecar_reads_the_users_own_volume_at_rays_folder(render: Rende
     assert sidecar["volumeMounts"] == [{"name": "session", "mountPath": "/tmp/ray", "readOnly": True}]
 
 
-def test_helpers_go_where_the_head_may_go(render: Render) -> None:
+def test_helper_pods_can_be_scheduled_wherever_the_head_can(render: Render) -> None:
     """TensorBoard, the tests and the check before an upgrade pull the same image, also where every node has GPUs."""
     values: dict[str, Any] = {
         "tracking": {"tensorboard": {"server": {"enabled": True}}},
@@ -164,14 +164,14 @@ def test_helpers_go_where_the_head_may_go(render: Render) -> None:
             assert spec.get("nodeSelector") == (None if gpus else {"pool": "cpu"})
 
 
-def test_a_service_of_the_namespace_sets_no_variable_of_ours(render: Render) -> None:
+def test_service_environment_variables_are_not_injected_into_the_pods(render: Render) -> None:
     """One that is named vllm would set VLLM_PORT=tcp://…, with which vLLM does not start."""
     spec = by_kind(render("raycluster"), "RayCluster")["spec"]
     for group in (spec["headGroupSpec"], *spec["workerGroupSpecs"]):
         assert group["template"]["spec"]["enableServiceLinks"] is False
 
 
-def test_a_head_with_gpus_is_near_its_workers(render: Render) -> None:
+def test_a_head_with_gpus_is_placed_near_its_workers(render: Render) -> None:
     """Both pod sets form one group, or the head's node could lie in another block."""
     topology = {"queue": "gpus", "topology": {"required": "a/b"}}
     values = {"ray": {"head": {"gpus": {"enabled": True}}, "workers": {"replicas": 1}, "kueue": topology}}
@@ -182,7 +182,7 @@ def test_a_head_with_gpus_is_near_its_workers(render: Render) -> None:
         assert annotations["kueue.x-k8s.io/podset-group-name"] == "gpu"
 
 
-def test_tensorboard_is_closed_with_the_cluster(render: Render) -> None:
+def test_the_network_policy_also_protects_tensorboard(render: Render) -> None:
     """It asks for no password."""
     values = {"tracking": {"tensorboard": {"server": {"enabled": True}}}}
     policies = {
@@ -211,7 +211,7 @@ def test_the_gcsfuse_sidecar_has_its_limits_and_its_cache(render: Render) -> Non
         assert cache in group["template"]["spec"]["volumes"]
 
 
-def test_somebodys_claim_on_a_bucket_gets_the_sidecar(render: Render) -> None:
+def test_an_existing_claim_on_a_bucket_gets_the_sidecar(render: Render) -> None:
     """Without the annotation the pods hang at the mount, and nothing says why. Switched off, it takes no disk."""
     for enabled in (True, False):
         claim = {"name": "theirs", "gcsfuse": {"enabled": enabled, "fileCache": "19Gi"}}
@@ -230,7 +230,7 @@ def test_somebodys_claim_on_a_bucket_gets_the_sidecar(render: Render) -> None:
         ("queued", None, "cloud.google.com/gke-queued"),
     ],
 )
-def test_how_the_nodes_are_bought_is_what_the_pods_ask_for(
+def test_gpu_pods_select_the_provisioning_model_of_the_nodes(
     kind: str, selector: str | None, toleration: str | None, render: Render, render_text: RenderText
 ) -> None:
     """GPU pods only: the head stays on ordinary machines. NOTES of network have the flags of the pool."""
@@ -247,7 +247,7 @@ def test_how_the_nodes_are_bought_is_what_the_pods_ask_for(
 
 
 @pytest.mark.parametrize("mode", ["existing", "ephemeral"])
-def test_queued_nodes_are_asked_for_on_the_object_that_kueue_admits(mode: str, render: Render) -> None:
+def test_queued_provisioning_is_requested_on_the_object_kueue_admits(mode: str, render: Render) -> None:
     """On the RayCluster, or on the RayJob that brings its own; never on a RayJob with a cluster that exists."""
     values = {
         "platform": {"capacity": {"kind": "queued", "maxRunDurationSeconds": 86400}},
@@ -401,7 +401,7 @@ def test_combinations_that_cannot_work_are_refused(
         render_text(layer, values)
 
 
-def test_a_token_is_asked_for_where_ray_knows_one(render: Render) -> None:
+def test_token_authentication_is_enabled_when_ray_supports_it(render: Render) -> None:
     """KubeRay makes the Secret and gives it to the pods."""
     values: dict[str, Any] = {"job": {"cluster": {"mode": "ephemeral"}}}
     assert by_kind(render("raycluster"), "RayCluster")["spec"]["authOptions"] == {"mode": "token"}
@@ -409,7 +409,7 @@ def test_a_token_is_asked_for_where_ray_knows_one(render: Render) -> None:
     assert job["spec"]["rayClusterSpec"]["authOptions"] == {"mode": "token"}
 
 
-def test_tensorboard_reads_the_runs_and_can_do_nothing_else(render: Render, render_text: RenderText) -> None:
+def test_tensorboard_can_only_read_the_runs(render: Render, render_text: RenderText) -> None:
     """One volume, read-only; no right, no GPU, no label that would make it part of the cluster."""
     values = {"tracking": {"tensorboard": {"server": {"enabled": True}}}}
     objects = {item["kind"]: item for item in render("raycluster", values)}
@@ -427,7 +427,7 @@ def test_tensorboard_reads_the_runs_and_can_do_nothing_else(render: Render, rend
     assert "service/gemma-tensorboard 6006" in (render_text("raycluster", values).notes or "")
 
 
-def test_the_installer_is_pinned_and_installs_for_one_machine(render: Render, render_text: RenderText) -> None:
+def test_the_installer_is_pinned_and_targets_one_machine_family(render: Render, render_text: RenderText) -> None:
     """Two machine families in one cluster have one each; without it NOTES print Google's manifest at a commit."""
     objects = render("network", {"network": {"rdmaInstaller": {"enabled": True}}})
     (daemon,) = [item for item in objects if item["kind"] == "DaemonSet"]
@@ -441,7 +441,7 @@ def test_the_installer_is_pinned_and_installs_for_one_machine(render: Render, re
     assert "992db81257553607f1477945f1b3219632991829/gpudirect-rdma/nccl-rdma-installer.yaml" in notes
 
 
-def test_no_pod_holds_a_token_of_the_api(render: Render) -> None:
+def test_no_pod_mounts_a_kubernetes_api_token(render: Render) -> None:
     """Nothing in them calls the Kubernetes API. The user's own code may."""
     server = {"tracking": {"tensorboard": {"server": {"enabled": True}}}}
     installer = {"network": {"rdmaInstaller": {"enabled": True}}}

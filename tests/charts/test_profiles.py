@@ -34,7 +34,7 @@ def variables(template: Object) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("profile", thin(PROFILES, 3))
-def test_a_profile_renders_whole_pods(profile: str, render: Render) -> None:
+def test_a_profile_renders_workers_with_all_gpus_of_the_machine(profile: str, render: Render) -> None:
     """The worker takes the GPUs of its machine, and tells Ray as many."""
     objects = render("raycluster", options.alone(profile), accelerator=profile)
     _, worker = parts(objects)
@@ -46,7 +46,7 @@ def test_a_profile_renders_whole_pods(profile: str, render: Render) -> None:
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-def test_a_file_is_called_like_its_machine(profile: str) -> None:
+def test_a_profile_file_is_named_after_its_machine(profile: str) -> None:
     """--accelerator takes the file's name, and job.configFor the machine's: other clouds stand before it."""
     assert re.fullmatch(rf"([a-z]+-)?{MACHINES[profile]['name']}", profile)
 
@@ -73,7 +73,7 @@ def test_a_machine_of_another_cloud_names_its_network(profile: str) -> None:
 
 
 @pytest.mark.parametrize("profile", [name for name in PROFILES if MACHINES[name]["name"] in ("gb200", "gb300")])
-def test_a_rack_has_a_channel_or_does_not_use_nvlink(profile: str) -> None:
+def test_a_rack_has_an_imex_channel_or_does_not_use_nvlink(profile: str) -> None:
     """NCCL ends where the nodes are linked and the pods have no channel."""
     machine = MACHINES[profile]
     assert bool(machine.get("nvlinkDomainNodes")) != (machine["nccl"].get("env", {}).get("NCCL_MNNVL_ENABLE") == "0")
@@ -82,7 +82,7 @@ def test_a_rack_has_a_channel_or_does_not_use_nvlink(profile: str) -> None:
 @pytest.mark.parametrize(
     "profile", [name for name in PROFILES if "nvidia.com/rdma-vf" in MACHINES[name].get("resources", {})]
 )
-def test_each_virtual_function_is_attached(profile: str) -> None:
+def test_multus_attaches_each_virtual_function(profile: str) -> None:
     """Multus gives a pod one of the functions that it requests for each entry."""
     machine = MACHINES[profile]
     entries = machine["annotations"]["k8s.v1.cni.cncf.io/networks"].split(",")
@@ -91,7 +91,7 @@ def test_each_virtual_function_is_attached(profile: str) -> None:
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-def test_notes_say_what_a_node_has(profile: str, render_text: RenderText) -> None:
+def test_the_notes_describe_the_node(profile: str, render_text: RenderText) -> None:
     """Machine type, GPUs, and what a pod takes of the node."""
     machine = MACHINES[profile]
     notes = render_text("raycluster", options.alone(profile), accelerator=profile).notes
@@ -103,13 +103,13 @@ def test_notes_say_what_a_node_has(profile: str, render_text: RenderText) -> Non
 
 
 @pytest.mark.parametrize("profile", thin([name for name in PROFILES if MACHINES[name]["gpusPerNode"]], 3))
-def test_a_profile_carries_a_training(profile: str, render: Render) -> None:
+def test_every_gpu_profile_can_render_a_training_run(profile: str, render: Render) -> None:
     """The same recipe renders on each machine with GPUs."""
     jobs = render("grpo-job", options.alone(profile), accelerator=profile)
     assert [item["kind"] for item in jobs] == ["ConfigMap", "ConfigMap", "RayJob", "ConfigMap"]
 
 
-def test_nvlink_across_nodes_is_a_compute_domain_that_the_pods_claim(render: Render) -> None:
+def test_pods_claim_a_compute_domain_for_nvlink_across_nodes(render: Render) -> None:
     """Both halves of the claim, beside the taint and the selector of arm64."""
     objects = render("raycluster", ARM, accelerator="gb200")
     domain = by_kind(objects, "ComputeDomain")
@@ -126,7 +126,7 @@ def test_nvlink_across_nodes_is_a_compute_domain_that_the_pods_claim(render: Ren
     assert "NCCL_TUNER_CONFIG_PATH" not in variables(worker)
 
 
-def test_another_number_of_nodes_is_another_domain(render: Render) -> None:
+def test_changing_the_node_count_renames_the_compute_domain(render: Render) -> None:
     """The spec of a ComputeDomain is immutable, and an upgrade would be refused."""
     names = {
         by_kind(
@@ -137,7 +137,7 @@ def test_another_number_of_nodes_is_another_domain(render: Render) -> None:
     assert names == {"gemma-ray-nvlink-2", "gemma-ray-nvlink-4"}
 
 
-def test_dranet_and_nvlink_claims_stand_side_by_side(render: Render) -> None:
+def test_dranet_and_nvlink_claims_coexist(render: Render) -> None:
     """A pod of both names two templates."""
     objects = render("raycluster", {**ARM, "network": {"mode": "dranet"}}, accelerator="gb200")
     _, worker = parts(objects)
@@ -212,7 +212,7 @@ def test_a_machine_without_rdma_has_its_own_settings(render: Render) -> None:
         3,
     ),
 )
-def test_what_a_machine_has_not_is_refused(
+def test_settings_a_machine_does_not_support_are_refused(
     profile: str, layer: str, values: dict[str, Any], message: str, render_text: RenderText
 ) -> None:
     """With the reason, and not half-rendered."""

@@ -45,7 +45,7 @@ def version(objects: list[Object]) -> str:
     return str(rayjob(objects)["spec"]["entrypoint"].splitlines()[-1].split("'")[1])
 
 
-def test_other_programs_are_no_other_run(newer: list[Object], render: Render) -> None:
+def test_a_change_of_the_programs_does_not_change_the_lock(newer: list[Object], render: Render) -> None:
     """The upgrade of a fleet to a newer chart is not refused by the lock of each run."""
     older = render("grpo-job")
     assert lock(newer)["data"] == lock(older)["data"]
@@ -60,13 +60,13 @@ def test_the_version_names_the_chart_and_the_archive(newer: list[Object], render
     assert digest not in version(newer)
 
 
-def test_the_digest_is_the_one_of_the_locked_spec(render: Render) -> None:
+def test_the_digest_is_that_of_the_locked_spec(render: Render) -> None:
     """So anybody can see what an attempt was refused for."""
     data = lock(render("grpo-job"))["data"]
     assert hashlib.sha256(data["spec.yaml"].removesuffix("\n").encode()).hexdigest() == data["digest"]
 
 
-def test_the_entrypoint_is_readable_but_for_the_programs(render: Render) -> None:
+def test_the_entrypoint_is_readable_except_for_the_programs(render: Render) -> None:
     """Ray writes all of it into the driver's log: first which run this is, then the plan, then the user's files."""
     text = rayjob(render("grpo-job", REWARDS))["spec"]["entrypoint"]
     beginning, _, packed = text.partition("base64 -d <<'GRPO_PROGRAMS'")
@@ -78,7 +78,7 @@ def test_the_entrypoint_is_readable_but_for_the_programs(render: Render) -> None
     assert packed.splitlines()[-1].startswith('exec python3 -I "$programs" ')
 
 
-def test_the_lock_has_no_comment_of_ours_and_all_of_the_users(render: Render) -> None:
+def test_the_lock_drops_our_comments_and_keeps_the_users(render: Render) -> None:
     """Another wording of ours refuses no upgrade. In the user's files a # may be text, so each line counts."""
     locked = yaml.safe_load(lock(render("grpo-job", REWARDS))["data"]["spec.yaml"])["entrypoint"]
     shell = re.sub(r"<<'(GRPO_\w+)'.*?^\1$", "", locked, flags=re.DOTALL | re.MULTILINE)
@@ -112,7 +112,7 @@ def meaning(source: str) -> str:
         pytest.param('"""Módulo\n\nof three lines."""\ndef f(): "ü"; return 1', id="no line break at the end"),
     ],
 )
-def test_a_program_loses_its_comments_and_docstrings_but_no_line(source: str) -> None:
+def test_stripping_comments_and_docstrings_keeps_line_numbers(source: str) -> None:
     short = programs.code(source)
     assert ast.dump(ast.parse(short)) == meaning(source)
     assert short.count("\n") == source.count("\n")
@@ -121,7 +121,7 @@ def test_a_program_loses_its_comments_and_docstrings_but_no_line(source: str) ->
 
 
 @pytest.mark.full
-def test_an_archive_of_another_zlib_stays_and_an_old_one_does_not(tmp_path: Path) -> None:
+def test_an_archive_is_rewritten_only_when_its_content_changes(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "jobs", tmp_path / "jobs")
     path = f"{programs.FOLDER}/clean.tar.bz2.b64"
     archive = tmp_path / path
@@ -136,5 +136,5 @@ def test_an_archive_of_another_zlib_stays_and_an_old_one_does_not(tmp_path: Path
 
 
 @pytest.mark.parametrize("text", ["", "no base64!", "AAAA", ARCHIVE.read_text("utf-8")[:400]])
-def test_what_is_no_archive_has_no_programs(text: str) -> None:
+def test_text_that_is_not_an_archive_has_no_programs(text: str) -> None:
     assert folds.unpacked(text) == {}

@@ -34,7 +34,7 @@ def environment(template: Object) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("accelerator", ACCELERATORS)
-def test_a_worker_names_eight_rdma_interfaces_in_strict_json(accelerator: str, render: Render) -> None:
+def test_a_worker_lists_eight_rdma_interfaces_in_strict_json(accelerator: str, render: Render) -> None:
     """eth0 is the default network; the second gVNIC and rdma-0 … rdma-7 follow as eth1 … eth9."""
     _, worker = parts(render("raycluster", accelerator=accelerator))
     annotations = worker["metadata"]["annotations"]
@@ -45,7 +45,7 @@ def test_a_worker_names_eight_rdma_interfaces_in_strict_json(accelerator: str, r
 
 
 @pytest.mark.parametrize("accelerator", ACCELERATORS)
-def test_the_tuner_and_the_nodes_are_the_machines_own(accelerator: str, render: Render) -> None:
+def test_the_nccl_tuner_and_the_node_selector_match_the_machine(accelerator: str, render: Render) -> None:
     """A tuner table of another family, or nodes of one, would run slowly or not at all."""
     _, worker = parts(render("raycluster", accelerator=accelerator))
     assert environment(worker)["NCCL_TUNER_CONFIG_PATH"] == f"/usr/local/gib/configs/{TUNERS[accelerator]}"
@@ -64,7 +64,7 @@ def test_interfaces_are_ordered_by_number(render: Render) -> None:
     assert names == [f"eth{i}" for i in range(11)]
 
 
-def test_the_gpu_container_is_first_and_takes_the_whole_node(render: Render) -> None:
+def test_the_gpu_container_is_first_and_requests_the_whole_node(render: Render) -> None:
     """RDMA device files reach the first container only. Requests equal limits."""
     _, worker = parts(render("raycluster"))
     container = worker["spec"]["containers"][0]
@@ -85,7 +85,7 @@ def test_host_folders_must_exist_and_are_read_only(render: Render) -> None:
     assert all(mount["readOnly"] for mount in mounts)
 
 
-def test_shared_memory_is_in_memory_and_bounded(render: Render) -> None:
+def test_shared_memory_is_a_bounded_memory_volume(render: Render) -> None:
     """The default of 64 MiB ends NCCL with «no space left on device»."""
     _, worker = parts(render("raycluster"))
     assert {"name": "shared-memory", "emptyDir": {"medium": "Memory", "sizeLimit": "250Gi"}} in worker["spec"][
@@ -94,7 +94,7 @@ def test_shared_memory_is_in_memory_and_bounded(render: Render) -> None:
     assert {"name": "shared-memory", "mountPath": "/dev/shm"} in worker["spec"]["containers"][0]["volumeMounts"]
 
 
-def test_nccl_fails_closed_and_reads_the_nodes_script(render: Render) -> None:
+def test_nccl_requires_its_plugin_and_loads_the_nodes_script(render: Render) -> None:
     """NCCL_NET names the plugin; BASH_ENV gives its settings to the bash that starts Ray."""
     _, worker = parts(render("raycluster"))
     env = environment(worker)
@@ -106,7 +106,7 @@ def test_nccl_fails_closed_and_reads_the_nodes_script(render: Render) -> None:
     assert "nvidia.com/gpu" not in check["resources"]["limits"]
 
 
-def test_head_and_workers_share_what_the_driver_passes_on(render: Render) -> None:
+def test_head_and_workers_share_the_environment_passed_on_by_the_driver(render: Render) -> None:
     """The driver's environment overwrites the workers', so both have the same, and the token only by reference."""
     head, worker = map(environment, parts(render("raycluster")))
     for name in ("LD_LIBRARY_PATH", "HF_TOKEN", "HF_HOME"):
@@ -127,14 +127,14 @@ def test_the_head_has_no_gpu_and_keeps_off_gpu_nodes(render: Render) -> None:
     assert "tolerations" not in head["spec"]
 
 
-def test_ray_puts_nothing_on_the_head_unless_told(render: Render) -> None:
+def test_ray_schedules_nothing_on_the_head_by_default(render: Render) -> None:
     """The monitor has removed workers with autoscaling off, so it does not run."""
     for values, cpus in (({}, "0"), ({"ray": {"head": {"numCpus": 1}}}, "1")):
         parameters = by_kind(render("raycluster", values), "RayCluster")["spec"]["headGroupSpec"]["rayStartParams"]
         assert parameters == {"dashboard-host": ANY, "num-cpus": cpus, "num-gpus": "0", "no-monitor": "true"}
 
 
-def test_the_images_own_libraries_stay_in_front(render: Render) -> None:
+def test_the_images_libraries_come_first_in_the_library_path(render: Render) -> None:
     """The variable replaces the image's, which puts its own cuDNN before the system's."""
     for part in parts(render("raycluster", {"images": {"training": {"libraryPath": "/opt/cudnn/lib:/opt/more"}}})):
         assert environment(part)["LD_LIBRARY_PATH"] == (
@@ -177,13 +177,13 @@ def test_the_node_check_refuses_an_old_driver(
 
 
 @pytest.mark.parametrize("label", ["ray.io/cluster", "grpo-charts/part"])
-def test_labels_that_others_own_cannot_be_set(label: str, render_text: Callable[..., Rendered]) -> None:
+def test_labels_owned_by_kuberay_cannot_be_set(label: str, render_text: Callable[..., Rendered]) -> None:
     """KubeRay finds its pods by them."""
     with pytest.raises(RenderError, match=f"{label}: the label belongs to"):
         render_text("raycluster", {"ray": {"workers": {"labels": {label: "x"}}}})
 
 
-def test_the_size_is_fixed(render: Render) -> None:
+def test_the_number_of_workers_is_fixed(render: Render) -> None:
     """KubeRay clamps replicas silently and its autoscaler kills idle workers; equal numbers prevent both."""
     spec = by_kind(render("raycluster", {"ray": {"workers": {"replicas": 4}}}), "RayCluster")["spec"]
     group = spec["workerGroupSpecs"][0]
@@ -191,7 +191,7 @@ def test_the_size_is_fixed(render: Render) -> None:
     assert spec["enableInTreeAutoscaling"] is False
 
 
-def test_ray_version_and_image_come_from_one_place(render: Render) -> None:
+def test_all_pods_share_one_ray_version_and_image(render: Render) -> None:
     """The digest wins over the tag."""
     digest = "sha256:" + "0" * 64
     objects = render("raycluster", {"images": {"training": {"digest": digest, "rayVersion": "2.54.0"}}})
@@ -200,7 +200,7 @@ def test_ray_version_and_image_come_from_one_place(render: Render) -> None:
 
 
 @pytest.mark.parametrize(("upgrade", "expected"), [("recreate", {"type": "Recreate"}), ("manual", None)])
-def test_the_upgrade_strategy_is_written_only_where_kuberay_knows_it(
+def test_the_upgrade_strategy_is_rendered_only_if_kuberay_supports_it(
     upgrade: str, expected: Any, render: Render
 ) -> None:
     """KubeRay 1.5 has no such field."""
@@ -209,7 +209,7 @@ def test_the_upgrade_strategy_is_written_only_where_kuberay_knows_it(
 
 
 @pytest.mark.parametrize("asks", [True, False])
-def test_the_head_itself_asks_for_the_token(asks: bool, render: Render) -> None:
+def test_the_head_itself_enforces_token_authentication(asks: bool, render: Render) -> None:
     """An operator that drops authOptions would otherwise start an open cluster. Workers cannot join without a head."""
     values = {"ray": {"tokenAuth": {"enabled": asks}, "networkPolicy": {"operatorNamespace": "ray-system"}}}
     head, worker = parts(render("raycluster", values))
@@ -217,7 +217,7 @@ def test_the_head_itself_asks_for_the_token(asks: bool, render: Render) -> None:
     assert "RAY_AUTH_MODE" not in environment(worker)
 
 
-def test_the_head_says_what_the_cluster_is(render: Render) -> None:
+def test_the_head_carries_the_facts_of_the_cluster(render: Render) -> None:
     """A job compares these facts with its own before it starts."""
     head, _ = parts(render("raycluster"))
     assert json.loads(environment(head)["GRPO_CLUSTER_FACTS"]) == {
@@ -235,7 +235,7 @@ def test_the_head_says_what_the_cluster_is(render: Render) -> None:
     }
 
 
-def test_a_bucket_brings_its_annotation_to_head_and_workers(render: Render) -> None:
+def test_a_bucket_adds_its_annotation_to_head_and_workers(render: Render) -> None:
     """Without it no sidecar is injected and the pod hangs at the mount."""
     for part in parts(render("raycluster")):
         assert part["metadata"]["annotations"]["gke-gcsfuse/volumes"] == "true"
@@ -243,7 +243,7 @@ def test_a_bucket_brings_its_annotation_to_head_and_workers(render: Render) -> N
         assert "gke-gcsfuse/volumes" not in part["metadata"].get("annotations", {})
 
 
-def test_a_pod_spec_overlay_is_laid_over_ours(render: Render) -> None:
+def test_a_pod_spec_overlay_is_merged_over_ours(render: Render) -> None:
     """Maps are merged, tolerations are added, a null takes a field away."""
     overlay = {
         "nodeSelector": {"pool": "gpu"},
@@ -270,7 +270,9 @@ def test_the_time_to_save_can_be_raised_and_not_lowered(part: str, render: Rende
 
 
 @pytest.mark.parametrize("field", ["containers", "initContainers", "volumes", "restartPolcy"])
-def test_a_pod_spec_overlay_is_strict(field: str, render_text: Callable[..., Rendered]) -> None:
+def test_a_pod_spec_overlay_refuses_unknown_fields_and_containers(
+    field: str, render_text: Callable[..., Rendered]
+) -> None:
     """What would replace our containers, or is no field of a pod, is refused by name."""
     with pytest.raises(RenderError, match=field):
         render_text("raycluster", {"ray": {"workers": {"podSpec": {field: []}}}})
@@ -300,13 +302,13 @@ def test_a_cache_on_a_missing_volume_is_named(render_text: Callable[..., Rendere
 @pytest.mark.parametrize(
     ("size", "written"), [("1024Gi", "1Ti"), ("921600Mi", "900Gi"), ("1000Gi", "1000Gi"), ("1048576Mi", "1Ti")]
 )
-def test_quantities_are_written_as_kubernetes_writes_them(size: str, written: str, render: Render) -> None:
+def test_quantities_are_in_canonical_kubernetes_form(size: str, written: str, render: Render) -> None:
     """The operator rewrites other forms, and the next upgrade conflicts with it."""
     head, _ = parts(render("raycluster", {"ray": {"head": {"memory": size}}}))
     assert head["spec"]["containers"][0]["resources"]["limits"]["memory"] == written
 
 
-def test_variables_reach_the_parts_that_they_are_for(render: Render) -> None:
+def test_environment_variables_reach_only_the_parts_they_are_set_for(render: Render) -> None:
     """The part's own value wins over the common one, and each name stands once."""
     secret = {"secret": {"name": "keys", "key": "one"}}
     values = {
@@ -339,7 +341,7 @@ def test_variables_reach_the_parts_that_they_are_for(render: Render) -> None:
         ({"env": {"X": {"value": 1}}}, "got number, want"),
     ],
 )
-def test_variables_that_cannot_be_are_refused(
+def test_environment_variables_owned_by_the_charts_are_refused(
     values: dict[str, Any], message: str, render_text: Callable[..., Rendered]
 ) -> None:
     """What the charts derive is not settable a second time."""
@@ -347,14 +349,14 @@ def test_variables_that_cannot_be_are_refused(
         render_text("raycluster", {"ray": values})
 
 
-def test_a_later_file_turns_a_value_into_a_secret(render: Render) -> None:
+def test_a_later_file_can_replace_a_plain_value_with_a_secret(render: Render) -> None:
     """By setting the other to null."""
     entry = {"value": None, "secret": {"name": "keys", "key": "one"}}
     head, _ = parts(render("raycluster", {"ray": {"env": {"X": entry}}}))
     assert environment(head)["X"] == {"secretKeyRef": {"name": "keys", "key": "one"}}
 
 
-def test_offline_work_needs_no_token(render: Render, render_text: Callable[..., Rendered]) -> None:
+def test_an_offline_cluster_needs_no_hugging_face_token(render: Render, render_text: Callable[..., Rendered]) -> None:
     """Nothing is downloaded, so the Secret is not needed; the cache is."""
     for part in parts(render("raycluster", {"huggingface": {"offline": {"enabled": True}}})):
         assert environment(part)["HF_HUB_OFFLINE"] == "1"
@@ -363,7 +365,7 @@ def test_offline_work_needs_no_token(render: Render, render_text: Callable[..., 
         render_text("raycluster", {"huggingface": {"offline": {"enabled": True}, "cache": {"volume": ""}}})
 
 
-def test_the_key_of_wandb_comes_by_reference(render: Render) -> None:
+def test_the_wandb_key_is_passed_by_secret_reference(render: Render) -> None:
     """On head and workers, and only where W&B is used."""
     for part in parts(render("raycluster", {"tracking": {"wandb": {"enabled": True}}})):
         assert environment(part)["WANDB_API_KEY"] == {"secretKeyRef": {"name": "wandb-secret", "key": "api_key"}}
@@ -388,13 +390,13 @@ def test_dranet_claims_every_rdma_device_of_the_node(chart: str, render: Render)
     assert environment(worker)["NCCL_NET"] == "gIB"
 
 
-def test_a_job_on_a_cluster_that_exists_brings_no_claim(render: Render) -> None:
+def test_a_job_on_an_existing_cluster_renders_no_claim(render: Render) -> None:
     """The pods are the cluster's."""
     kinds = {item["kind"] for item in render("grpo-job", {"network": {"mode": "dranet"}})}
     assert "ResourceClaimTemplate" not in kinds
 
 
-def test_own_claims_are_added_to_the_charts(render: Render) -> None:
+def test_the_users_claims_are_added_to_those_of_the_chart(render: Render) -> None:
     """A list that replaced it would take the RDMA devices away."""
     own = [{"name": "gpu", "resourceClaimTemplateName": "gpus"}]
     values = {"network": {"mode": "dranet"}, "ray": {"workers": {"podSpec": {"resourceClaims": own}}}}
@@ -402,7 +404,7 @@ def test_own_claims_are_added_to_the_charts(render: Render) -> None:
     assert [claim["name"] for claim in worker["spec"]["resourceClaims"]] == ["rdma", "gpu"]
 
 
-def test_without_rdma_nothing_of_its_plugin_is_needed(render: Render) -> None:
+def test_without_rdma_the_plugin_is_not_required(render: Render) -> None:
     """NCCL uses TCP; the driver's folder stays."""
     _, worker = parts(render("raycluster", {"network": {"mode": "none"}}))
     assert not {"BASH_ENV", "NCCL_NET", "NCCL_TUNER_CONFIG_PATH"} & set(environment(worker))
@@ -415,13 +417,13 @@ def test_without_rdma_nothing_of_its_plugin_is_needed(render: Render) -> None:
 GPU_HEAD: dict[str, Any] = {"ray": {"head": {"gpus": {"enabled": True}}, "workers": {"replicas": 1}}}
 
 
-def test_the_number_of_workers_changes_no_pod(render: Render) -> None:
+def test_the_number_of_workers_does_not_change_a_pod_template(render: Render) -> None:
     """KubeRay replaces all pods of a cluster for one changed byte in a template."""
     many = render("raycluster", {"ray": {"workers": {"replicas": 5}}})
     assert parts(many) == parts(render("raycluster"))
 
 
-def test_a_head_with_gpus_is_wired_as_a_worker_is(render: Render) -> None:
+def test_a_head_with_gpus_is_wired_like_a_worker(render: Render) -> None:
     """It takes a whole node: what differs is its name, what it does before it ends, and the facts that it states."""
     objects = render("raycluster", GPU_HEAD)
     head, worker = parts(objects)
@@ -439,7 +441,7 @@ def test_a_head_with_gpus_is_wired_as_a_worker_is(render: Render) -> None:
     assert (parameters["num-gpus"], parameters["num-cpus"]) == ("8", "216")
 
 
-def test_a_head_with_gpus_may_be_alone(render: Render, render_text: Callable[..., Rendered]) -> None:
+def test_a_head_with_gpus_needs_no_workers(render: Render, render_text: Callable[..., Rendered]) -> None:
     """One node of 8 GPUs; without GPUs anywhere there is no cluster."""
     alone = {"ray": {"head": {"gpus": {"enabled": True}}, "workers": {"replicas": 0}}}
     assert by_kind(render("raycluster", alone), "RayCluster")["spec"]["workerGroupSpecs"] == []
@@ -475,7 +477,7 @@ def mark(spec: Object) -> str:
     return str(next(entry["value"] for entry in container["env"] if entry["name"] == "GRPO_PODS"))
 
 
-def test_in_a_queue_only_kueue_replaces_pods(render: Render) -> None:
+def test_in_a_queue_kuberay_does_not_recreate_pods(render: Render) -> None:
     """KubeRay would do it as well when another program takes Kueue's labels out of the pod templates."""
     plain = by_kind(render("raycluster", {}), "RayCluster")["spec"]
     assert plain.pop("upgradeStrategy") == {"type": "Recreate"}
@@ -488,7 +490,7 @@ def test_in_a_queue_only_kueue_replaces_pods(render: Render) -> None:
     assert spec == plain
 
 
-def test_kueue_sees_every_change_of_the_pods(render: Render) -> None:
+def test_kueue_notices_every_change_to_the_pods(render: Render) -> None:
     """It compares containers and numbers only."""
     before = queued(render)
     assert mark(queued(render, workers={"labels": {"a": "b"}})) != mark(before)
@@ -506,7 +508,7 @@ def test_kueue_sees_every_change_of_the_pods(render: Render) -> None:
         ),
     ],
 )
-def test_kueue_settings_that_mean_nothing_are_refused(
+def test_kueue_settings_without_effect_are_refused(
     kueue: dict[str, Any], message: str, render_text: Callable[..., Rendered]
 ) -> None:
     """Kueue would ignore them, or refuse the pods later."""
@@ -539,7 +541,7 @@ def groups(objects: list[Object]) -> list[Any]:
 
 
 @pytest.mark.parametrize(("chart", "owner"), [("raycluster", "gemma-ray"), ("grpo-job", "gemma3-gsm8k")])
-def test_the_pods_are_protected_by_the_label_of_their_owner(chart: str, owner: str, render: Render) -> None:
+def test_the_network_policy_selects_pods_by_their_owner_label(chart: str, owner: str, render: Render) -> None:
     """Two clusters of one stack have their own. Metrics stay readable, and the token guards the job API."""
     objects = render(chart, EPHEMERAL)
     policy, budget = by_kind(objects, "NetworkPolicy")["spec"], by_kind(objects, "PodDisruptionBudget")["spec"]
@@ -558,7 +560,7 @@ def test_the_pods_are_protected_by_the_label_of_their_owner(chart: str, owner: s
 
 
 @pytest.mark.parametrize("chart", ["raycluster", "grpo-job"])
-def test_everyone_may_be_a_client(chart: str, render: Render) -> None:
+def test_clients_everyone_opens_the_metrics_and_job_ports_to_all(chart: str, render: Render) -> None:
     """GKE hosts the operator of its add-on where no pod of the cluster is."""
     objects = render(chart, {**EPHEMERAL, "ray": {"networkPolicy": {"clients": "everyone"}}})
     _, *others = by_kind(objects, "NetworkPolicy")["spec"]["ingress"]
@@ -566,7 +568,7 @@ def test_everyone_may_be_a_client(chart: str, render: Render) -> None:
 
 
 @pytest.mark.parametrize(("chart", "owner"), [("raycluster", "gemma-ray"), ("grpo-job", "gemma3-gsm8k")])
-def test_where_the_pods_may_connect_to(chart: str, owner: str, render: Render) -> None:
+def test_egress_is_limited_to_the_cluster_dns_metadata_https_and_extras(chart: str, owner: str, render: Render) -> None:
     """Their own cluster, DNS, the metadata servers, public addresses at 443, and what the user adds."""
     allow = {"proxy": {"cidr": "10.0.0.5/32", "port": 3128}, "mlflow": {"namespace": "tracking"}, "gone": None}
     objects = render(chart, {**EPHEMERAL, "ray": {"networkPolicy": {"egress": {"enabled": True, "allow": allow}}}})
@@ -588,7 +590,9 @@ def test_where_the_pods_may_connect_to(chart: str, owner: str, render: Render) -
 
 
 @pytest.mark.parametrize("target", [{}, {"port": 1}, {"cidr": "10.0.0.0/8", "namespace": "a"}])
-def test_a_target_is_one_place(target: dict[str, Any], render_text: Callable[..., Rendered]) -> None:
+def test_an_egress_target_must_name_exactly_one_place(
+    target: dict[str, Any], render_text: Callable[..., Rendered]
+) -> None:
     values = {"ray": {"networkPolicy": {"egress": {"enabled": True, "allow": {"x": target}}}}}
     with pytest.raises(RenderError, match=r"egress\.allow\.x names no place or two"):
         render_text("raycluster", values)
@@ -596,7 +600,7 @@ def test_a_target_is_one_place(target: dict[str, Any], render_text: Callable[...
 
 @pytest.mark.parametrize("token", [True, False])
 @pytest.mark.parametrize(("chart", "owner"), [("raycluster", "gemma-ray"), ("grpo-job", "gemma3-gsm8k")])
-def test_the_job_api_is_the_operators_where_its_namespace_is_known(
+def test_a_known_operator_namespace_restricts_the_job_api_to_it(
     chart: str, owner: str, token: bool, render: Render
 ) -> None:
     """And of the chart's own hooks, which ask the head too."""
@@ -607,7 +611,7 @@ def test_the_job_api_is_the_operators_where_its_namespace_is_known(
     assert jobs == {"ports": [{"port": 8265, "protocol": "TCP"}], "from": [namespace, *hooks]}
 
 
-def test_protection_is_the_clusters_and_can_be_switched_off(render: Render) -> None:
+def test_only_the_cluster_renders_protection_and_it_can_be_disabled(render: Render) -> None:
     """A job on a cluster that exists brings none."""
     protection = {"NetworkPolicy", "PodDisruptionBudget"}
     bare = {"ConfigMap", "Pod", "RayCluster"}
@@ -647,27 +651,27 @@ def test_metrics_are_collected_from_the_pods_of_the_cluster(chart: str, owner: s
 
 
 @pytest.mark.parametrize("kind", MONITORS)
-def test_a_job_on_a_cluster_that_exists_collects_no_metrics(kind: str, render: Render) -> None:
+def test_a_job_on_an_existing_cluster_renders_no_metrics_object(kind: str, render: Render) -> None:
     """The raycluster release does, and by default nobody: a kind that the cluster does not know fails the install."""
     assert not MONITORS.keys() & {item["kind"] for item in render("grpo-job", scraped(kind[0].lower() + kind[1:]))}
     for chart in ("raycluster", "grpo-job"):
         assert not MONITORS.keys() & {item["kind"] for item in render(chart, EPHEMERAL)}
 
 
-def test_metrics_recreate_no_pod(render: Render) -> None:
+def test_enabling_metrics_recreates_no_pod(render: Render) -> None:
     """Only an object beside the cluster comes."""
     before, after = render("raycluster"), render("raycluster", scraped("podMonitor"))
     assert [item for item in after if item["kind"] not in MONITORS] == before
 
 
-def test_the_budget_counts_the_pods_that_the_job_brings(render: Render) -> None:
+def test_the_disruption_budget_counts_the_pods_of_the_job(render: Render) -> None:
     """A task on the CPUs of the head has no workers; more than there are would alarm whoever watches budgets."""
     for task, pods in (("train", 3), ("evaluate", 2), ("fetch", 1)):
         objects = render("grpo-job", {"job": {"task": task, "cluster": {"mode": "ephemeral"}}})
         assert by_kind(objects, "PodDisruptionBudget")["spec"]["minAvailable"] == pods == len(pods_of(objects))
 
 
-def test_autopilot_has_its_own_meaning_of_the_annotation(render: Render) -> None:
+def test_the_eviction_annotation_is_not_set_on_autopilot(render: Render) -> None:
     """There it asks for an extended run time, which has limits."""
     objects = render(
         "raycluster", {"platform": {"kind": "gke-autopilot"}, "ray": {"head": {"ephemeralStorage": "4Gi"}}}
@@ -678,7 +682,7 @@ def test_autopilot_has_its_own_meaning_of_the_annotation(render: Render) -> None
 
 
 @pytest.mark.parametrize("chart", ["raycluster", "grpo-job"])
-def test_the_notes_say_who_runs_code_without_a_token(chart: str, render_text: Callable[..., Rendered]) -> None:
+def test_the_notes_say_who_can_run_code_without_a_token(chart: str, render_text: Callable[..., Rendered]) -> None:
     """Once, and only of the cluster that the release has."""
     open_api = "whoever reaches port 8265 runs code on this cluster"
     assert open_api not in (render_text(chart, EPHEMERAL).notes or "")
@@ -691,7 +695,7 @@ def test_the_notes_say_who_runs_code_without_a_token(chart: str, render_text: Ca
         assert open_api not in (render_text(chart, UNPROTECTED).notes or "")
 
 
-def test_the_notes_name_the_secrets_that_are_needed(render_text: Callable[..., Rendered]) -> None:
+def test_the_notes_name_only_the_required_secrets(render_text: Callable[..., Rendered]) -> None:
     """Not the one of a hub from which nothing is downloaded; also in the job that brings its own cluster."""
     for chart, values in (("raycluster", {}), ("grpo-job", {"job": {"cluster": {"mode": "ephemeral"}}})):
         notes = render_text(chart, values).notes or ""

@@ -103,7 +103,7 @@ def messages() -> Iterator[str]:
         yield from (text for text in texts if not INTERNAL.search(text))
 
 
-def test_every_refusal_of_the_charts_has_a_case() -> None:
+def test_every_fail_in_the_charts_has_a_case() -> None:
     """A `fail` without a case may stand at no value; a case without a `fail` says what no chart says any more."""
     known = {each: re.compile(pattern(each, "%[dqsv]"), re.DOTALL) for each in messages()}
     reached = set()
@@ -141,7 +141,7 @@ def errors(stack: Stack, helm: Embedded) -> list[Finding]:
 
 
 @pytest.mark.parametrize("case", thin(CASES, 20), ids=lambda case: case.name)
-def test_a_refusal_is_one_finding_at_its_value(case: Case, helm: Embedded, tmp_path: Path) -> None:
+def test_each_refusal_gives_one_finding_at_its_value(case: Case, helm: Embedded, tmp_path: Path) -> None:
     stack = case.load(tmp_path)
     said = dict(refusals(stack, helm))
     assert sorted(said) == sorted(case.by)

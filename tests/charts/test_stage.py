@@ -58,7 +58,7 @@ def test_the_launcher_copies_to_the_largest_disk(
 
 
 @pytest.mark.parametrize("task", ["fetch", "convert", "evaluate", "clean"])
-def test_other_tasks_see_the_models_own_name(task: str, render: Render) -> None:
+def test_staging_does_not_change_other_tasks(task: str, render: Render) -> None:
     job = {"task": task, "evaluate": {"benchmarks": {"math500": {}}}}
     off, on = (plan(render("grpo-job", {"storage": DISKS, "job": {**job, "stage": stage}})) for stage in (False, True))
     assert on == off
@@ -83,7 +83,7 @@ def test_other_tasks_see_the_models_own_name(task: str, render: Render) -> None:
         (staged(huggingface={"cache": {"volume": ""}}), True),
     ],
 )
-def test_the_model_must_lie_where_every_node_can_read_it(
+def test_the_model_must_be_on_a_volume_every_node_can_read(
     values: dict[str, Any], refused: bool, render_text: Callable[..., Rendered]
 ) -> None:
     if not refused:
@@ -93,12 +93,12 @@ def test_the_model_must_lie_where_every_node_can_read_it(
         render_text("grpo-job", values)
 
 
-def test_notes_say_where_the_copy_lies(render_text: Callable[..., Rendered]) -> None:
+def test_the_notes_name_the_folder_of_the_copy(render_text: Callable[..., Rendered]) -> None:
     assert "copied to /scratch/grpo-models of each node" in render_text("grpo-job", staged()).notes
     assert "grpo-models" not in render_text("grpo-job", {"storage": DISKS}).notes
 
 
-def test_the_converter_knows_the_folder_of_the_copies(render: Render) -> None:
+def test_the_converter_uses_the_same_copy_folder_name(render: Render) -> None:
     import convert
 
     directory = plan(render("grpo-job", staged()))["stage"]["room"]["directory"]

@@ -22,7 +22,7 @@ def find(objects: list[Object], kind: str, name: str) -> Object:
     return next(item for item in objects if item["kind"] == kind and item["metadata"]["name"] == name)
 
 
-def test_a_bucket_is_a_static_volume_that_only_its_claim_may_bind(render: Render) -> None:
+def test_a_bucket_is_a_static_volume_reserved_for_its_claim(render: Render) -> None:
     """PV and PVC name each other, and the PV outlives both releases."""
     objects = render("storage")
     volume, claim = (
@@ -48,7 +48,7 @@ def test_a_bucket_is_a_static_volume_that_only_its_claim_may_bind(render: Render
     assert claim["spec"]["volumeName"] == "team-a-gemma-data"
 
 
-def test_mount_options_are_written_as_the_driver_reads_them(render: Render) -> None:
+def test_mount_options_are_in_the_form_the_driver_reads(render: Render) -> None:
     """A bare option, a flag with its value, and a key of the driver's configuration file."""
     options = {
         "implicit-dirs": "",
@@ -83,7 +83,7 @@ def test_mount_options_are_written_as_the_driver_reads_them(render: Render) -> N
     ("purpose", "seconds", "renames"),
     [("checkpoints", "0", True), ("data", "-1", False), ("cache", "60", True), ("weights", "60", True)],
 )
-def test_a_purpose_is_a_set_of_mount_options(purpose: str, seconds: str, renames: bool, render: Render) -> None:
+def test_a_purpose_selects_a_set_of_mount_options(purpose: str, seconds: str, renames: bool, render: Render) -> None:
     """A finished step is a renamed folder, which the driver refuses without a limit; the user's options win."""
     bucket = {"purpose": purpose, "mountOptions": {"uid": "7", "metadata-cache:negative-ttl-secs": None}}
     objects = render("storage", {"storage": {"data": {"gcsfuse": bucket}}})
@@ -96,7 +96,7 @@ def test_a_purpose_is_a_set_of_mount_options(purpose: str, seconds: str, renames
 KEPT = {"helm.sh/resource-policy": "keep"}
 
 
-def test_what_a_running_cluster_uses_is_kept_on_uninstall(render: Render, render_text: RenderText) -> None:
+def test_objects_used_by_a_running_cluster_are_kept_on_uninstall(render: Render, render_text: RenderText) -> None:
     """Its claim, the volume behind it, and the account that proves to the bucket who it is."""
     objects = render("storage", PVC)
     kept = [item for item in objects if item["metadata"].get("annotations", {}).items() >= KEPT.items()]
@@ -119,7 +119,7 @@ def bucket_spec(render: Render, **bucket: Any) -> Any:
     return find(objects, "PersistentVolume", "team-a-gemma-data")["spec"]
 
 
-def test_weights_are_read_ahead_or_from_a_cache(render: Render) -> None:
+def test_read_ahead_and_the_file_cache_exclude_each_other(render: Render) -> None:
     """The driver does not buffer reads of a cached file, so the two never stand together."""
     ahead = {"read:enable-buffered-read:true", "read:global-max-blocks:80", "read_ahead_kb=131072"}
     cache = {
@@ -133,7 +133,7 @@ def test_weights_are_read_ahead_or_from_a_cache(render: Render) -> None:
     assert (plain - cached, cached - plain) == (ahead, cache)
 
 
-def test_only_data_is_listed_at_the_mount(render: Render) -> None:
+def test_only_data_volumes_prefetch_metadata_at_mount(render: Render) -> None:
     """Elsewhere metadata expires before it is used; the user's attributes win, and null removes one."""
     prefetch = {"gcsfuseMetadataPrefetchOnMount": "true"}
     unchecked = {"skipCSIBucketAccessCheck": "true"}
@@ -145,7 +145,7 @@ def test_only_data_is_listed_at_the_mount(render: Render) -> None:
     assert "volumeAttributes" not in none["csi"]
 
 
-def test_a_profile_of_gke_is_the_class_of_volume_and_claim(
+def test_a_gke_profile_sets_the_storage_class_of_volume_and_claim(
     render: Render, render_text: Callable[..., Rendered]
 ) -> None:
     """The options of the volume win over those of the profile; the notes have the role that it needs."""
@@ -162,7 +162,7 @@ def test_a_profile_of_gke_is_the_class_of_volume_and_claim(
     assert "profileUser" not in (render_text("storage").notes or "")
 
 
-def test_a_dynamic_claim_has_the_size_and_mode_that_were_asked_for(render: Render) -> None:
+def test_a_dynamic_claim_has_the_requested_size_and_mode(render: Render) -> None:
     """Sizes are written as Kubernetes writes them."""
     claim = find(render("storage", PVC), "PersistentVolumeClaim", "gemma-scratch")
     assert claim["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
@@ -170,7 +170,7 @@ def test_a_dynamic_claim_has_the_size_and_mode_that_were_asked_for(render: Rende
     assert claim["spec"]["accessModes"] == ["ReadWriteMany"]
 
 
-def test_an_existing_claim_makes_no_object(render: Render) -> None:
+def test_no_volume_objects_are_rendered_for_an_existing_claim(render: Render) -> None:
     """Bringing a claim renders the service account and nothing else."""
     objects = render("storage", {"storage": {"data": {"gcsfuse": None, "existingClaim": {"name": "lustre-pvc"}}}})
     assert [item["kind"] for item in objects] == ["ServiceAccount"]
@@ -203,7 +203,7 @@ def test_the_service_account_carries_its_principal(render: Render) -> None:
     )
 
 
-def test_a_brought_service_account_is_not_created(render: Render) -> None:
+def test_an_existing_service_account_is_not_created(render: Render) -> None:
     """stack.names.serviceAccount says that it exists."""
     assert not [
         item
@@ -226,7 +226,7 @@ def test_a_brought_service_account_is_not_created(render: Render) -> None:
         ({"other": {"mountPath": "/data/"}}, "mountPath"),
     ],
 )
-def test_volumes_that_make_no_valid_pod_are_refused(
+def test_volumes_that_would_make_a_pod_invalid_are_refused(
     storage: dict[str, Any], message: str, render_text: Callable[..., Rendered]
 ) -> None:
     """KubeRay would only write an event that the pod could not be made."""
@@ -253,7 +253,7 @@ def lustre_class(size: str, **changes: str) -> dict[str, Any]:
     return {"storage": {"data": {"gcsfuse": None, "pvc": pvc}}}
 
 
-def test_an_instance_of_lustre_is_a_static_volume(render: Render) -> None:
+def test_a_lustre_instance_is_a_static_volume(render: Render) -> None:
     """By the three parts of its handle, and kept as a bucket is."""
     objects = render("storage", {"storage": {"data": {"gcsfuse": None, "lustre": LUSTRE}}})
     volume = find(objects, "PersistentVolume", "team-a-gemma-data")["spec"]
@@ -267,7 +267,7 @@ def test_an_instance_of_lustre_is_a_static_volume(render: Render) -> None:
     assert (claim["volumeName"], claim["resources"]) == ("team-a-gemma-data", {"requests": {"storage": "18000Gi"}})
 
 
-def test_the_project_of_an_instance_may_be_another(render: Render, render_text: Callable[..., Rendered]) -> None:
+def test_a_lustre_instance_may_be_in_another_project(render: Render, render_text: Callable[..., Rendered]) -> None:
     """And without any there is a sentence."""
     objects = render("storage", {"storage": {"data": {"gcsfuse": None, "lustre": {**LUSTRE, "project": "other-one"}}}})
     handle = find(objects, "PersistentVolume", "team-a-gemma-data")["spec"]["csi"]["volumeHandle"]
@@ -277,7 +277,7 @@ def test_the_project_of_an_instance_may_be_another(render: Render, render_text: 
         render_text("storage", values)
 
 
-def test_a_class_of_lustre_outlives_its_claims(render: Render) -> None:
+def test_a_lustre_storage_class_outlives_its_claims(render: Render) -> None:
     """Its parameters are the two that the driver needs."""
     objects = render("storage", lustre_class("36000Gi"))
     found = find(objects, "StorageClass", "team-a-lustre")
@@ -301,7 +301,7 @@ def test_a_class_of_lustre_outlives_its_claims(render: Render) -> None:
         ("18000Gi", {"perUnitStorageThroughput": "300"}, "perUnitStorageThroughput"),
     ],
 )
-def test_an_instance_that_lustre_has_not_is_refused(
+def test_an_invalid_lustre_instance_is_refused(
     size: str, changes: dict[str, str], message: str, render_text: Callable[..., Rendered]
 ) -> None:
     """The driver would say so only when a pod waits for it; another form of network silently means another VPC."""
@@ -309,7 +309,7 @@ def test_an_instance_that_lustre_has_not_is_refused(
         render_text("storage", lustre_class(size, **changes))
 
 
-def test_the_notes_of_lustre_have_its_commands(render_text: Callable[..., Rendered]) -> None:
+def test_the_lustre_notes_have_complete_commands(render_text: Callable[..., Rendered]) -> None:
     """With the names filled in."""
     notes = render_text("storage", {"storage": {"data": {"gcsfuse": None, "lustre": LUSTRE}}}).notes or ""
     assert "gcloud lustre instances describe fast --project=acme-rl --location=us-central1-a" in notes
@@ -319,7 +319,7 @@ def test_the_notes_of_lustre_have_its_commands(render_text: Callable[..., Render
 LOCAL: dict[str, Any] = {"storage": {"local": {"mountPath": "/local", "ephemeral": {"size": "200Gi"}}}}
 
 
-def test_local_disk_is_each_pods_own(render: Render, render_text: Callable[..., Rendered]) -> None:
+def test_each_pod_gets_its_own_local_disk(render: Render, render_text: Callable[..., Rendered]) -> None:
     """No claim; head and workers have it; a cache may lie there and a run may not."""
     assert not [item for item in render("storage", LOCAL) if "local" in item["metadata"]["name"]]
     values = {**LOCAL, "huggingface": {"cache": {"volume": "local"}}}
@@ -332,7 +332,7 @@ def test_local_disk_is_each_pods_own(render: Render, render_text: Callable[..., 
         render_text("grpo-job", {**LOCAL, "job": {"volume": "local"}})
 
 
-def test_two_stacks_share_no_object(render: Render) -> None:
+def test_two_stacks_share_no_namespaced_object(render: Render) -> None:
     """In one namespace only the cluster-scoped network layer is common."""
     for layer in ("storage", "raycluster", "grpo-job"):
         both = [

@@ -51,7 +51,7 @@ def imported(name: str, framework: str = "nemo_rl") -> set[str]:
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_a_task_is_a_job_of_its_own(task: str, render: Render) -> None:
+def test_each_task_renders_its_own_rayjob(task: str, render: Render) -> None:
     objects = render("grpo-job", job(task, attempt=2))
     assert rayjob(objects)["metadata"]["name"] == f"probe-{task}-2"
     found = plan(objects)
@@ -68,7 +68,7 @@ def test_a_task_is_a_job_of_its_own(task: str, render: Render) -> None:
 
 
 @pytest.mark.parametrize("task", thin(["train", *TASKS], 3))
-def test_a_job_carries_what_its_programs_import_and_no_more(task: str, render: Render) -> None:
+def test_a_job_carries_only_the_files_its_programs_import(task: str, render: Render) -> None:
     entrypoint = rayjob(render("grpo-job", job(task)))["spec"]["entrypoint"]
     rewards = (f"{path.stem}" for path in (ROOT / "jobs/rewards").glob("*.py"))
     starts = rewards if task == "train" else (task.replace("-", "_"),)
@@ -86,7 +86,7 @@ def test_a_job_carries_what_its_programs_import_and_no_more(task: str, render: R
 
 
 @pytest.mark.parametrize("task", ["train", *TASKS])
-def test_the_programs_leave_room_for_the_plan_and_for_log_agents(task: str, render: Render) -> None:
+def test_the_programs_are_small_enough_for_the_plan_and_for_log_agents(task: str, render: Render) -> None:
     """Fluent Bit stops reading a file at a line of 32 KiB, and Ray writes the entrypoint into the driver's log."""
     entrypoint = rayjob(render("grpo-job", job(task)))["spec"]["entrypoint"]
     packed = entrypoint.partition("GRPO_PROGRAMS")[2]
@@ -101,12 +101,12 @@ def test_only_gpu_tasks_wait_for_gpus(task: str, render: Render) -> None:
 
 
 @pytest.mark.parametrize(("task", "replicas"), [("train", 2), ("evaluate", 1), ("fetch", 0), ("convert", 0)])
-def test_a_cluster_of_its_own_has_no_node_too_many(task: str, replicas: int, render: Render) -> None:
+def test_an_ephemeral_cluster_has_only_the_nodes_its_task_needs(task: str, replicas: int, render: Render) -> None:
     spec = rayjob(render("grpo-job", job(task, cluster={"mode": "ephemeral"})))["spec"]["rayClusterSpec"]
     assert sum(group["replicas"] for group in spec["workerGroupSpecs"]) == replicas
 
 
-def test_fetch_takes_the_model_of_the_configuration(render: Render) -> None:
+def test_fetch_downloads_the_model_named_in_the_config(render: Render) -> None:
     datasets = {"openai/gsm8k": {"revision": "main"}}
     found = plan(render("grpo-job", job("fetch", fetch={"datasets": datasets})))["task"]
     assert "google/gemma-3-27b-it" in found["models"]
@@ -120,7 +120,7 @@ def test_a_model_on_a_volume_is_not_fetched(render: Render) -> None:
     assert found["task"]["models"] == {}
 
 
-def test_code_has_a_folder_for_each_version_and_is_needed_by_what_runs_it(render: Render) -> None:
+def test_code_has_one_folder_per_version_and_is_required_by_tasks_using_it(render: Render) -> None:
     folder = "/data/code/orjson-3.11.4+verl-0.7.1"
     fetch = plan(render("grpo-job", job("fetch", code=CODE), files=VERL))
     assert fetch["task"]["code"]["directory"] == folder
@@ -134,7 +134,7 @@ def test_code_has_a_folder_for_each_version_and_is_needed_by_what_runs_it(render
             assert found["code"] == folder
 
 
-def test_code_from_a_commit(render: Render) -> None:
+def test_code_from_a_commit_goes_into_a_folder_named_after_it(render: Render) -> None:
     code = {
         "repository": "https://github.com/verl-project/verl.git",
         "revision": "a" * 40,
@@ -144,7 +144,7 @@ def test_code_from_a_commit(render: Render) -> None:
     assert found["directory"] == f"/data/code/verl-{'a' * 12}"
 
 
-def test_prepared_data_is_needed_where_the_configuration_names_it(render: Render) -> None:
+def test_prepared_data_is_required_when_the_config_names_it(render: Render) -> None:
     found = plan(render("grpo-job", job("train"), files=VERL))
     assert found["neededFiles"]["/data/datasets/gsm8k/train.parquet"] == "prepare-data"
     assert found["environment"]["GRPO_DATASETS"] == "/data/datasets"
@@ -154,7 +154,7 @@ def test_prepared_data_is_needed_where_the_configuration_names_it(render: Render
     assert prepare["datasets"]["gsm8k"]["answer"] == "answer"
 
 
-def test_what_evaluate_leaves_out_is_what_the_guides_used(render: Render) -> None:
+def test_evaluation_defaults_are_those_used_in_the_guides(render: Render) -> None:
     found = plan(render("grpo-job", job("evaluate", evaluate={"benchmarks": {"aime2025": {}}})))["task"]
     expected = {"temperature": 0, "topP": 1, "maxNewTokens": 8192, "samples": 1, "seed": 42}
     assert found["benchmarks"]["aime2025"] == expected
@@ -207,7 +207,7 @@ REWARDS = {
 }
 
 
-def test_rewards_travel_as_files_and_reach_the_configuration(render: Render) -> None:
+def test_rewards_are_passed_as_files_and_named_in_the_config(render: Render) -> None:
     objects = render("grpo-job", job("train", rewards=REWARDS, prompts={"tags": "Answer {}\n"}))
     found, entrypoint = plan(objects), rayjob(objects)["spec"]["entrypoint"]
     folder = "/data/runs/probe/attempts/1/code"
@@ -223,7 +223,7 @@ def test_rewards_travel_as_files_and_reach_the_configuration(render: Render) -> 
     assert json.loads(table)["short"] == {"weight": 1, "kwargs": {}, "file": "short.py"}
 
 
-def test_the_older_schema_names_the_environment_elsewhere(render: Render) -> None:
+def test_older_nemo_rl_gets_the_environment_name_directly_under_data(render: Render) -> None:
     files = [*stack_files(), ROOT / "values/frameworks/nemo-rl-v0.5.0.yaml"]
     config = plan(render("grpo-job", job("train", rewards=REWARDS), files=files))["config"]
     assert config["data"]["env_name"] == "rewards"
@@ -255,7 +255,7 @@ def test_bad_rewards_are_refused(rewards: dict[str, Any], text: str, render: Ren
         render("grpo-job", job("train", rewards=rewards))
 
 
-def test_rewards_need_a_registry(render: Render) -> None:
+def test_rewards_need_nemo_rl_v0_5_or_newer(render: Render) -> None:
     files = [*stack_files(), ROOT / "values/frameworks/nemo-rl-v0.4.0.yaml"]
     values = {**job("train", rewards=REWARDS), "ray": {"head": {"numCpus": 1}}}
     with pytest.raises(RenderError, match=r"needs NeMo RL v0\.5\.0 or newer"):
@@ -275,13 +275,13 @@ def test_a_stopping_driver_has_time_to_save(accelerator: str, render: Render) ->
         assert command == ["python3", "-I", "-c", PROGRAMS["pre_stop"].read_text(encoding="utf-8"), part]
 
 
-def test_times_are_part_of_the_plan(render: Render) -> None:
+def test_timeouts_are_part_of_the_plan(render: Render) -> None:
     found = plan(render("grpo-job", job("train", takeoverSeconds=900, workersTimeoutSeconds=7200)))
     assert found["takeoverSeconds"] == 900
     assert found["workers"] == {"nodes": 2, "gpus": 8, "timeoutSeconds": 7200}
 
 
-def test_a_volume_may_hang_for_the_time_of_the_values(render: Render) -> None:
+def test_the_values_set_how_long_a_volume_may_hang(render: Render) -> None:
     """The entrypoint hands it to the launcher and to the programs that the launcher starts."""
     for values, expected in ((job("train"), 240), (job("convert", lapseSeconds=500), 500)):
         (rayjob,) = (item for item in render("grpo-job", values) if item["kind"] == "RayJob")
@@ -289,7 +289,7 @@ def test_a_volume_may_hang_for_the_time_of_the_values(render: Render) -> None:
         assert line in rayjob["spec"]["entrypoint"]
 
 
-def test_an_attempt_may_have_a_deadline_and_its_cluster_has_one(render: Render) -> None:
+def test_an_attempt_and_its_cluster_can_each_have_a_deadline(render: Render) -> None:
     for mode in ("existing", "ephemeral"):
         cluster = {"mode": mode, "timeoutSeconds": 600}
         objects = render("grpo-job", job("train", deadlineSeconds=7200, cluster=cluster))
@@ -298,7 +298,7 @@ def test_an_attempt_may_have_a_deadline_and_its_cluster_has_one(render: Render) 
         assert plan(objects)["deadline"] == {"SIGTERM": 7200, "SIGKILL": 7320}
 
 
-def test_zero_is_no_deadline(render: Render) -> None:
+def test_a_timeout_of_zero_sets_no_deadline(render: Render) -> None:
     objects = render("grpo-job", job("train", cluster={"timeoutSeconds": 0}))
     spec = next(item for item in objects if item["kind"] == "RayJob")["spec"]
     assert not {"activeDeadlineSeconds", "preRunningDeadlineSeconds"} & spec.keys()
@@ -345,7 +345,7 @@ def test_every_program_is_used_by_some_job() -> None:
         ),
     ],
 )
-def test_what_evaluation_cannot_do_is_refused_at_once(
+def test_unsupported_evaluation_settings_are_refused_at_render_time(
     evaluate: dict[str, Any], files: list[Path], text: str, render: Render
 ) -> None:
     """The program would refuse it too, on a GPU node that had to come first."""
@@ -358,7 +358,7 @@ def test_what_evaluation_cannot_do_is_refused_at_once(
     [("fetch", "ephemeral", True), ("train", "ephemeral", False), ("prepare-data", "ephemeral", False)],
 )
 @pytest.mark.parametrize("wired", [True, False])
-def test_an_offline_stack_gives_its_token_to_task_fetch_alone(
+def test_an_offline_stack_gives_its_token_to_the_fetch_task_only(
     task: str, mode: str, has_token: bool, wired: bool, render_text: RenderText
 ) -> None:
     """A gated model needs it, and what the training runs must not have it."""
@@ -385,12 +385,12 @@ def test_the_notes_have_the_step_time_of_the_runs_model(
     assert ("A step took 9 s on these machines" in notes) == is_told
 
 
-def test_a_cluster_of_an_offline_stack_has_no_token(render: Render) -> None:
+def test_the_cluster_of_an_offline_stack_has_no_token(render: Render) -> None:
     for item in render("raycluster", {"huggingface": {"offline": {"enabled": True}}}):
         assert "HF_TOKEN" not in str(item.get("spec"))
 
 
-def test_a_benchmark_from_the_web_needs_the_web(render: Render) -> None:
+def test_a_benchmark_that_must_be_downloaded_is_refused_offline(render: Render) -> None:
     values = {**job("evaluate"), "huggingface": {"offline": {"enabled": True}}}
     with pytest.raises(RenderError, match="downloads it"):
         render("grpo-job", values)
@@ -440,7 +440,7 @@ def test_the_notes_name_what_the_job_needs(task: str, mode: str, render_text: Re
     assert all("--namespace" in line for line in commands)
 
 
-def test_a_reward_counts_for_each_data_set_of_a_list(render: Render) -> None:
+def test_a_reward_applies_to_each_dataset_in_a_list(render: Render) -> None:
     """An entry's own env_name would win over the default one, and train on the framework's reward."""
     config = {"data": {"train": [{"dataset_name": "gsm8k", "split": "train", "env_name": "math"}]}}
     found = plan(render("grpo-job", job("train", rewards=REWARDS, config=config)))["config"]
@@ -448,7 +448,7 @@ def test_a_reward_counts_for_each_data_set_of_a_list(render: Render) -> None:
     assert found["data"]["default"]["env_name"] == "rewards"
 
 
-def test_the_number_of_reward_workers_is_the_users(render: Render) -> None:
+def test_the_user_can_set_the_number_of_reward_workers(render: Render) -> None:
     config = {"env": {"rewards": {"num_workers": 2}}}
     found = plan(render("grpo-job", job("train", rewards=REWARDS, config=config)))["config"]
     assert found["env"]["rewards"] == {"num_workers": 2}
@@ -469,7 +469,7 @@ def test_the_number_of_reward_workers_is_the_users(render: Render) -> None:
         ({"prompts": {"odd": "a\u2028b {}"}}, stack_files(), r"job\.prompts\.odd contains a control character"),
     ],
 )
-def test_prompts_that_nobody_could_read_are_refused(
+def test_prompts_the_framework_would_never_read_are_refused(
     values: dict[str, Any], files: list[Path], text: str, render: Render
 ) -> None:
     with pytest.raises(RenderError, match=text):
@@ -478,13 +478,13 @@ def test_prompts_that_nobody_could_read_are_refused(
 
 @pytest.mark.parametrize("task", ["evaluate", "clean"])
 @pytest.mark.parametrize("folder", ["/data", "/data/runs", "/data/../data"])
-def test_copies_for_one_node_lie_on_no_shared_volume(task: str, folder: str, render: Render) -> None:
+def test_node_local_copies_are_refused_on_a_shared_volume(task: str, folder: str, render: Render) -> None:
     """Task clean deletes them by the name of the run."""
     with pytest.raises(RenderError, match="stageDirectory"):
         render("grpo-job", job(task, evaluate={**NEEDED["evaluate"], "stageDirectory": folder}))
 
 
-def test_files_on_a_volume_are_looked_for_before_gpus(render_text: RenderText) -> None:
+def test_files_on_a_volume_are_checked_before_waiting_for_gpus(render_text: RenderText) -> None:
     """Names that OmegaConf resolves later are nobody's to look for; no task makes the user's own files."""
     config = {
         "policy": {"model_name": "/data/models/gemma"},
@@ -499,7 +499,7 @@ def test_files_on_a_volume_are_looked_for_before_gpus(render_text: RenderText) -
     assert not re.search(r"job\.task=\s|-\s+charts/", notes)
 
 
-def test_checks_run_before_gpus_are_waited_for(render: Render) -> None:
+def test_checks_run_before_waiting_for_gpus(render: Render) -> None:
     evaluate = plan(render("grpo-job", job("evaluate")))
     assert evaluate["checks"] == [[*evaluate["command"], "--check"]]
     assert "find_spec('verl')" in plan(render("grpo-job", job("train"), files=VERL))["checks"][0][2]
@@ -507,7 +507,7 @@ def test_checks_run_before_gpus_are_waited_for(render: Render) -> None:
     assert rewards["checks"] == [["python3", "/data/runs/probe/attempts/1/code/rewards.py"]]
 
 
-def test_a_reward_function_and_a_checkpoint_of_ones_own_must_lie_on_the_volume(render: Render) -> None:
+def test_a_custom_reward_function_or_checkpoint_must_be_on_the_volume(render: Render) -> None:
     trainer = {"resume_mode": "resume_path", "resume_from_path": "/data/old/global_step_10"}
     config = {"reward": {"custom_reward_function": {"path": "/data/reward.py"}}, "trainer": trainer}
     needed = plan(render("grpo-job", job("train", config=config, code=CODE), files=VERL))["neededFiles"]

@@ -47,19 +47,19 @@ def test_a_template_is_short(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", FILES, ids=name)
-def test_a_template_keeps_no_state(path: Path) -> None:
+def test_no_template_mutates_a_shared_helm_object(path: Path) -> None:
     """All files of a render see one .Release and one .Values, in an order that Helm chooses."""
     assert not re.search(r"\b(un)?set \$?\w*\.(Release|Values|Chart|Capabilities|Files)\b", code(path))
 
 
-def test_what_is_kept_for_other_templates_is_the_result_of_the_helper_of_that_name() -> None:
+def test_each_cached_result_has_the_name_of_its_helper() -> None:
     kept = [(helper, key) for path in FILES for helper, body in defines(path).items() for key in KEPT.findall(body)]
     assert len(kept) >= 6
     assert [each for each in kept if each[0] != each[1]] == []
 
 
 @pytest.mark.parametrize("path", OBJECTS, ids=name)
-def test_an_object_is_visible_in_its_template(path: Path) -> None:
+def test_each_template_spells_out_its_kind_and_main_field(path: Path) -> None:
     """One kind a file, with apiVersion, kind, metadata and the main field."""
     text = code(path)
     kinds = re.findall(r"^kind: (\w+)$", text, re.MULTILINE)
@@ -98,7 +98,7 @@ def test_a_helper_with_several_arguments_checks_their_number(path: Path) -> None
             assert re.search(rf'if ne \(len \.\) \d \}}\}}\{{\{{ fail "{re.escape(helper)} takes \(list ', body), helper
 
 
-def test_every_helper_is_called_and_every_call_has_its_helper() -> None:
+def test_every_helper_is_called_and_every_call_resolves() -> None:
     """Calls with a computed name are those of the frameworks and of the tasks."""
     made = {helper for path in FILES for helper in defines(path)}
     called = {call for path in FILES for call, _ in CALL.findall(code(path))}

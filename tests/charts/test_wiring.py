@@ -104,14 +104,14 @@ def strip(item: Object) -> Object:
 
 
 @pytest.mark.parametrize("row", thin(ROWS, 24), ids=options.label)
-def test_all_but_the_wiring_is_the_same(row: options.Row, render: Render) -> None:
+def test_disabling_the_wiring_changes_nothing_else(row: options.Row, render: Render) -> None:
     """Take the wiring out of what the charts render, and it is what they render without; every object is valid."""
     for layer in options.layers(row):
         on, off = both(render, layer, options.values(row), accelerator=row["accelerator"])
         assert off == [strip(item) for item in on if item["kind"] not in BESIDE]
 
 
-def test_a_pod_that_has_nothing_but_wiring(render: Render) -> None:
+def test_lists_with_wiring_only_become_empty_lists_rather_than_null(render: Render) -> None:
     """What is empty without it is an empty list: a null would be no place to insert at."""
     values = {"storage": {"data": None}, "huggingface": {"cache": {"volume": ""}}}
     on, off = both(render, "raycluster", values)
@@ -129,7 +129,7 @@ def test_a_pod_that_has_nothing_but_wiring(render: Render) -> None:
         ({"network": {"mode": "none"}, "images": {"training": {"minimumDriver": 0}}}, False),
     ],
 )
-def test_the_node_is_looked_at_where_there_is_something_to_see(
+def test_the_node_check_runs_only_where_there_is_something_to_check(
     values: dict[str, Any], looks: bool, render: Render, render_text: RenderText
 ) -> None:
     """Files of the RDMA plugin, the driver's version, or nothing: then no container is started."""
@@ -140,7 +140,7 @@ def test_the_node_is_looked_at_where_there_is_something_to_see(
 
 
 @pytest.mark.parametrize(("profile", "mode"), thin(MACHINES, 16))
-def test_no_pod_has_any_wiring(profile: str, mode: str, render: Render) -> None:
+def test_with_wiring_off_no_pod_of_any_machine_has_any(profile: str, mode: str, render: Render) -> None:
     """Every machine in every network that it can have, head with GPUs or not, cluster of its own or not."""
     values = options.merge(options.alone(profile, mode), {**OFF, "tracking": {"wandb": {"enabled": True}}})
     trains = profile != "cpu"
@@ -156,7 +156,7 @@ def test_no_pod_has_any_wiring(profile: str, mode: str, render: Render) -> None:
             assert found == [without(template) for template in found]
 
 
-def test_the_wiring_is_in_front_and_in_order(render: Render) -> None:
+def test_the_wiring_comes_first_and_in_order(render: Render) -> None:
     """The order in which the post-renderer inserts; ours that is no wiring follows, and then the user's."""
     values = {
         "tracking": {"wandb": {"enabled": True}},
@@ -185,7 +185,7 @@ def test_the_wiring_is_in_front_and_in_order(render: Render) -> None:
 
 @pytest.mark.parametrize("mode", ["existing", "ephemeral"])
 @pytest.mark.parametrize("task", ["train", "fetch"])
-def test_a_run_is_locked_as_the_same_run(task: str, mode: str, render: Render) -> None:
+def test_the_lock_is_the_same_with_and_without_wiring(task: str, mode: str, render: Render) -> None:
     """Its ConfigMap is immutable: who switches from one applier to the other keeps the run that is there."""
     on, off = both(render, "grpo-job", {"job": {"task": task, "cluster": {"mode": mode}}})
     assert by_kind(off, "ConfigMap") == by_kind(on, "ConfigMap")
@@ -215,7 +215,7 @@ def test_a_run_is_locked_as_the_same_run(task: str, mode: str, render: Render) -
     ("task", "head", "expected"),
     [("train", False, True), ("evaluate", False, True), ("fetch", False, False), ("fetch", True, True)],
 )
-def test_claims_are_made_for_the_pods_that_take_them(task: str, head: bool, expected: bool, render: Render) -> None:
+def test_claims_are_rendered_only_for_pods_that_use_them(task: str, head: bool, expected: bool, render: Render) -> None:
     """A task on the head's CPUs brings a cluster without a GPU node, and evaluation one node."""
     values = {
         "network": {"mode": "dranet"},
@@ -234,7 +234,7 @@ def test_claims_are_made_for_the_pods_that_take_them(task: str, head: bool, expe
         assert domain["spec"]["numNodes"] == sum(group["replicas"] for group in spec["workerGroupSpecs"]) + head
 
 
-def test_the_facts_are_those_of_the_wired_cluster(render: Render) -> None:
+def test_the_cluster_facts_are_those_of_a_wired_cluster(render: Render) -> None:
     """A job with wiring runs on a cluster that was wired by the post-renderer."""
     facts = [
         next(entry["value"] for entry in head["spec"]["containers"][0]["env"] if entry["name"] == "GRPO_CLUSTER_FACTS")
@@ -256,7 +256,7 @@ def test_the_facts_are_those_of_the_wired_cluster(render: Render) -> None:
         ("storage", {}, False),
     ],
 )
-def test_the_notes_say_who_brings_the_wiring(
+def test_the_notes_say_who_adds_the_wiring(
     layer: str, values: dict[str, Any], said: bool, render_text: RenderText
 ) -> None:
     """In one line, and only where there are pods to wire."""
@@ -301,7 +301,7 @@ def workers(**fields: Any) -> dict[str, Any]:
         ),
     ],
 )
-def test_what_clashes_with_the_wiring_is_refused_by_the_charts(
+def test_the_charts_refuse_settings_that_clash_with_the_wiring(
     wiring: dict[str, Any], values: dict[str, Any], message: str, render_text: RenderText
 ) -> None:
     """At once, and not when somebody else brings it."""
@@ -309,7 +309,7 @@ def test_what_clashes_with_the_wiring_is_refused_by_the_charts(
         render_text("raycluster", options.merge(values, wiring))
 
 
-def test_what_the_user_builds_on_the_wiring_stays(render: Render) -> None:
+def test_user_settings_that_build_on_the_wiring_are_kept(render: Render) -> None:
     """A sidecar that reads the driver's folder, and a node selector that replaces ours."""
     selector = {"cloud.google.com/gke-accelerator": "nvidia-b300", "pool": "ours"}
     values = workers(

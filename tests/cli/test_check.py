@@ -76,7 +76,7 @@ def grpo(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tm
     return run
 
 
-def test_a_finding_has_four_parts_and_the_line(grpo: Run) -> None:
+def test_a_finding_has_four_parts_and_a_line_number(grpo: Run) -> None:
     Path("a.yaml").write_text(f"{CONFIG.format(name='a')}---\n{DUPLICATE}")
     code, out, err = grpo("a.yaml")
     assert (code, err) == (1, "")
@@ -90,7 +90,7 @@ def test_a_finding_has_four_parts_and_the_line(grpo: Run) -> None:
     )
 
 
-def test_other_formats(grpo: Run) -> None:
+def test_findings_are_printed_as_json_and_github_annotations(grpo: Run) -> None:
     Path("a.yaml").write_text(DUPLICATE)
     code, out, _ = grpo("a.yaml", "--format", "json")
     (found,) = json.loads(out)["findings"]
@@ -109,14 +109,14 @@ def test_clean_manifests_are_counted(grpo: Run) -> None:
     assert grpo("-", stdin=CONFIG.format(name="a").encode()) == (0, "", "clean: 1 manifest\n")
 
 
-def test_stdin_is_shown_though_it_can_be_read_once(grpo: Run) -> None:
+def test_lines_of_stdin_are_quoted_in_findings(grpo: Run) -> None:
     code, out, err = grpo("-", stdin=f"---\n{DUPLICATE}".encode())
     assert (code, err) == (1, "")
     assert out.startswith(f"<stdin>:12:11: {FOUND}")
     assert "\n  12 |         - name: A\n" in out
 
 
-def test_a_folder_is_read_with_those_below_it(grpo: Run) -> None:
+def test_a_folder_is_read_recursively(grpo: Run) -> None:
     for name in ("b.yml", "a.yaml", "below/c.json", "notes.txt", ".github/workflow.yaml"):
         path = Path("all") / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -136,7 +136,7 @@ def test_a_folder_is_read_with_those_below_it(grpo: Run) -> None:
     ]
 
 
-def test_an_object_stands_twice_in_one_file_or_folder_and_not_in_two(grpo: Run) -> None:
+def test_duplicates_are_found_within_a_file_or_folder_but_not_across_folders(grpo: Run) -> None:
     """Two clusters in one repository hold the same names."""
     for name in ("b200/a.yaml", "b200/b.yaml", "h200/a.yaml", "b200.yaml", "h200.yaml"):
         Path(name).parent.mkdir(exist_ok=True)
@@ -150,7 +150,7 @@ def test_an_object_stands_twice_in_one_file_or_folder_and_not_in_two(grpo: Run) 
     assert out.endswith("\n1 error\n")
 
 
-def test_an_object_of_a_namespace_has_one_owner_in_one_command(grpo: Run) -> None:
+def test_a_namespaced_object_in_two_folders_of_one_command_is_a_duplicate(grpo: Run) -> None:
     """A copied run whose name was forgotten: two folders of one cluster hold the same RayJob."""
     spaced = CONFIG + "  namespace: {namespace}\n"
     for name, namespace in {"one/a.yaml": "rl", "two/a.yaml": "rl", "three/a.yaml": "other"}.items():
@@ -173,7 +173,7 @@ def test_an_object_of_a_namespace_has_one_owner_in_one_command(grpo: Run) -> Non
         assert grpo(*words)[2].startswith("clean: "), words
 
 
-def test_an_object_without_namespaces_has_one_owner_and_a_patch_is_no_object(grpo: Run) -> None:
+def test_a_cluster_scoped_duplicate_is_found_and_patches_are_ignored(grpo: Run) -> None:
     network = "apiVersion: v1\nkind: PersistentVolume\nmetadata: {name: data}\nspec: {}\n"
     for name in ("base", "overlay"):
         Path(name).mkdir()
@@ -187,7 +187,7 @@ def test_an_object_without_namespaces_has_one_owner_and_a_patch_is_no_object(grp
         assert grpo("base/volume.yaml", "overlay/volume.yaml", *select)[0] == 0
 
 
-def test_values_bring_the_rules_about_the_machine(grpo: Run) -> None:
+def test_values_enable_the_machine_rules(grpo: Run) -> None:
     Path("pod.yaml").write_text(GPU_POD)
     machine = ("pod.yaml", "--select", "nodes,network")
     assert grpo(*machine)[0] == 0
@@ -199,13 +199,13 @@ def test_values_bring_the_rules_about_the_machine(grpo: Run) -> None:
     assert "pod.yaml:3:11: Pod gpus: the pod has no annotation networking.gke.io/interfaces" in out
 
 
-def test_values_alone_are_for_lint(grpo: Run) -> None:
+def test_values_without_manifests_are_referred_to_lint(grpo: Run) -> None:
     code, out, err = grpo(*STACK)
     assert (code, out) == (2, "")
     assert err.endswith("  fix: grpo lint -f … judges values and what they render to\n")
 
 
-def test_what_the_post_renderer_passes_on_is_judged_whole(grpo: Run) -> None:
+def test_all_output_of_the_post_renderer_is_checked(grpo: Run) -> None:
     """Hooks too, which Helm 3 gives to no post-renderer."""
     hook = DUPLICATE.replace("  name: pod\n", "  name: pod\n  annotations:\n    helm.sh/hook: pre-install\n")
     start = [sys.executable, "-c", "import sys; from postrender.main import main; sys.exit(main())"]
@@ -255,7 +255,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_input_that_is_no_manifest_ends_with_one_error_and_its_line(grpo: Run, case: str) -> None:
+def test_input_that_is_not_a_manifest_gives_one_error_with_its_line(grpo: Run, case: str) -> None:
     name, data, expected, message = BAD[case]
     Path("empty").mkdir()
     Path("empty/notes.txt").write_text("a")
@@ -271,19 +271,19 @@ def test_input_that_is_no_manifest_ends_with_one_error_and_its_line(grpo: Run, c
         assert err.startswith(message.replace("f.yaml", "<stdin>"))
 
 
-def test_a_values_file_without_f_is_told_so(grpo: Run) -> None:
+def test_a_values_file_given_without_f_is_pointed_to_lint(grpo: Run) -> None:
     Path("my-site.yaml").write_text("stack: {name: a}\n")
     _, _, err = grpo("my-site.yaml")
     assert "pass a values file with -f: grpo lint -f my-site.yaml" in err
 
 
-def test_a_command_line_without_anything_says_what_to_write(grpo: Run) -> None:
+def test_an_empty_command_line_says_what_to_write(grpo: Run) -> None:
     code, out, err = grpo()
     assert (code, out) == (2, "")
     assert err.startswith("grpo check: nothing to check: no manifests and no chart\n  fix: grpo check FILE, ")
 
 
-def test_values_that_are_missing(grpo: Run) -> None:
+def test_a_missing_values_file_is_reported(grpo: Run) -> None:
     Path("a.yaml").write_text(CONFIG.format(name="a"))
     assert grpo("-f", "none.yaml", "a.yaml") == (
         3,
@@ -298,7 +298,7 @@ def test_values_without_a_profile_are_refused(grpo: Run) -> None:
     assert (code, err.startswith("no accelerator profile among the values\n")) == (2, True)
 
 
-def test_a_folder_that_cannot_be_read_is_no_clean_one(grpo: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreadable_folder_is_not_reported_as_clean(grpo: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("all/below").mkdir(parents=True)
     Path("all/a.yaml").write_text(CONFIG.format(name="a"))
     Path("all/below/gone.yaml").symlink_to("nowhere")
@@ -319,7 +319,7 @@ def test_a_folder_that_cannot_be_read_is_no_clean_one(grpo: Run, monkeypatch: py
         f'{CONFIG.format(name="a")}data:\n  a: "\\x68{SECRET[1:]}"\n',
     ],
 )
-def test_a_secret_is_in_no_message(grpo: Run, text: str, form: str) -> None:
+def test_no_message_contains_a_secret(grpo: Run, text: str, form: str) -> None:
     code, out, err = grpo("-", "--format", form, stdin=text.encode())
     assert code in (1, 2)
     assert out + err
@@ -340,7 +340,7 @@ def process(line: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.full
-def test_a_closed_pipe_is_no_traceback(tmp_path: Path) -> None:
+def test_a_closed_pipe_causes_no_traceback(tmp_path: Path) -> None:
     file = tmp_path / "a.yaml"
     file.write_text(DUPLICATE + "        - name: A\n" * 10_000)
     done = process(f"$GRPO check {file} | true; echo ${{PIPESTATUS[0]}}")
@@ -387,7 +387,7 @@ def test_our_own_layers_are_clean(
     assert [f"{each.at}: {each.what}" for each in found] == []
 
 
-def test_little_memory_is_enough_for_a_few_objects(tmp_path: Path) -> None:
+def test_a_few_objects_can_be_checked_with_little_memory(tmp_path: Path) -> None:
     # A process may not be allowed to take what the largest stream needs.
     manifest = tmp_path / "pod.yaml"
     manifest.write_text(GPU_POD)
@@ -397,7 +397,7 @@ def test_little_memory_is_enough_for_a_few_objects(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "clean: 1 manifest\n")
 
 
-def test_a_system_without_memory_is_named(grpo: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_running_out_of_memory_is_reported(grpo: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise MemoryError
 
@@ -426,7 +426,7 @@ RAY, SCHEMA = "ray/group-label", "kubernetes/value-refused"
     [((), {RAY}, ""), (("--select", RAY), {RAY}, "1 finding "), (("--select", SCHEMA), {SCHEMA}, "2 findings ")],
     ids=["all", "rule", "schema"],
 )
-def test_a_selection_gets_what_another_rule_says_better(
+def test_selecting_a_rule_shows_findings_another_rule_would_supersede(
     grpo: Run, tmp_path: Path, selected: tuple[str, ...], rules: set[str], left_out: str
 ) -> None:
     (tmp_path / "ray.yaml").write_text(CLUSTER)
@@ -437,14 +437,14 @@ def test_a_selection_gets_what_another_rule_says_better(
     assert f"not shown: {left_out}" in err if left_out else "not shown" not in err
 
 
-def test_an_accepted_finding_hides_no_other_one(grpo: Run, tmp_path: Path) -> None:
+def test_an_accepted_finding_does_not_hide_another(grpo: Run, tmp_path: Path) -> None:
     (tmp_path / "ray.yaml").write_text(CLUSTER)
     (tmp_path / "accepted.yaml").write_text(f"checks: {{ignore: {{{RAY}: an old operator}}}}\n")
     code, out, _ = grpo("ray.yaml", "-f", PROFILE, "-f", RECIPE, "-f", str(SITE), "-f", "accepted.yaml")
     assert (code, SCHEMA in out) == (1, True)
 
 
-def test_a_warning_does_not_hide_that_the_server_refuses(grpo: Run, tmp_path: Path) -> None:
+def test_a_warning_does_not_hide_a_server_refusal(grpo: Run, tmp_path: Path) -> None:
     group = (
         "  workerGroupSpecs: [{groupName: w, replicas: -2, rayStartParams: {}, template: {spec: {containers: []}}}]\n"
     )
@@ -455,7 +455,7 @@ def test_a_warning_does_not_hide_that_the_server_refuses(grpo: Run, tmp_path: Pa
 
 
 @pytest.mark.parametrize(("profile", "told"), [("coreweave-gb300", True), ("coreweave-b200", False), ("b200", False)])
-def test_what_a_profile_does_not_say_of_its_nodes_is_named(grpo: Run, profile: str, told: bool) -> None:
+def test_checks_skipped_for_missing_node_facts_are_named(grpo: Run, profile: str, told: bool) -> None:
     Path("a.yaml").write_text(CONFIG.format(name="a"))
     code, _, err = grpo("a.yaml", "-f", str(ROOT / f"values/accelerators/{profile}.yaml"))
     assert code == 0

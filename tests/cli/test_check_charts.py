@@ -88,14 +88,14 @@ def found(out: str) -> list[tuple[str, str, int]]:
     return [(each["rule"], each["file"], each["line"]) for each in json.loads(out)["findings"]]
 
 
-def test_a_clean_chart_is_rendered_and_its_objects_are_counted(grpo: Run) -> None:
+def test_a_clean_chart_is_rendered_and_its_object_count_printed(grpo: Run) -> None:
     write("app", map=CLEAN)
     code, out, err = grpo("app")
     assert (code, out) == (0, "")
     assert re.fullmatch(r"rendered with helm v\S+ \(embedded, \S+ \S+\)\nclean: 1 manifest\n", err)
 
 
-def test_objects_are_judged_at_the_line_of_the_template_that_is_the_same(grpo: Run) -> None:
+def test_a_finding_is_placed_at_the_matching_template_line(grpo: Run) -> None:
     write("app", pod=POD.replace("        - name: A\n        - name: A\n", "        - name: A\n        - {name: A}\n"))
     code, out, _ = grpo("app", "--select", "pods/duplicate-merge-key")
     assert code == 1
@@ -103,7 +103,7 @@ def test_objects_are_judged_at_the_line_of_the_template_that_is_the_same(grpo: R
     assert "\n  11 |         - {name: A}\n     |           ^\n  also: <app>:" in out
 
 
-def test_where_no_line_or_several_are_the_same_the_template_is_named(grpo: Run) -> None:
+def test_a_finding_with_no_unique_matching_line_names_the_template(grpo: Run) -> None:
     write("app", pod=POD)
     code, out, _ = grpo("app", "--select", "pods/duplicate-merge-key")
     assert code == 1
@@ -111,7 +111,7 @@ def test_where_no_line_or_several_are_the_same_the_template_is_named(grpo: Run) 
     assert "  also: app/templates/pod.yaml is the template\n" in out
 
 
-def test_values_files_are_those_of_the_chart(grpo: Run) -> None:
+def test_values_files_and_set_are_passed_to_the_chart(grpo: Run) -> None:
     write("app", pod=POD)
     Path("two.yaml").write_text("replicas: 2\n")
     Path("none.yaml").write_text("replicas: 0\n")
@@ -121,7 +121,7 @@ def test_values_files_are_those_of_the_chart(grpo: Run) -> None:
     assert len(found(grpo("app", "-f", "none.yaml", "--set", "replicas=3", "-n", "team", *only)[1])) == 3
 
 
-def test_two_renders_differ_without_a_value_shown(grpo: Run) -> None:
+def test_a_difference_between_renders_is_reported_without_its_values(grpo: Run) -> None:
     write("app", secret=SECRET)
     for form in ("text", "json", "github", "sarif", "junit"):
         code, out, _ = grpo("app", "--format", form, "--fail-on", "warning")
@@ -133,7 +133,7 @@ def test_two_renders_differ_without_a_value_shown(grpo: Run) -> None:
     assert "  also: <app>, line 7 as it was rendered\n  also: <app, once more>, line 7 as it was rendered\n" in out
 
 
-def test_the_line_of_a_secret_is_not_shown_where_the_reason_is_unknown(grpo: Run) -> None:
+def test_a_secret_line_is_hidden_when_the_cause_is_unknown(grpo: Run) -> None:
     """The values hold the template, so no template calls a function."""
     values = "text: '{{ randAlphaNum 40 }}'\n"
     write("app", secret=SECRET.replace("randAlphaNum 40", "tpl .Values.text ."), values=values, schema="{}\n")
@@ -143,7 +143,7 @@ def test_the_line_of_a_secret_is_not_shown_where_the_reason_is_unknown(grpo: Run
     assert not re.search("[A-Za-z0-9]{40}", out)
 
 
-def test_the_clock_counts_though_both_renders_are_of_one_second(grpo: Run) -> None:
+def test_use_of_now_is_found_even_when_both_renders_run_in_the_same_second(grpo: Run) -> None:
     write("app", map=CLEAN + "# {{ now }}\n", day=CLEAN.replace("name: app", "name: app-{{ now | date `2006` }}"))
     code, out, _ = grpo("app", "--format", "json", "--fail-on", "warning")
     assert code == 1
@@ -151,7 +151,7 @@ def test_the_clock_counts_though_both_renders_are_of_one_second(grpo: Run) -> No
     assert "ConfigMap: metadata.name differs" in out
 
 
-def test_an_object_may_be_in_one_render_only(grpo: Run) -> None:
+def test_an_object_in_only_one_render_is_found(grpo: Run) -> None:
     early = '{{ if lt (now | date "2006" | int) 2010 }}\n' + CLEAN.replace("name: app", "name: early") + "{{ end }}\n"
     write("app", map=CLEAN, early=early)
     code, out, _ = grpo("app", "--fail-on", "warning")
@@ -159,7 +159,7 @@ def test_an_object_may_be_in_one_render_only(grpo: Run) -> None:
     assert "ConfigMap early is in only one of two renders, because of now" in out
 
 
-def test_what_helm_refuses_is_told_with_what_was_found(grpo: Run) -> None:
+def test_a_helm_failure_is_reported_along_with_the_findings(grpo: Run) -> None:
     write("app", map=CLEAN, schema='{"properties": {"replicas": {"pattern": "^(?!0)"}}}\n')
     code, out, err = grpo("app", "--select", "chart/pattern-not-re2")
     assert code == 2
@@ -177,7 +177,7 @@ def test_a_chart_that_lacks_a_dependency_or_a_value_says_so(grpo: Run) -> None:
     assert (code, "give replicas" in err) == (2, True)
 
 
-def test_a_package_is_a_chart_and_has_the_same_findings(grpo: Run, tmp_path: Path) -> None:
+def test_a_packaged_chart_has_the_same_findings(grpo: Run, tmp_path: Path) -> None:
     write("app", secret=SECRET, pod=POD, day=CLEAN.replace("name: app", "name: app-{{ now | date `2006` }}"))
     with tarfile.open("app-1.0.0.tgz", "w:gz") as archive:
         archive.add("app")
@@ -189,7 +189,7 @@ def test_a_package_is_a_chart_and_has_the_same_findings(grpo: Run, tmp_path: Pat
 
 
 @pytest.mark.parametrize("content", [b"", b"no archive", b"\x1f\x8b\x08broken"])
-def test_what_is_no_package_says_so(grpo: Run, content: bytes) -> None:
+def test_a_file_that_is_not_a_chart_package_is_refused(grpo: Run, content: bytes) -> None:
     Path("a.tgz").write_bytes(content)
     code, _, err = grpo("a.tgz")
     assert code == 3
@@ -198,7 +198,7 @@ def test_what_is_no_package_says_so(grpo: Run, content: bytes) -> None:
     assert grpo("b.tgz")[2].startswith("b.tgz: there is no such chart")
 
 
-def test_a_folder_of_charts_is_no_folder_of_manifests(grpo: Run) -> None:
+def test_a_folder_of_charts_is_not_read_as_manifests(grpo: Run) -> None:
     write("charts/one", map=CLEAN)
     write("charts/two", map=CLEAN)
     code, out, err = grpo("charts")
@@ -211,7 +211,7 @@ def test_a_folder_of_charts_is_no_folder_of_manifests(grpo: Run) -> None:
     assert (code, err.endswith("clean: 2 manifests\n")) == (0, True)
 
 
-def test_charts_and_manifests_are_judged_together(grpo: Run) -> None:
+def test_charts_and_manifests_are_checked_together(grpo: Run) -> None:
     write("app", secret=SECRET)
     Path("pod.yaml").write_text("apiVersion: v1\nkind: Pod\nmetadata: {name: '${A}'}\nspec: {containers: []}\n")
     code, out, _ = grpo("pod.yaml", "app", "--format", "json")
@@ -219,7 +219,7 @@ def test_charts_and_manifests_are_judged_together(grpo: Run) -> None:
     assert {rule for rule, _, _ in found(out)} >= {"chart/renders-differ", "stream/placeholder"}
 
 
-def test_a_library_is_judged_by_its_files(grpo: Run) -> None:
+def test_only_the_files_of_a_library_chart_are_checked(grpo: Run) -> None:
     write("common", meta=f"{META}type: library\n", values="a: 1\na: 2\n")
     code, out, err = grpo("common")
     assert code == 1
@@ -227,7 +227,7 @@ def test_a_library_is_judged_by_its_files(grpo: Run) -> None:
     assert err.startswith("common is a library, which Helm does not render: only its files are checked\n")
 
 
-def test_an_exception_of_the_values_accepts_what_is_said_of_the_chart(grpo: Run) -> None:
+def test_an_exception_in_the_values_accepts_a_chart_finding(grpo: Run) -> None:
     write("app", secret=SECRET, schema="{}\n")
     text = "checks: {ignore: {chart/renders-differ: made anew on purpose, chart/boolean-key: never}}\n"
     Path("values.yaml").write_text(text)
@@ -237,7 +237,7 @@ def test_an_exception_of_the_values_accepts_what_is_said_of_the_chart(grpo: Run)
     assert "chart/boolean-key finds nothing here" in out
 
 
-def test_a_file_of_exceptions_alone_is_not_given_to_a_chart_that_refuses_it(grpo: Run) -> None:
+def test_an_exceptions_file_is_not_passed_to_a_chart_whose_schema_refuses_it(grpo: Run) -> None:
     write("app", secret=SECRET)
     Path("values.yaml").write_text("replicas: 2\n")
     Path("accepted.yaml").write_text("checks: {ignore: {chart/renders-differ: made anew on purpose}}\n")
@@ -254,7 +254,7 @@ def test_a_file_of_exceptions_alone_is_not_given_to_a_chart_that_refuses_it(grpo
     assert grpo("app", "-f", "accepted.yaml")[0] == 2
 
 
-def test_json_that_is_no_yaml_is_read(grpo: Run) -> None:
+def test_a_schema_in_json_that_is_not_valid_yaml_is_read(grpo: Run) -> None:
     write("app", map=CLEAN, schema='{"properties": {"replicas": {"description": "\\/ \\ud83d\\ude00"}}}\n')
     assert found(grpo("app", "--format", "json")[1]) == [("chart/loose-schema", "app/values.schema.json", 0)]
 
@@ -271,7 +271,7 @@ ODD_SCHEMAS = (
 
 
 @pytest.mark.parametrize("schema", ODD_SCHEMAS)
-def test_no_rule_breaks_down_for_an_odd_schema(tmp_path: Path, schema: str, helm: Embedded) -> None:
+def test_no_rule_crashes_on_an_odd_schema(tmp_path: Path, schema: str, helm: Embedded) -> None:
     chart = write(str(tmp_path / "app"), map=CLEAN, schema=schema)
     assert "crashed" not in "".join(each.what for each in helm_chart.check(helm, str(chart), Given()).findings)
 
@@ -285,13 +285,13 @@ def test_no_rule_breaks_down_for_an_odd_schema(tmp_path: Path, schema: str, helm
         *(("templates/b.yaml", text) for text in ('{{ define "a" }}', "{{/* now */}}", "{{ `now` }}")),
     ],
 )
-def test_no_rule_breaks_down_for_an_odd_file(tmp_path: Path, name: str, text: str, helm: Embedded) -> None:
+def test_no_rule_crashes_on_an_odd_file(tmp_path: Path, name: str, text: str, helm: Embedded) -> None:
     chart = write(str(tmp_path / "app"), map=CLEAN)
     (chart / name).write_text(text)
     assert "crashed" not in "".join(each.what for each in helm_chart.check(helm, str(chart), Given()).findings)
 
 
-def test_a_template_that_is_no_text_is_told(grpo: Run) -> None:
+def test_a_template_that_is_not_text_is_reported(grpo: Run) -> None:
     write("app", map=CLEAN)
     Path("app/templates/b.yaml").write_bytes(b"a: \xff{{ now }}\n")
     code, _, err = grpo("app")
@@ -299,7 +299,7 @@ def test_a_template_that_is_no_text_is_told(grpo: Run) -> None:
     assert err
 
 
-def test_charts_may_be_links_and_packages_in_a_chart(grpo: Run) -> None:
+def test_symlinked_charts_and_packaged_subcharts_are_checked(grpo: Run) -> None:
     child = write("child", map=CLEAN, meta=META.replace("app", "child"), schema='{"additionalProperties": false}\n')
     write("app", map=CLEAN)
     Path("app/charts").mkdir()
@@ -335,7 +335,7 @@ def test_our_packages_are_clean(grpo: Run, tmp_path: Path) -> None:
     assert re.search(r"clean: \d\d manifests\n$", err)
 
 
-def test_our_chart_is_judged_for_the_machine_of_its_values(grpo: Run, tmp_path: Path) -> None:
+def test_our_chart_is_checked_against_the_machine_in_its_values(grpo: Run, tmp_path: Path) -> None:
     """A changed copy, as somebody has who edits the chart; the node selector is one of another machine."""
     copy = tmp_path / "storage"
     shutil.copytree(ROOT / "charts/storage", copy)
@@ -350,7 +350,7 @@ def test_our_chart_is_judged_for_the_machine_of_its_values(grpo: Run, tmp_path: 
 
 
 @pytest.mark.parametrize("name", ["helm3", "helm4"])
-def test_both_helms_lead_to_the_same_findings(grpo: Run, name: str) -> None:
+def test_both_helm_versions_give_the_same_findings(grpo: Run, name: str) -> None:
     write("app", secret=SECRET, pod=POD, day=CLEAN.replace("name: app", "name: app-{{ now | date `2006` }}"))
     embedded, binary = (
         [
@@ -363,7 +363,7 @@ def test_both_helms_lead_to_the_same_findings(grpo: Run, name: str) -> None:
     assert binary == embedded
 
 
-def test_a_line_that_values_bring_is_not_taken_for_one_of_the_template(grpo: Run) -> None:
+def test_a_line_from_values_is_not_mistaken_for_a_template_line(grpo: Run) -> None:
     """The name of the volume has a line like it in the template, deeper and from other values."""
     pod = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: {{ .Release.Name }}\nspec:\n  containers: []\n"
     write("app", pod=pod + "  volumes: {{- toYaml .Values.volumes | nindent 4 }}\n", schema="{}\n")
@@ -392,7 +392,7 @@ spec:
 """
 
 
-def test_definitions_of_a_chart_judge_its_objects(grpo: Run) -> None:
+def test_the_objects_of_a_chart_are_checked_against_its_own_crds(grpo: Run) -> None:
     thing = "apiVersion: example.com/v1\nkind: Thing\nmetadata: {name: a}\nspec: {size: {{ .Values.size | quote }}}\n"
     chart = write("app", thing=thing, schema="{}\n", values="size: 1\n")
     code, out, _ = grpo("app", "--select", "kubernetes", "--format", "json")
@@ -410,7 +410,7 @@ def test_definitions_of_a_chart_judge_its_objects(grpo: Run) -> None:
 @pytest.mark.parametrize(
     "ignore", ["[chart/renders-differ]", "{chart/renders-differ: no}", "{chart/renders-differ: 12}", "text"]
 )
-def test_exceptions_that_are_none_are_refused_where_no_schema_judges_them(grpo: Run, ignore: str) -> None:
+def test_malformed_exceptions_are_refused_even_without_a_schema(grpo: Run, ignore: str) -> None:
     write("app", schema="{}\n")
     Path("accepted.yaml").write_text(f"checks: {{ignore: {ignore}}}\n")
     code, out, err = grpo("app", "-f", "accepted.yaml")

@@ -97,13 +97,13 @@ def validate(spec: dict[str, Any]) -> list[str]:
     return [str(violation) for violation in known.judge([item])[0]]
 
 
-def test_a_kind_without_a_schema_is_told_and_no_failure() -> None:
+def test_a_kind_without_a_schema_is_reported_but_does_not_fail() -> None:
     code, out, _ = grpo("-", "--format", "json", stdin=TRAINER)
     what = "Trainer trainer: there is no schema for Trainer of example.com/v1: its fields are not checked"
     assert (code, said(out)) == (0, [("kubernetes/not-judged", 2, what)])
 
 
-def test_definitions_come_from_files_folders_and_the_stream_itself(tmp_path: Path) -> None:
+def test_definitions_are_read_from_files_folders_and_the_checked_stream(tmp_path: Path) -> None:
     bad = TRAINER.replace("gpus: 8", "gpus: 9, gpu: 8")
     expected = ["kubernetes/unknown-field", "kubernetes/value-refused"]
     (tmp_path / "crds").mkdir()
@@ -118,7 +118,7 @@ def test_definitions_come_from_files_folders_and_the_stream_itself(tmp_path: Pat
     assert grpo("-", "--crds", str(tmp_path / "crds"), stdin=TRAINER)[0] == 0
 
 
-def test_definitions_of_the_cluster_come_from_kubectl(tmp_path: Path) -> None:
+def test_kubectl_output_is_accepted_as_definitions(tmp_path: Path) -> None:
     """Here a program that prints what kubectl prints: a List, as JSON."""
     item = next(iter(read({"a": DEFINITION.encode()}))).plain
     listed = {"apiVersion": "v1", "kind": "List", "items": [item], "metadata": {"resourceVersion": ""}}
@@ -155,7 +155,7 @@ def test_definitions_of_the_cluster_come_from_kubectl(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_bad_definitions_are_a_clear_error(content: str | None, code: int, words: str, tmp_path: Path) -> None:
+def test_bad_definitions_give_a_clear_error(content: str | None, code: int, words: str, tmp_path: Path) -> None:
     path = tmp_path / "crd.yaml"
     if content is not None:
         path.write_text(content)
@@ -185,12 +185,12 @@ def test_bad_definitions_are_a_clear_error(content: str | None, code: int, words
         ({"gpus": 1, "gpu": 1}, ["spec.gpu: unknown field; correct its spelling or its place"]),
     ],
 )
-def test_a_definition_means_what_it_means_to_the_api_server(spec: dict[str, Any], expected: list[str]) -> None:
+def test_a_definition_is_applied_as_the_api_server_applies_it(spec: dict[str, Any], expected: list[str]) -> None:
     assert validate(spec) == expected
 
 
 @pytest.mark.parametrize("version", ["1.30", "v1.37", "1.34.2", "v1.35.1-gke.100"])
-def test_the_version_of_kubernetes_is_asked(version: str) -> None:
+def test_kinds_are_checked_against_the_chosen_kubernetes_version(version: str) -> None:
     claim = "apiVersion: resource.k8s.io/v1\nkind: DeviceClass\nmetadata: {name: a}\nspec: {}\n"
     code, out, _ = grpo("-", "--kube-version", version, stdin=claim)
     old = version == "1.30"
@@ -206,7 +206,7 @@ def test_an_unknown_version_is_a_usage_error(version: str) -> None:
 
 @pytest.mark.parametrize("folder", thin(["kuberay-crds", "kuberay-1.5-crds", "gke-crds", "jobset-crds"], 2))
 @pytest.mark.full
-def test_real_definitions_compile_and_judge(folder: str) -> None:
+def test_real_definitions_compile_and_validate(folder: str) -> None:
     """What our own schemas accept, the real definitions accept too."""
     path = ROOT / ".tools/share" / folder
     if not path.is_dir():
@@ -252,7 +252,7 @@ def is_new(item: dict[str, Any]) -> bool:
     ),
 )
 @pytest.mark.parametrize("form", ["text", "json", "github", "sarif", "junit"])
-def test_what_may_be_a_secret_is_not_shown(text: str, form: str) -> None:
+def test_text_that_may_be_a_secret_is_not_shown(text: str, form: str) -> None:
     code, out, err = grpo("-", "--format", form, stdin=f"apiVersion: v1\nmetadata: {{name: a}}\n{text}")
     assert code in (1, 2)
     assert out + err
@@ -260,7 +260,7 @@ def test_what_may_be_a_secret_is_not_shown(text: str, form: str) -> None:
     assert "hunter2" not in out + err
 
 
-def test_an_object_on_one_line_is_not_shown_where_it_holds_a_secret() -> None:
+def test_a_one_line_object_containing_a_secret_is_not_shown() -> None:
     secret = "{apiVersion: v1, kind: Secret, metadata: {name: A_b}, stringData: {password: hunter2hunter2}}\n"
     code, out, _ = grpo("-", stdin=secret)
     assert (code, "kubernetes/value-refused" in out, "hunter2" in out) == (1, True, False)
@@ -268,12 +268,12 @@ def test_an_object_on_one_line_is_not_shown_where_it_holds_a_secret() -> None:
     assert "hunter2" in grpo("-", stdin=shown)[1]
 
 
-def test_a_group_without_a_dot_is_one_of_kubernetes() -> None:
+def test_an_api_group_without_a_dot_is_treated_as_a_kubernetes_group() -> None:
     code, out, _ = grpo("-", stdin="apiVersion: app/v1\nkind: Deployment\nmetadata: {name: a}\n")
     assert (code, "but has it in apps/v1" in out) == (1, True)
 
 
-def test_a_definition_that_is_older_than_the_operator_is_found_before_it_drops_fields(tmp_path: Path) -> None:
+def test_a_crd_older_than_the_operator_is_found_before_it_drops_fields(tmp_path: Path) -> None:
     """Helm never renews what a chart has in crds/, and the API server drops what an old definition does not know."""
     cluster = (
         "apiVersion: ray.io/v1\nkind: RayCluster\nmetadata: {name: a}\nspec: {upgradeStrategy: {type: Recreate}}\n"

@@ -45,7 +45,7 @@ def chart(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("form", ["text", "github", "json"])
-def test_a_values_file_that_is_a_link(checkout: Path, grpo: Run, form: str) -> None:
+def test_a_values_file_linked_from_outside_the_checkout_is_refused(checkout: Path, grpo: Run, form: str) -> None:
     (checkout / "my.yaml").symlink_to("../environ")
     code, said = grpo("lint", *STACK, "-f", "my.yaml", "--format", form)
     assert code == 2
@@ -53,7 +53,7 @@ def test_a_values_file_that_is_a_link(checkout: Path, grpo: Run, form: str) -> N
     assert "Horse" not in said
 
 
-def test_values_beside_the_checkout_and_below_a_linked_folder(checkout: Path, grpo: Run) -> None:
+def test_values_outside_the_checkout_or_in_a_linked_folder_are_refused(checkout: Path, grpo: Run) -> None:
     (checkout / "home").symlink_to("../home")
     for name in ("../environ", "home/values.yaml", "/proc/self/environ"):
         code, said = grpo("lint", *STACK, "-f", name)
@@ -61,7 +61,7 @@ def test_values_beside_the_checkout_and_below_a_linked_folder(checkout: Path, gr
 
 
 @pytest.mark.parametrize("link", ["a.yaml", "deploy/a.yaml", "deploy/below"])
-def test_manifests(checkout: Path, grpo: Run, link: str) -> None:
+def test_manifests_linked_from_outside_the_checkout_are_refused(checkout: Path, grpo: Run, link: str) -> None:
     (checkout / "deploy").mkdir()
     (checkout / "deploy/b.yaml").write_text("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n")
     (checkout / link).symlink_to(checkout.parent / ("environ" if link.endswith(".yaml") else "home"))
@@ -70,7 +70,7 @@ def test_manifests(checkout: Path, grpo: Run, link: str) -> None:
 
 
 @pytest.mark.parametrize("link", ["c/templates/b.yaml", "c/files/b.txt", "c/charts/d", "c/values.yaml"])
-def test_charts(checkout: Path, grpo: Run, link: str) -> None:
+def test_a_chart_with_a_link_out_of_the_checkout_is_refused(checkout: Path, grpo: Run, link: str) -> None:
     """Helm follows links too, and a template may print any file of its chart."""
     chart(checkout)
     (checkout / link).parent.mkdir(exist_ok=True)
@@ -79,7 +79,7 @@ def test_charts(checkout: Path, grpo: Run, link: str) -> None:
     assert (code, f"{link}: this is outside of the checkout" in said, "Horse" in said) == (2, True, False)
 
 
-def test_a_link_behind_a_link(checkout: Path, grpo: Run) -> None:
+def test_a_link_out_of_the_checkout_behind_another_link_is_refused(checkout: Path, grpo: Run) -> None:
     chart(checkout)
     (checkout / "inside").mkdir()
     (checkout / "inside/x").symlink_to(checkout.parent / "environ")
@@ -90,7 +90,7 @@ def test_a_link_behind_a_link(checkout: Path, grpo: Run) -> None:
 
 
 @pytest.mark.parametrize("command", ["why", "report", "watch", "samples", "checkpoints"])
-def test_logs_and_runs(checkout: Path, grpo: Run, command: str) -> None:
+def test_logs_and_runs_linked_from_outside_the_checkout_are_refused(checkout: Path, grpo: Run, command: str) -> None:
     (checkout / "run/logs/exp_001").mkdir(parents=True)
     (checkout / "run/checkpoints").mkdir()
     (checkout / "run/logs/exp_001/train_data_step1.jsonl").symlink_to(checkout.parent / "environ")
@@ -100,7 +100,7 @@ def test_logs_and_runs(checkout: Path, grpo: Run, command: str) -> None:
 
 
 @pytest.mark.parametrize("reference", ["file:///etc/passwd", "http://localhost:1/x", "../../environ"])
-def test_a_schema_reads_nothing_else(checkout: Path, grpo: Run, reference: str) -> None:
+def test_a_schema_cannot_reference_other_files(checkout: Path, grpo: Run, reference: str) -> None:
     folder = chart(checkout)
     (folder / "values.schema.json").write_text(json.dumps({"properties": {"a": {"$ref": reference}}}))
     code, said = grpo("check", "c")
@@ -115,7 +115,7 @@ def test_links_within_the_checkout_and_our_own_values_are_read(checkout: Path, g
     assert "outside" not in grpo("lint", *STACK, "-f", "my.yaml", "--no-render")[1]
 
 
-def test_anywhere_else_links_are_followed(checkout: Path, grpo: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_links_are_followed_when_no_checkout_is_set(checkout: Path, grpo: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GRPO_CHECKOUT")
     (checkout / "my.yaml").symlink_to("../environ")
     assert "outside" not in grpo("lint", *STACK, "-f", "my.yaml", "--no-render")[1]

@@ -49,7 +49,7 @@ def directory(tmp_path: Path) -> Path:
     return run
 
 
-def test_a_directory_that_is_mounted_here(grpo: Run, directory: Path, tmp_path: Path) -> None:
+def test_a_local_run_directory_is_listed_without_the_cluster(grpo: Run, directory: Path, tmp_path: Path) -> None:
     code, out, err = grpo(str(directory))
     assert (code, err) == (0, "")
     assert [line.split()[0] for line in out.splitlines()] == ["step", "10", "20"]
@@ -57,7 +57,7 @@ def test_a_directory_that_is_mounted_here(grpo: Run, directory: Path, tmp_path: 
     assert not (tmp_path / "calls").exists()
 
 
-def test_a_run_in_the_cluster_is_the_same_program(grpo: Run, directory: Path, tmp_path: Path) -> None:
+def test_a_run_in_the_cluster_is_listed_by_the_same_program(grpo: Run, directory: Path, tmp_path: Path) -> None:
     code, out, err = grpo("gemma3-gsm8k", *FILES, "--namespace", "team-a")
     assert (code, out, err) == (0, grpo(str(directory))[1], "")
     found, executed = (tmp_path / "calls").read_text().splitlines()
@@ -72,13 +72,13 @@ def test_options_reach_the_program(grpo: Run, directory: Path) -> None:
     assert (code, found["framework"], found["checkpoints"][0]["metric"]) == (0, "nemo-rl", "train:reward")
 
 
-def test_a_run_that_is_not_on_the_volume_is_wrong_use(grpo: Run, directory: Path) -> None:
+def test_a_run_outside_the_volume_is_a_usage_error(grpo: Run, directory: Path) -> None:
     code, out, err = grpo("another-run", *FILES)
     assert (code, out) == (2, "")
     assert "runs/another-run is no directory: name the run directory" in err
 
 
-def test_what_the_run_lacks_is_a_finding(grpo: Run, directory: Path) -> None:
+def test_an_unknown_metric_is_a_finding(grpo: Run, directory: Path) -> None:
     for words in ([str(directory)], ["gemma3-gsm8k", *FILES]):
         code, out, err = grpo(*words, "--metric=zork")
         assert (code, len(out.splitlines())) == (1, 3)
@@ -86,7 +86,7 @@ def test_what_the_run_lacks_is_a_finding(grpo: Run, directory: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["checkpoints", "samples"])
-def test_a_directory_of_no_run_is_wrong_use(
+def test_a_directory_without_a_run_is_a_usage_error(
     command: str, directory: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """For both commands; the folder above the runs is the usual mistake."""
@@ -103,7 +103,7 @@ def test_a_directory_of_no_run_is_wrong_use(
 
 
 @pytest.mark.parametrize("command", ["checkpoints", "samples"])
-def test_a_run_that_has_nothing_yet_is_a_finding(
+def test_a_run_without_checkpoints_is_a_finding(
     command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "attempts/1").mkdir(parents=True)
@@ -112,7 +112,7 @@ def test_a_run_that_has_nothing_yet_is_a_finding(
     assert (out, err.count("\n")) == ("", 1)
 
 
-def test_a_program_that_breaks_down_could_not_run(
+def test_a_crashed_program_exits_with_code_3(
     grpo: Run, directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Python ends with 1 too when a program has a mistake; and a pod may end it with any code."""
@@ -123,7 +123,7 @@ def test_a_program_that_breaks_down_could_not_run(
 
 
 @pytest.mark.parametrize("options", [[], ["--cluster", "other", "--namespace", "team-a"]])
-def test_the_command_is_shown_instead(grpo: Run, tmp_path: Path, options: list[str]) -> None:
+def test_show_commands_prints_the_command_without_running_it(grpo: Run, tmp_path: Path, options: list[str]) -> None:
     code, out, err = grpo("gemma3-gsm8k", *FILES, *options, "--show-commands")
     assert (code, err) == (0, "")
     assert not (tmp_path / "calls").exists()
@@ -132,7 +132,7 @@ def test_the_command_is_shown_instead(grpo: Run, tmp_path: Path, options: list[s
     assert out.endswith(f"-- python3 -I - /data/runs/gemma3-gsm8k < {ROOT}/jobs/inspection/checkpoints.py\n")
 
 
-def test_the_command_that_is_shown_for_a_directory_prints_the_same(grpo: Run, directory: Path) -> None:
+def test_the_command_printed_for_a_directory_gives_the_same_output(grpo: Run, directory: Path) -> None:
     line = grpo(str(directory), "--show-commands")[1]
     assert shlex.split(line)[0] == "python3"
     pasted = subprocess.run(["sh", "-c", line], check=True, capture_output=True, text=True)
@@ -153,14 +153,14 @@ def test_the_command_that_is_shown_for_a_directory_prints_the_same(grpo: Run, di
         (["x", "--json"], "no option is called --json"),
     ],
 )
-def test_a_wrong_command_line_is_told(grpo: Run, words: list[str], message: str) -> None:
+def test_a_wrong_command_line_is_refused(grpo: Run, words: list[str], message: str) -> None:
     code, out, err = grpo(*words)
     assert (code, out) == (2, "")
     assert message in err
     assert "fix: " in err
 
 
-def test_help(grpo: Run) -> None:
+def test_help_shows_the_usage(grpo: Run) -> None:
     code, out, err = grpo("--help")
     assert (code, err) == (0, "")
     assert out.startswith("Usage: grpo checkpoints DIR | -f FILE ... | RUN -n NAMESPACE [OPTIONS]")

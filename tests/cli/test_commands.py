@@ -53,19 +53,19 @@ def process(*words: str, redirect: str = "") -> subprocess.CompletedProcess[str]
 
 
 @pytest.mark.parametrize("words", [[], ["--help"], ["-h"], ["help"]])
-def test_alone_it_prints_help(grpo: Run, words: list[str]) -> None:
+def test_grpo_without_arguments_prints_help(grpo: Run, words: list[str]) -> None:
     code, out, err = grpo(*words)
     assert (code, err) == (0, "")
     for command in ("lint", "render", "diff", "version"):
         assert f"\n  {command} " in out
 
 
-def test_help_of_a_command_is_its_own_help(grpo: Run) -> None:
+def test_help_with_a_command_prints_the_help_of_that_command(grpo: Run) -> None:
     assert grpo("help", "lint") == grpo("lint", "--help")
 
 
 @pytest.mark.parametrize("words", [["version"], ["--version"]])
-def test_version(grpo: Run, words: list[str]) -> None:
+def test_the_version_names_python_and_helm(grpo: Run, words: list[str]) -> None:
     code, out, err = grpo(*words)
     assert (code, err) == (0, "")
     assert out.startswith(f"grpo {__version__}\npython 3.")
@@ -172,12 +172,12 @@ OF_CLOUD = "choose the one of your cloud"
     [("B200", OF_CLOUD), ("b-200", OF_CLOUD), ("H100", OF_CLOUD), ("A100", OF_THEM), ("B100", OF_THEM), ("", OF_THEM)],
 )
 @pytest.mark.parametrize("command", ["lint", "guide"])
-def test_a_misspelt_profile_is_not_another_machine(grpo: Run, command: str, name: str, fix: str) -> None:
+def test_a_misspelt_profile_is_refused_with_a_suggestion(grpo: Run, command: str, name: str, fix: str) -> None:
     code, out, err = grpo(command, "--accelerator", name)
     assert (code, out, err.splitlines()[-1]) == (2, "", f"  fix: {fix}")
 
 
-def test_a_clean_stack(grpo: Run) -> None:
+def test_a_clean_stack_is_reported_with_its_counts(grpo: Run) -> None:
     clean = f"clean: 3 files, 4 charts, 36 objects; not judged: {MEMORY}\n"
     assert grpo("lint", "--accelerator", "b200", *REST) == (0, "", clean)
     code, out, err = grpo("lint", "-f", PROFILE, *REST, "--format", "json", "--no-render")
@@ -202,7 +202,7 @@ def test_findings_go_to_stdout_with_exit_code_1(grpo: Run, tmp_path: Path) -> No
     assert out.startswith(f"::error file={file},line=3,col=5,title=values/unknown-key::")
 
 
-def test_an_empty_file_alone_leads_to_the_missing_profile(grpo: Run, tmp_path: Path) -> None:
+def test_an_empty_file_alone_is_refused_for_its_missing_profile(grpo: Run, tmp_path: Path) -> None:
     (tmp_path / "empty.yaml").touch()
     code, out, _ = grpo("lint", "-f", str(tmp_path / "empty.yaml"))
     assert code == 1
@@ -210,7 +210,7 @@ def test_an_empty_file_alone_leads_to_the_missing_profile(grpo: Run, tmp_path: P
 
 
 @pytest.mark.parametrize("command", [["lint"], ["render"]])
-def test_input_that_is_no_values_file_ends_with_one_error_and_its_line(
+def test_input_that_is_not_a_values_file_gives_one_error_with_its_line(
     grpo: Run, tmp_path: Path, command: list[str]
 ) -> None:
     file = tmp_path / "f.yaml"
@@ -223,7 +223,7 @@ def test_input_that_is_no_values_file_ends_with_one_error_and_its_line(
     )
 
 
-def test_a_file_that_cannot_be_read_is_exit_code_3(grpo: Run, tmp_path: Path) -> None:
+def test_an_unreadable_file_gives_exit_code_3(grpo: Run, tmp_path: Path) -> None:
     assert grpo("lint", "-f", str(tmp_path)) == (
         3,
         "",
@@ -236,7 +236,7 @@ def test_a_file_that_cannot_be_read_is_exit_code_3(grpo: Run, tmp_path: Path) ->
     )
 
 
-def test_a_missing_file_has_the_nearest_name_of_its_folder(grpo: Run, tmp_path: Path) -> None:
+def test_a_missing_file_is_reported_with_the_nearest_name_in_its_folder(grpo: Run, tmp_path: Path) -> None:
     for name in ("b200.yaml", "h200.yaml", "b20.txt"):
         (tmp_path / name).write_text("")
     for given in ("b20.yaml", "B200.yaml", "b200"):
@@ -245,7 +245,7 @@ def test_a_missing_file_has_the_nearest_name_of_its_folder(grpo: Run, tmp_path: 
     assert "grpo init" in grpo("lint", "-f", str(tmp_path / "none" / "b200.yaml"))[2]
 
 
-def test_a_secret_is_in_no_message_whatever_goes_wrong(grpo: Run, tmp_path: Path) -> None:
+def test_no_error_message_contains_a_secret(grpo: Run, tmp_path: Path) -> None:
     secret = EXAMPLES["huggingface"]
     file = tmp_path / "f.yaml"
     texts = [f"a: {secret}\n", f"{secret}: 1\n{secret}: 2\n", f"a: [{secret}\n", f"a: *{secret}\n", f"a: !{secret} x\n",
@@ -273,7 +273,7 @@ def test_render_prints_manifests_on_stdout_and_the_engine_on_stderr(grpo: Run) -
     assert grpo("render", "all", "-f", PROFILE, *REST)[1] == everything
 
 
-def test_releases_have_the_names_of_the_readmes_install_block(grpo: Run, tmp_path: Path) -> None:
+def test_release_names_match_the_install_block_in_the_readme(grpo: Run, tmp_path: Path) -> None:
     """So that the notes can be pasted, and a manifest carries the labels that `helm install` would write."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     installed = re.findall(r"^\$ helm install (\S+) +charts/\S+", readme, re.MULTILINE)
@@ -293,14 +293,14 @@ def test_releases_have_the_names_of_the_readmes_install_block(grpo: Run, tmp_pat
         ("job: {name: Not A Name}", "grpo-job"),
     ],
 )
-def test_the_release_of_a_task_is_called_as_the_run_and_the_task(tmp_path: Path, values: str, release: str) -> None:
+def test_the_release_of_a_task_is_named_after_the_run_and_the_task(tmp_path: Path, values: str, release: str) -> None:
     """A name that Helm would refuse is left to the schema, which names the key."""
     (tmp_path / "over.yaml").write_text(values, encoding="utf-8")
     stack = Stack.load([PROFILE, RECIPE, str(SITE), str(tmp_path / "over.yaml")])
     assert stack.release("grpo-job") == release
 
 
-def test_render_with_an_executable_gives_the_same(grpo: Run) -> None:
+def test_rendering_with_a_helm_executable_gives_the_same_manifests(grpo: Run) -> None:
     helm = str(require_tool("helm4"))
     words = ["render", "storage", "--accelerator", "b200", *REST, "--kube-version", "1.34.0"]
     code, out, err = grpo(*words, "--helm", helm)
@@ -308,7 +308,7 @@ def test_render_with_an_executable_gives_the_same(grpo: Run) -> None:
     assert out.split() == grpo(*words)[1].split()
 
 
-def test_what_a_chart_refuses_is_explained_as_lint_explains_it(grpo: Run, tmp_path: Path) -> None:
+def test_a_chart_refusal_is_explained_as_lint_explains_it(grpo: Run, tmp_path: Path) -> None:
     (tmp_path / "f.yaml").write_text("job:\n  nodes: 64\n")
     words = ["--accelerator", "b200", *REST, "-f", str(tmp_path / "f.yaml")]
     told = grpo("lint", *words)[1]
@@ -327,7 +327,7 @@ def test_what_a_chart_refuses_is_explained_as_lint_explains_it(grpo: Run, tmp_pa
 
 
 @pytest.mark.full
-def test_arguments_of_set_are_judged_rendered_and_compared(grpo: Run, tmp_path: Path) -> None:
+def test_set_arguments_are_linted_rendered_and_compared(grpo: Run, tmp_path: Path) -> None:
     words = ["--accelerator", "b200", *REST, "--set", "ray.workers.replicas=3", "--set-string", "job.name=mine"]
     assert grpo("lint", *words)[0] == 0
     (tmp_path / "f.yaml").write_text("ray: {workers: {replicas: 3}}\njob: {name: mine}\n")
@@ -352,7 +352,7 @@ def test_arguments_of_set_are_judged_rendered_and_compared(grpo: Run, tmp_path: 
         ("accelerator.gpusPerNode=1e1", "values/wrong-type"),
     ],
 )
-def test_a_number_that_set_keeps_as_text_is_given_to_set_json(grpo: Run, argument: str, rule: str) -> None:
+def test_the_fix_for_a_number_set_would_keep_as_text_uses_set_json(grpo: Run, argument: str, rule: str) -> None:
     words = ["--accelerator", "b200", *REST, "--no-render", "--format", "json"]
     found = {each["rule"]: each["fix"] for each in json.loads(grpo("lint", *words, "--set", argument)[1])["findings"]}
     text = argument.partition("=")[2]
@@ -360,21 +360,21 @@ def test_a_number_that_set_keeps_as_text_is_given_to_set_json(grpo: Run, argumen
 
 
 @pytest.mark.parametrize("argument", ["images.training.rayVersion=2.55", "job.version=0.7", "ray.head.memory=1.5"])
-def test_a_text_where_no_number_is_expected_keeps_its_fix(grpo: Run, argument: str) -> None:
+def test_the_fix_uses_set_json_only_where_a_number_is_expected(grpo: Run, argument: str) -> None:
     words = ["--accelerator", "b200", *REST, "--no-render", "--format", "json"]
     found = json.loads(grpo("lint", *words, "--set", argument)[1])["findings"]
     assert found
     assert not any("--set-json" in each["fix"] for each in found)
 
 
-def test_a_text_that_set_reads_as_a_number_is_given_to_set_string(grpo: Run) -> None:
+def test_the_fix_for_text_set_would_read_as_a_number_uses_set_string(grpo: Run) -> None:
     words = ["--accelerator", "b200", *REST, "--no-render", "--format", "json"]
     argument = "ray.workers.replicas=2,ray.head.cpu=8"
     (found,) = json.loads(grpo("lint", *words, "--set", argument)[1])["findings"]
     assert found["fix"] == "Helm's --set reads a number or a boolean: use --set-string ray.head.cpu=8"
 
 
-def test_an_executable_that_is_none(grpo: Run, tmp_path: Path) -> None:
+def test_a_missing_helm_executable_is_reported(grpo: Run, tmp_path: Path) -> None:
     code, out, err = grpo("render", "--accelerator", "b200", *REST, "--helm", str(tmp_path / "none"))
     assert (code, out) == (3, "")
     assert err.endswith("No such file or directory\n  fix: give the helm executable with --helm PATH\n")
@@ -392,7 +392,7 @@ def test_diff_shows_what_the_accelerator_changes(grpo: Run) -> None:
 
 
 @pytest.mark.full
-def test_a_reader_that_has_enough_is_no_error() -> None:
+def test_a_reader_that_stops_early_causes_no_error() -> None:
     done = process("render", "--accelerator", "b200", *REST, redirect="| head -c 1 >/dev/null; echo ${PIPESTATUS[0]}")
     assert done.stdout == "0\n"
     assert "Traceback" not in done.stderr
@@ -400,12 +400,12 @@ def test_a_reader_that_has_enough_is_no_error() -> None:
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no full device to write to")
-def test_a_full_disk_is_said() -> None:
+def test_a_full_disk_is_reported() -> None:
     done = process("version", redirect="> /dev/full")
     assert (done.returncode, done.stderr) == (3, "grpo: the output cannot be written: No space left on device\n")
 
 
-def test_any_locale_is_fine(tmp_path: Path) -> None:
+def test_non_ascii_input_works_in_any_locale(tmp_path: Path) -> None:
     file = tmp_path / "f.yaml"
     file.write_text("ü: 1\n", encoding="utf-8")
     done = process("lint", "-f", str(file))
@@ -414,7 +414,7 @@ def test_any_locale_is_fine(tmp_path: Path) -> None:
 
 
 @pytest.mark.full
-def test_a_pipe_is_read_once_and_counts_everywhere(grpo: Run, tmp_path: Path) -> None:
+def test_a_pipe_is_read_once_and_used_everywhere(grpo: Run, tmp_path: Path) -> None:
     """As a file behind -f: it is judged, shown and rendered from one reading."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
@@ -429,7 +429,7 @@ def test_a_pipe_is_read_once_and_counts_everywhere(grpo: Run, tmp_path: Path) ->
 
 
 @pytest.mark.full
-def test_notes_that_cannot_be_rendered_are_missed() -> None:
+def test_missing_notes_are_reported() -> None:
     """Helm 3 has none without a cluster, and silence would look like there are none."""
     for name, words in (("helm3", "no notes: Helm 3 renders them only with a cluster"), ("helm4", "notes of network:")):
         files = [word for file in stack_files() for word in ("-f", str(file))]
@@ -455,7 +455,7 @@ def test_a_pipe_reaches_an_executable_too(tmp_path: Path) -> None:
         3,
     ),
 )
-def test_a_closed_stream_is_exit_code_3_without_a_traceback(command: list[str], stream: str) -> None:
+def test_a_closed_stream_gives_exit_code_3_without_a_traceback(command: list[str], stream: str) -> None:
     done = process(*command, redirect=stream)
     assert (done.returncode, done.stdout) == (3, "")
     assert done.stderr == ("grpo: cannot write: stdout is closed\n" if stream == ">&-" else "")
@@ -470,7 +470,9 @@ def test_a_closed_stream_is_exit_code_3_without_a_traceback(command: list[str], 
         (["rules"], 141),
     ],
 )
-def test_a_reader_that_ends_early_makes_no_finding_a_success(tmp_path: Path, words: list[str], code: int) -> None:
+def test_a_reader_that_stops_early_does_not_turn_findings_into_success(
+    tmp_path: Path, words: list[str], code: int
+) -> None:
     """What is longer than a buffer is cut off, as that of any program; a judgement stands all the same."""
     (tmp_path / "MANY").write_text("".join(f"a{number}: 1\n" for number in range(100)))
     done = process(*(str(tmp_path / word) if word.isupper() else word for word in words), redirect="| true")
@@ -479,7 +481,7 @@ def test_a_reader_that_ends_early_makes_no_finding_a_success(tmp_path: Path, wor
 
 
 @pytest.mark.full
-def test_a_full_disk_behind_stderr_is_no_finding() -> None:
+def test_a_full_disk_behind_stderr_does_not_count_as_a_finding() -> None:
     done = process("lint", *(word for file in stack_files() for word in ("-f", str(file))), redirect="2> /dev/full")
     assert done.returncode == 3
 
@@ -493,7 +495,7 @@ def test_control_characters_do_not_reach_the_terminal(grpo: Run, tmp_path: Path)
     assert "\x1b" not in out + err
 
 
-def test_an_executable_that_is_no_helm_is_said(grpo: Run) -> None:
+def test_an_executable_that_is_not_helm_is_reported(grpo: Run) -> None:
     code, out, err = grpo("render", "--helm", "/bin/true", "--accelerator", "b200", *REST)
     assert (code, out) == (3, "")
     assert "/bin/true is not helm" in err
@@ -549,7 +551,7 @@ def test_values_prints_what_a_key_means(grpo: Run) -> None:
     assert "network.mode  (string, one of multiNetwork, dranet, devices, none, default" in grpo("values", "network")[1]
 
 
-def test_values_takes_any_word_for_an_entry_of_a_map(grpo: Run) -> None:
+def test_values_accepts_any_name_for_a_map_entry(grpo: Run) -> None:
     """As lint names it; and a key of Kubernetes' is called what it is."""
     code, out, _ = grpo("values", "storage.data.gcsfuse")
     assert code == 0
@@ -563,7 +565,7 @@ def test_values_takes_any_word_for_an_entry_of_a_map(grpo: Run) -> None:
     )
 
 
-def test_values_of_all_sections_are_those_of_the_schema(grpo: Run) -> None:
+def test_values_lists_every_key_of_the_schema(grpo: Run) -> None:
     """Each leaf of values.yaml has its entry."""
     code, out, _ = grpo("values")
     assert code == 0
@@ -587,7 +589,7 @@ WANDB_KEY = "0123456789abcdef0123456789abcdef01234567"
         2,
     ),
 )
-def test_a_secret_in_the_place_of_a_name_is_found_and_printed_by_no_command(grpo: Run, values: str) -> None:
+def test_a_secret_used_as_a_name_is_found_and_never_printed(grpo: Run, values: str) -> None:
     secret = values.partition("=")[2]
     words = ["--accelerator", "b200", *REST]
     code, out, err = grpo("lint", *words, "--set-string", values, "--no-render")
@@ -604,30 +606,30 @@ def test_a_guide_is_not_written_for_values_with_a_secret(grpo: Run, tmp_path: Pa
     assert (code, out, secret in err) == (2, "", False)
 
 
-def test_what_is_no_json_for_helm_is_none_here(grpo: Run) -> None:
+def test_json_numbers_helm_rejects_are_refused(grpo: Run) -> None:
     for number in ("NaN", "Infinity", "-Infinity"):
         code, _, err = grpo("lint", "--accelerator", "b200", *REST, "--set-json", f"a.b={number}", "--no-render")
         assert (code, "is no JSON number" in err) == (2, True)
 
 
-def test_a_helm_that_says_nothing_cannot_run(grpo: Run) -> None:
+def test_a_helm_that_fails_without_a_message_is_reported(grpo: Run) -> None:
     code, _, err = grpo("lint", "--accelerator", "b200", *REST, "--helm", "/bin/false")
     assert (code, err.startswith("/bin/false ended with exit code 1 and no message")) == (3, True)
 
 
-def test_with_the_wiring_off_the_wiring_is_not_judged(grpo: Run) -> None:
+def test_the_wiring_is_not_checked_when_it_is_off(grpo: Run) -> None:
     code, out, err = grpo("lint", "--accelerator", "b200", *REST, "--set", "stack.wiring.enabled=false")
     assert (code, out) == (0, "")
     assert "the wiring (grpo-post-render adds it)" in err
 
 
-def test_a_version_of_kubernetes_is_one(grpo: Run) -> None:
+def test_an_invalid_kubernetes_version_is_refused(grpo: Run) -> None:
     code, out, err = grpo("render", "--accelerator", "b200", *REST, "--kube-version", "abc")
     assert (code, out) == (2, "")
     assert err.startswith("grpo render: --kube-version is 'abc', expected a version such as 1.35")
 
 
-def test_a_program_ends_at_once_while_an_answer_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_program_exits_at_once_while_a_thread_awaits_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     """A thread that Python takes away in a call of a library may abort the process, with another exit code."""
     ends = list[int]()
     monkeypatch.setattr(cli, "main", lambda: 1)

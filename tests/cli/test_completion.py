@@ -41,7 +41,7 @@ def completed(shell: str, *words: str) -> set[str]:
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_the_script_of_a_shell_is_one(shell: str) -> None:
+def test_the_completion_script_parses_in_its_shell(shell: str) -> None:
     script = grpo(f"{shell}_source")
     assert f"_GRPO_COMPLETE={shell}_complete" in script
     if program := shutil.which(shell):
@@ -69,17 +69,17 @@ def test_the_script_of_a_shell_is_one(shell: str) -> None:
         (("values", "ray.workers.rep"), {"ray.workers.replicas"}),
     ],
 )
-def test_what_is_completed(shell: str, words: tuple[str, ...], expected: set[str]) -> None:
+def test_commands_options_and_values_are_completed(shell: str, words: tuple[str, ...], expected: set[str]) -> None:
     found = completed(shell, *words)
     assert expected <= found
     assert all(name.startswith(words[-1]) for name in found)
 
 
-def test_files_are_left_to_the_shell() -> None:
+def test_file_names_are_completed_by_the_shell() -> None:
     text = grpo("bash_complete", COMP_WORDS="grpo lint -f va", COMP_CWORD="3")
     assert text == "file,va\n"
 
 
-def test_what_is_wrong_in_front_of_the_cursor_is_no_traceback() -> None:
+def test_errors_before_the_cursor_cause_no_traceback() -> None:
     assert completed("bash", "lint", "--accelerator", "zork", "--format", "te") == {"text"}
     assert completed("bash", "zork", "--for") == set()

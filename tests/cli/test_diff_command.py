@@ -90,7 +90,7 @@ def test_two_attempts_of_a_run_are_compared_object_by_object(grpo: Run) -> None:
 
 
 @pytest.mark.full
-def test_each_side_may_have_its_machine(grpo: Run) -> None:
+def test_each_side_can_have_its_own_machine(grpo: Run) -> None:
     write(left="job: {name: a}\n", right="job: {name: a}\n")
     files = ["--left", "left.yaml", "--right", "right.yaml"]
     machines = ["--accelerator", "b200", "--accelerator", "h200"]
@@ -99,7 +99,7 @@ def test_each_side_may_have_its_machine(grpo: Run) -> None:
     assert differing(grpo("diff", "--accelerator", "h200", *COMMON, *files)[1]) == []
 
 
-def test_what_was_rendered_is_compared_with_its_namespace(grpo: Run) -> None:
+def test_a_rendered_folder_is_compared_in_its_own_namespace(grpo: Run) -> None:
     assert grpo("render", *STACK, "-n", "rl", "--output-dir", "deploy")[0] == 0
     code, out, err = grpo("diff", "--accelerator", "a4-highgpu-8g", *COMMON, "--left", "deploy")
     assert (code, differing(out)) == (0, []), err
@@ -131,7 +131,7 @@ def manifests(bucket: str, steps: int, attempt: int, label: str = "a") -> str:
     )
 
 
-def test_a_change_that_the_api_server_refuses_is_a_finding_for_ci(grpo: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_change_the_api_server_would_refuse_is_a_finding_for_ci(grpo: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another attempt has another lock, and what can change is no finding. No Helm is needed."""
     monkeypatch.setattr(Embedded, "__enter__", lambda _: pytest.fail("Helm was started"))
     write(old=manifests("one", 10, 1), label=manifests("one", 10, 1, "b"), attempt=manifests("one", 11, 2))
@@ -178,7 +178,7 @@ def test_an_older_attempt_is_a_finding_for_ci(grpo: Run) -> None:
         assert "locked:" not in grpo(*words, "--set", other)[1]
 
 
-def test_verl_resumes_with_the_same_number_of_gpus_only(grpo: Run) -> None:
+def test_changing_the_gpu_count_of_a_verl_run_is_reported(grpo: Run) -> None:
     recipe = str(Path(RECIPE).with_name("qwen2.5-32b-gsm8k-verl.yaml"))
     stack = ["-f", PROFILE, "-f", recipe, "-f", str(SITE)]
     grpo("render", *stack, "--output-dir", "deploy")
@@ -194,7 +194,7 @@ def test_verl_resumes_with_the_same_number_of_gpus_only(grpo: Run) -> None:
     assert (code, "locked:" in out) == (0, False)
 
 
-def test_what_ends_a_run_is_said(grpo: Run) -> None:
+def test_changes_that_end_a_run_are_reported(grpo: Run) -> None:
     """Where pruning applies a folder, another name deletes the RayJob, and another image the pods."""
     grpo("render", *STACK, "-n", "rl", "--output-dir", "deploy")
     more = ["--set", "job.name=second", "--set", "ray.head.jobStopSeconds=240"]
@@ -217,7 +217,7 @@ def test_what_ends_a_run_is_said(grpo: Run) -> None:
     assert "ends" not in grpo("render", *STACK, *more, "-n", "rl", "--output-dir", "deploy")[2]
 
 
-def test_a_file_of_one_layer_is_compared_with_that_layer(grpo: Run) -> None:
+def test_a_file_with_one_layer_is_compared_with_that_layer(grpo: Run) -> None:
     _, text, _ = grpo("render", "raycluster", *STACK)
     write(old=text.replace("import signal", "import signal  # changed"))
     code, out, err = grpo("diff", *STACK, "--left", "old.yaml")
@@ -232,7 +232,7 @@ def test_a_file_of_one_layer_is_compared_with_that_layer(grpo: Run) -> None:
     assert [text.split()[1:3] for text in found["values"].values()] == [["lines,", "sha256"]] * 2
 
 
-def test_a_command_reads_the_file_of_now(grpo: Run) -> None:
+def test_each_command_reads_the_current_file(grpo: Run) -> None:
     textfile.keep("old.yaml", b"kind: ConfigMap\n")
     _, text, _ = grpo("render", "raycluster", *STACK)
     write(old=text)
@@ -256,7 +256,7 @@ def layer(folder: str, kind: str, name: str, value: str) -> None:
     Path(folder, f"{kind.lower()}-{name}.yaml").write_text(text, encoding="utf-8")
 
 
-def test_folders_of_several_stacks_are_compared_folder_by_folder(grpo: Run) -> None:
+def test_folders_with_several_stacks_are_compared_stack_by_stack(grpo: Run) -> None:
     """A stack that is new does not take the objects of another one, and one that is gone is named."""
     for root in ("old", "new"):
         layer(f"{root}/dev/storage", "ConfigMap", "shared", "dev")
@@ -287,7 +287,7 @@ def test_a_secret_in_rendered_files_is_masked(grpo: Run) -> None:
         assert secret not in out
 
 
-def test_the_cluster_of_an_ephemeral_run_is_no_layer(grpo: Run) -> None:
+def test_the_cluster_of_an_ephemeral_run_is_not_a_separate_layer(grpo: Run) -> None:
     write(own="job: {cluster: {mode: ephemeral}}\n")
     _, out, _ = grpo("diff", *STACK, "--right", "own.yaml")
     assert "\n  RayCluster/gemma-ray: object that is gone, only in left (" in out
@@ -306,7 +306,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("words", WRONG)
-def test_files_that_do_not_go_together_are_refused(grpo: Run, words: str) -> None:
+def test_incompatible_files_are_refused(grpo: Run, words: str) -> None:
     write(empty="\n", a="job: {attempt: 2}\n", pod="apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n")
     code, out, err = grpo("diff", *words.split())
     assert (code, out) == (2, "")
@@ -319,7 +319,7 @@ def test_a_missing_side_is_named(grpo: Run) -> None:
     assert err.startswith("none.yaml: there is no such file")
 
 
-def test_render_folds_where_it_is_asked_to(grpo: Run) -> None:
+def test_render_folds_only_on_request(grpo: Run) -> None:
     _, whole, err = grpo("render", *STACK)
     assert "folded" not in err
     assert len(reader.load_objects(whole, "<whole>")) > 20

@@ -12,7 +12,7 @@ from grpo.live import bundle, examination
 from tests.live import bundles
 
 
-def test_what_is_fine_and_what_was_not_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_report_lists_passed_and_skipped_checks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = str(tmp_path / "b.tar.gz")
     bundles.write(Path(path))
     assert cli.main(["doctor", "--from", path, "--show-commands"]) == 0
@@ -23,7 +23,7 @@ def test_what_is_fine_and_what_was_not_checked(tmp_path: Path, capsys: pytest.Ca
     assert "not checked  rights: the bundle was not saved by grpo doctor" in shown
 
 
-def test_a_failure_has_its_value_and_its_place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_failure_names_its_value_and_location(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     evidence = bundles.evidence()
     (head,) = evidence.expected.objects["raycluster"][0]["spec"]["headGroupSpec"]["template"]["spec"]["containers"]
     head["env"] = [{"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": {"name": "hf", "key": "token"}}}]
@@ -36,7 +36,7 @@ def test_a_failure_has_its_value_and_its_place(tmp_path: Path, capsys: pytest.Ca
     assert found["text"] == "Secret hf has no key token, only other"
 
 
-def test_every_check_has_its_own_id_and_reads_something() -> None:
+def test_every_check_has_a_unique_id_and_reads_some_resource() -> None:
     checks = examination.checks()
     assert len({each.id for each in checks}) == len(checks) >= 15
     assert all(each.reads for each in checks)

@@ -70,7 +70,7 @@ def grpo(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tm
     return run
 
 
-def test_it_shows_writes_and_judges_again(grpo: Run) -> None:
+def test_a_fix_is_shown_written_and_linted_again(grpo: Run) -> None:
     words = [*STACK, "-f", "site.yaml", "-f", "my.yaml"]
     assert grpo(*words)[0] == 1
     os.chmod("my.yaml", 0o640)
@@ -81,7 +81,7 @@ def test_it_shows_writes_and_judges_again(grpo: Run) -> None:
     assert grpo(*words, "--fix") == (0, "", CLEAN)
 
 
-def test_what_no_value_mends_is_left_and_told(grpo: Run) -> None:
+def test_findings_without_a_value_fix_are_left_and_reported(grpo: Run) -> None:
     Path("my.yaml").write_text(MINE + "zork: 1\n")
     words = [*STACK, "-f", "site.yaml", "-f", "my.yaml", "--fix"]
     code, out, err = grpo(*words, "--yes")
@@ -94,7 +94,7 @@ def test_what_no_value_mends_is_left_and_told(grpo: Run) -> None:
     assert "zork" in out
 
 
-def test_only_what_is_selected_is_fixed(grpo: Run) -> None:
+def test_only_selected_rules_are_fixed(grpo: Run) -> None:
     words = [*STACK, "-f", "site.yaml", "-f", "my.yaml", "--fix", "--yes"]
     assert grpo(*words, "--select", "nodes")[0] == 0
     assert Path("my.yaml").read_text() == MINE
@@ -102,7 +102,7 @@ def test_only_what_is_selected_is_fixed(grpo: Run) -> None:
     assert Path("my.yaml").read_text() == MENDED
 
 
-def test_without_a_terminal_nothing_is_written_unless_told(grpo: Run) -> None:
+def test_without_a_terminal_nothing_is_written_unless_yes_is_given(grpo: Run) -> None:
     code, out, err = grpo(*STACK, "-f", "site.yaml", "-f", "my.yaml", "--fix")
     assert (code, out) == (2, "")
     refusal = "grpo lint: nothing was written, because there is no terminal to ask on\n  fix: add --yes to write it\n"
@@ -114,7 +114,7 @@ def test_without_a_terminal_nothing_is_written_unless_told(grpo: Run) -> None:
     ("answer", "code", "text"),
     thin([("\n", 1, MINE), ("y\n", 0, MENDED), ("yes\n", 0, MENDED), ("n\n", 1, MINE), ("\x04", 1, MINE)], 5),
 )
-def test_a_person_is_asked(grpo: Run, answer: str, code: int, text: str) -> None:
+def test_a_user_at_a_terminal_is_asked_to_confirm(grpo: Run, answer: str, code: int, text: str) -> None:
     above, below = pty.openpty()
     words = [*STACK, "-f", "site.yaml", "-f", "my.yaml", "--fix"]
     try:
@@ -138,7 +138,7 @@ def test_a_person_is_asked(grpo: Run, answer: str, code: int, text: str) -> None
     assert ("checkpointing.metric_name" in done.stdout) == (code == 1)
 
 
-def test_packaged_files_stay_and_the_last_own_file_gets_the_value(grpo: Run) -> None:
+def test_packaged_files_are_kept_and_the_users_last_file_gets_the_value(grpo: Run) -> None:
     """The recipe sets val_batch_size, and the own file a number that does not go with it."""
     Path("my.yaml").write_text("job:\n  config:\n    grpo:\n      max_val_samples: 100\n")
     recipe = Path(RECIPE).read_bytes()
@@ -154,7 +154,7 @@ def finding(path: tuple[str, ...], value: object, rule: str = "nemo-rl/x", file:
     return Finding("what", Location(file, 1, 1), rule=rule, why="why", fix="fix", edits={path: value})
 
 
-def test_a_value_that_a_later_packaged_file_sets_needs_a_file_behind_it(
+def test_a_value_set_by_a_later_packaged_file_needs_a_user_file_after_it(
     grpo: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:
     one = finding(("job", "config", "grpo", "val_batch_size"), 100)
@@ -167,7 +167,7 @@ def test_a_value_that_a_later_packaged_file_sets_needs_a_file_behind_it(
     assert f"not fixed: {name}: all values files are packaged ones" in capsys.readouterr().err
 
 
-def test_the_first_of_two_proposals_counts(grpo: Run, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_first_of_two_proposals_is_used(grpo: Run, capsys: pytest.CaptureFixture[str]) -> None:
     path = ("job", "config", "checkpointing", "save_period")
     found = [finding(path, 20, "a/first"), finding(path, 30, "b/second"), finding(path, 20, "c/same")]
     assert fix.apply(found, merge.load([PROFILE, RECIPE, "my.yaml"]), command="grpo lint", yes=True)
@@ -176,7 +176,7 @@ def test_the_first_of_two_proposals_counts(grpo: Run, capsys: pytest.CaptureFixt
     assert capsys.readouterr().err.startswith(said)
 
 
-def test_what_cannot_be_written_is_told_and_the_rest_is_fixed(grpo: Run, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unwritable_file_is_reported_and_the_rest_is_fixed(grpo: Run, capsys: pytest.CaptureFixture[str]) -> None:
     found = [
         finding(("job", "config", "checkpointing", "metric_name", "x"), 1),
         finding(("job", "config", "a"), 1.5),
@@ -189,7 +189,7 @@ def test_what_cannot_be_written_is_told_and_the_rest_is_fixed(grpo: Run, capsys:
     assert Path("my.yaml").read_text() == MINE.replace("save_period: 10", "save_period: 20")
 
 
-def test_a_file_that_must_not_be_written_stays(grpo: Run) -> None:
+def test_a_read_only_file_is_not_changed(grpo: Run) -> None:
     os.chmod("my.yaml", 0o444)
     code, out, err = grpo(*STACK, "-f", "site.yaml", "-f", "my.yaml", "--fix", "--yes")
     assert (code, out) == (3, "")
@@ -198,7 +198,7 @@ def test_a_file_that_must_not_be_written_stays(grpo: Run) -> None:
     assert sorted(os.listdir()) == ["my.yaml", "site.yaml"]
 
 
-def test_all_files_are_looked_at_before_one_is_written(grpo: Run) -> None:
+def test_all_files_are_checked_before_any_is_written(grpo: Run) -> None:
     os.chmod("site.yaml", 0o444)
     site = Path("site.yaml").read_bytes()
     found = [finding(("job", "config", "checkpointing", "save_period"), 20), finding(("stack", "name"), "other")]
@@ -218,7 +218,7 @@ def test_a_link_stays_a_link(grpo: Run) -> None:
 
 
 @pytest.mark.full
-def test_a_pipe_is_no_file_to_write(grpo: Run) -> None:
+def test_a_pipe_is_not_written_to(grpo: Run) -> None:
     words = " ".join([*STACK, "-f", "site.yaml"])
     line = f"{sys.executable} -m grpo.cli lint {words} -f <(cat my.yaml) --fix --yes"
     done = subprocess.run(
@@ -243,14 +243,14 @@ def test_a_secret_beside_a_change_is_not_shown(grpo: Run) -> None:
     assert secret not in out + err
 
 
-def test_a_file_that_has_changed_meanwhile_is_not_overwritten(grpo: Run) -> None:
+def test_a_file_changed_in_the_meantime_is_not_overwritten(grpo: Run) -> None:
     with pytest.raises(OutputError, match="was changed meanwhile"):
         fix._write("my.yaml", b"what was read", b"what would be written")
     assert Path("my.yaml").read_text() == MINE
     assert sorted(os.listdir()) == ["my.yaml", "site.yaml"]
 
 
-def test_profiles_and_recipes_are_packaged_and_copies_are_not(tmp_path: Path) -> None:
+def test_shipped_profiles_and_recipes_are_packaged_and_copies_are_not(tmp_path: Path) -> None:
     assert paths.is_packaged(PROFILE)
     assert paths.is_packaged(os.path.relpath(RECIPE))
     (tmp_path / "link.yaml").symlink_to(RECIPE)
@@ -269,7 +269,7 @@ job:
 """
 
 
-def test_a_misspelt_key_gets_its_name_and_what_stood_below_is_judged_then(grpo: Run) -> None:
+def test_a_misspelt_key_is_renamed_and_its_content_linted_afterwards(grpo: Run) -> None:
     Path("my.yaml").write_text(MISSPELT)
     words = [*STACK, "-f", "site.yaml", "-f", "my.yaml", "--fix", "--yes"]
     _, _, err = grpo(*words)
@@ -282,7 +282,7 @@ def test_a_misspelt_key_gets_its_name_and_what_stood_below_is_judged_then(grpo: 
     assert Path("my.yaml").read_text() == mended, err
 
 
-def test_a_name_that_the_file_has_too_is_left(grpo: Run) -> None:
+def test_a_misspelt_key_is_left_if_the_right_name_is_set_too(grpo: Run) -> None:
     text = "job:\n  nmae: my-run\n  name: ours\nray: {workers: {replicsa: 2}}\n"
     Path("my.yaml").write_text(text)
     code, _, err = grpo(*STACK, "-f", "site.yaml", "-f", "my.yaml", "--fix", "--yes")
@@ -292,7 +292,7 @@ def test_a_name_that_the_file_has_too_is_left(grpo: Run) -> None:
 
 
 @pytest.mark.parametrize("given", ["--set", "--set-string"])
-def test_what_an_argument_gives_is_changed_there_and_in_no_file(grpo: Run, given: str) -> None:
+def test_a_value_given_by_an_argument_is_left_and_reported(grpo: Run, given: str) -> None:
     words = [*STACK, "-f", "site.yaml", "-f", "my.yaml", "--fix", "--yes"]
     value = "job.config.checkpointing.metric_name=val_reward"
     code, _, err = grpo(*words, given, value, "--set", "job.nodess=2")
@@ -306,7 +306,7 @@ def test_what_an_argument_gives_is_changed_there_and_in_no_file(grpo: Run, given
     assert Path("my.yaml").read_text() == MINE
 
 
-def test_a_packaged_file_keeps_its_names(grpo: Run) -> None:
+def test_keys_in_a_packaged_file_are_not_renamed(grpo: Run) -> None:
     found = finding(("job", "version"), NewName("verison"))
     fix.apply([found], merge.load([PROFILE, RECIPE, "my.yaml"]), command="grpo lint", yes=True)
     assert "version:" in Path(RECIPE).read_text()

@@ -76,7 +76,7 @@ def stack(machine: str, recipe: str, extra: str) -> list[str]:
     return [word for file in files for word in ("-f", file)]
 
 
-def test_a_page_with_paths_of_this_machine_is_told_to_be_one(grpo: Run, unrendered: None) -> None:
+def test_a_guide_with_local_paths_says_so(grpo: Run, unrendered: None) -> None:
     files = (ROOT / "values/accelerators/b200.yaml", ROOT / "values/recipes/smoke.yaml", "my-site.yaml")
     code, out, err = grpo("guide", *(word for file in files for word in ("-f", str(file))))
     assert (code, f"helm install gemma-storage {ROOT}/charts/storage " in out) == (0, True)
@@ -85,7 +85,7 @@ def test_a_page_with_paths_of_this_machine_is_told_to_be_one(grpo: Run, unrender
 
 @pytest.mark.parametrize("recipe", ["smoke", "qwen2.5-32b-gsm8k-verl"])
 @pytest.mark.parametrize("place", ["", OF_ITS_OWN, CLAIM])
-def test_how_to_change_a_run(recipe: str, place: str, grpo: Run) -> None:
+def test_the_change_guide_covers_a_run_of_every_kind(recipe: str, place: str, grpo: Run) -> None:
     code, out, err = grpo("guide", "--change", *stack("b200", recipe, place + "job: {attempt: 4}\n" * (not place)))
     assert (code, err) == (0, ""), err
     assert ("## Other pods\n" in out) == (place != OF_ITS_OWN)
@@ -108,7 +108,7 @@ NO_STACKS = {
 
 
 @pytest.mark.parametrize(("files", "message"), NO_STACKS.values(), ids=NO_STACKS)
-def test_values_that_are_no_stack_have_no_page(files: tuple[str, ...], message: str, grpo: Run) -> None:
+def test_values_that_do_not_describe_a_stack_are_refused(files: tuple[str, ...], message: str, grpo: Run) -> None:
     for name in set(files) - {path for path in files if Path(path).exists()}:
         Path(name).write_text(f"{name.removesuffix('.yaml')}: null\n", encoding="utf-8")
     code, out, err = grpo("guide", *(word for file in files for word in ("-f", file)))
@@ -142,13 +142,13 @@ def test_a_machine_that_is_not_sold_on_demand_is_named_before_anything_is_create
     assert "does not sell" not in grpo("guide", *stack("h100-mega", "smoke", "network: {mode: none}\n"))[1]
 
 
-def test_a_mode_that_does_not_exist_is_refused(grpo: Run) -> None:
+def test_an_unknown_mode_is_refused(grpo: Run) -> None:
     code, out, err = grpo("guide", *stack("b200", "smoke", "network: {mode: 7}\n"))
     assert (code, out) == (2, "")
     assert "last.yaml:1:17: network.mode is 7" in err
 
 
-def test_a_volume_that_no_file_describes_is_named(grpo: Run) -> None:
+def test_a_volume_no_file_describes_is_named(grpo: Run) -> None:
     code, out, err = grpo("guide", *stack("b200", "smoke", "job: {volume: other}\n"))
     assert (code, out) == (2, "")
     assert "storage.other" in err
@@ -156,13 +156,13 @@ def test_a_volume_that_no_file_describes_is_named(grpo: Run) -> None:
 
 @pytest.mark.usefixtures("unrendered")
 @pytest.mark.parametrize(("place", "told"), [("standard", False), ("queue", True)])
-def test_a_queue_asks_for_client_side_apply(place: str, told: bool, grpo: Run) -> None:
+def test_a_queue_requires_client_side_apply(place: str, told: bool, grpo: Run) -> None:
     page = grpo("guide", *stack("b200", "smoke", PLACES[place]))[1]
     assert ("`--server-side=false`" in page) == told
 
 
 @pytest.mark.usefixtures("unrendered")
-def test_values_of_the_command_line_are_on_the_page_and_in_its_commands(grpo: Run) -> None:
+def test_command_line_values_appear_in_the_guide_and_its_commands(grpo: Run) -> None:
     code, page, err = grpo(
         "guide", *stack("b200", "smoke", PLACES["standard"]), "--set", "job.name=other,job.attempt=7"
     )
@@ -172,7 +172,7 @@ def test_values_of_the_command_line_are_on_the_page_and_in_its_commands(grpo: Ru
 
 
 @pytest.mark.parametrize(("machine", "recipe", "place"), thin(CASES, 60))
-def test_every_recipe_has_a_page_whose_commands_render(
+def test_the_guide_of_every_recipe_has_commands_that_render(
     machine: str, recipe: str, place: str, grpo: Run, helm: Engine
 ) -> None:
     code, text, err = grpo("guide", *stack(machine, recipe, PLACES[place]), "-n", "team-a")
@@ -202,7 +202,7 @@ def test_every_recipe_has_a_page_whose_commands_render(
 
 @pytest.mark.usefixtures("unrendered")
 @pytest.mark.parametrize("place", ["standard", "ephemeral", "ephemeral-claim"])
-def test_the_steps_are_those_of_the_cluster_that_the_run_has(place: str, grpo: Run, helm: Engine) -> None:
+def test_the_steps_match_the_kind_of_cluster_the_run_uses(place: str, grpo: Run, helm: Engine) -> None:
     """A run with a cluster of its own needs the GPUs that the cluster of the test had, and asks its own head."""
     page = grpo("guide", *stack("b200", "smoke", PLACES[place]))[1].replace(f"{ROOT}/", "")
     lines = list(pages.commands(page))
@@ -221,7 +221,7 @@ def test_the_steps_are_those_of_the_cluster_that_the_run_has(place: str, grpo: R
 
 @pytest.mark.usefixtures("unrendered")
 @pytest.mark.parametrize(("machine", "name"), [("rtx-pro-6000", "g4-standard-384"), ("h100-mega", "a3-megagpu-8g")])
-def test_machines_without_rdma_have_a_page_without_vpcs(machine: str, name: str, grpo: Run) -> None:
+def test_the_guide_for_machines_without_rdma_has_no_vpcs(machine: str, name: str, grpo: Run) -> None:
     code, text, err = grpo("guide", *stack(machine, "smoke", PLACES["tcp"]))
     assert (code, err) == (0, "")
     assert f"--machine-type={name} " in text
@@ -294,7 +294,9 @@ def test_the_page_says_how_nccl_connects_the_nodes_of_another_cloud(
         4,
     ),
 )
-def test_the_page_has_what_the_workers_need_of_the_cluster(machine: str, extra: str, grpo: Run, helm: Engine) -> None:
+def test_the_guide_lists_what_the_workers_need_from_the_cluster(
+    machine: str, extra: str, grpo: Run, helm: Engine
+) -> None:
     """The label where the pods may do more than the level baseline, their ConfigMaps, and the definition of NVLink."""
     files = stack(machine, "llama3.1-8b-math-2n", extra)
     page = grpo("guide", *files, "-n", "team-a")[1]
@@ -365,7 +367,7 @@ job:
 """
 
 
-def test_data_of_ones_own_is_not_fetched_and_not_prepared(grpo: Run) -> None:
+def test_the_users_data_is_neither_fetched_nor_prepared(grpo: Run) -> None:
     """Also where the recipe has no comment at its top, so that its first key is on line 1."""
     recipe = (ROOT / "values/recipes/gemma3-27b-gsm8k.yaml").read_text(encoding="utf-8")
     Path("mine.yaml").write_text(recipe[recipe.index("\nimages:") + 1 :], encoding="utf-8")
@@ -388,7 +390,7 @@ def test_data_of_ones_own_is_not_fetched_and_not_prepared(grpo: Run) -> None:
 
 
 @pytest.mark.parametrize("offline", [False, True])
-def test_the_token_of_the_download_is_made_for_an_offline_stack_too(offline: bool, grpo: Run) -> None:
+def test_the_download_token_is_created_for_an_offline_stack_too(offline: bool, grpo: Run) -> None:
     extra = "huggingface: {offline: {enabled: true}}\njob: {evaluate: {benchmarks: {math500: null}}}\n"
     code, page, err = grpo("guide", *stack("b200", "llama3.1-8b-math-2n", extra if offline else ""))
     assert (code, err) == (0, "")
@@ -420,7 +422,7 @@ OTHER_MODEL = "job: {config: {policy: {model_name: Qwen/Qwen3-14B}}, fetch: {mod
         ("gemma3-27b-gsm8k", OTHER_MODEL.replace("Qwen3-14B", "Nobodys"), ("the checkpoints, and",), ("GiB per",)),
     ],
 )
-def test_what_depends_on_the_model_is_that_of_the_run(
+def test_text_about_the_model_matches_the_run(
     recipe: str, extra: str, said: tuple[str, ...], unsaid: tuple[str, ...], grpo: Run
 ) -> None:
     code, page, err = grpo("guide", *stack("b200", recipe, extra))
@@ -433,14 +435,14 @@ def test_what_depends_on_the_model_is_that_of_the_run(
 
 @pytest.mark.usefixtures("unrendered")
 @pytest.mark.parametrize("extra", [OWN_DATA, "job: {rewards: {mine: {file: 'def reward(): 1'}}}\n"])
-def test_the_result_of_a_recipe_is_not_expected_of_other_data_or_rewards(extra: str, grpo: Run) -> None:
+def test_a_recipes_result_is_not_promised_for_other_data_or_rewards(extra: str, grpo: Run) -> None:
     page = grpo("guide", *stack("b200", "gemma3-1b-openmath", extra))[1]
     assert "Expected" not in page
     assert "11 GiB" in page
 
 
 @pytest.mark.parametrize("folder", ["", "answers"])
-def test_data_of_ones_own_is_uploaded_once_the_cluster_runs(folder: str, grpo: Run) -> None:
+def test_the_users_data_is_uploaded_after_the_cluster_is_up(folder: str, grpo: Run) -> None:
     own = OWN_DATA.replace("/data/mine/", f"/data/datasets/{folder}/" if folder else "/data/datasets/")
     _, page, _ = grpo("guide", *stack("b200", "smoke", own), "-n", "team")
     lines = list(pages.commands(page))
@@ -466,7 +468,7 @@ def test_data_of_ones_own_is_uploaded_once_the_cluster_runs(folder: str, grpo: R
         ("google/gemma-3-27b-it", {"me/words": {}}, "google/gemma-3-27b-it, openai/gsm8k and me/words"),
     ],
 )
-def test_the_downloads_are_those_of_the_task(model: str, data: dict[str, Any], downloads: str) -> None:
+def test_the_listed_downloads_are_those_of_the_fetch_task(model: str, data: dict[str, Any], downloads: str) -> None:
     tree = merge.over_defaults(merge.load([str(file) for file in stack_files()]))
     tree["job"]["config"]["policy"]["model_name"] = model
     tree["job"]["fetch"]["datasets"] |= data
@@ -484,7 +486,7 @@ def test_the_downloads_are_those_of_the_task(model: str, data: dict[str, Any], d
         ("# The line after this one would be\n# images:\nstack: {name: a}\n", False),
     ],
 )
-def test_a_recipe_is_a_file_that_says_what_is_trained(first: str, is_recipe: bool, tmp_path: Path) -> None:
+def test_a_file_counts_as_a_recipe_if_it_says_what_is_trained(first: str, is_recipe: bool, tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(first, encoding="utf-8")
     files = [str(tmp_path / "a.yaml"), str(stack_files()[1])]
     found, comment = guide.recipe_of(files, merge.over_defaults(merge.load(files)))
@@ -493,7 +495,7 @@ def test_a_recipe_is_a_file_that_says_what_is_trained(first: str, is_recipe: boo
 
 
 @pytest.mark.usefixtures("unrendered")
-def test_the_step_of_the_names_ends_where_lint_does(grpo: Run) -> None:
+def test_the_naming_step_ends_with_the_last_line_lint_prints(grpo: Run) -> None:
     """On EKS a warning stays until somebody has built an image, and the last line is no other."""
     files = stack("eks-h200", "gemma3-27b-gsm8k", CLAIM)
     page = grpo("guide", *files)[1].replace("\n", " ")
@@ -505,7 +507,7 @@ def test_the_step_of_the_names_ends_where_lint_does(grpo: Run) -> None:
 
 
 @pytest.mark.usefixtures("unrendered")
-def test_the_names_are_those_of_the_stack(grpo: Run) -> None:
+def test_the_guide_uses_the_names_of_the_stack(grpo: Run) -> None:
     code, text, _ = grpo("guide", "--accelerator", "h200", "-f", "values/recipes/smoke.yaml", "-f", "my-site.yaml")
     assert code == 0
     assert "F=(-f " in text
@@ -530,7 +532,7 @@ def test_the_names_are_those_of_the_stack(grpo: Run) -> None:
         ),
     ],
 )
-def test_a_part_without_steps_is_named(machine: str, extra: str, sentence: str, grpo: Run) -> None:
+def test_a_part_without_steps_is_reported(machine: str, extra: str, sentence: str, grpo: Run) -> None:
     code, out, err = grpo("guide", *stack(machine, "gemma3-27b-gsm8k", extra))
     assert (code, out) == (2, "")
     assert err.startswith("the guide has no steps for ")
@@ -553,7 +555,7 @@ def test_a_site_file_of_another_cloud_is_refused_at_its_line(machine: str, extra
     assert "\n  fix: " in err
 
 
-def test_what_is_wrong_with_the_files_is_said(grpo: Run) -> None:
+def test_errors_in_the_files_are_reported(grpo: Run) -> None:
     assert grpo("guide")[0] == 2
     code, _, err = grpo("guide", "-f", "nowhere.yaml")
     assert code == UnreadableError.exit_code

@@ -87,7 +87,7 @@ def test_dir_prints_the_folder_and_helm_4_renders_through_it(grpo: Run, chart: P
     refused(helm_4(chart, folder, SECRET))
 
 
-def test_helm_4_shows_which_pods_are_not_wired(grpo: Run, chart: Path) -> None:
+def test_helm_4_output_shows_which_pods_are_not_wired(grpo: Run, chart: Path) -> None:
     """In the manifest where some are wired: it hides what a plugin writes to stderr."""
     folder = grpo("dir")[1].strip()
     (chart / "templates/b.yaml").write_text(
@@ -105,7 +105,7 @@ def test_helm_4_shows_which_pods_are_not_wired(grpo: Run, chart: Path) -> None:
     assert "grpo-charts/not-wired" not in objects["pod"]["metadata"]["annotations"]
 
 
-def test_an_installation_is_refused_before_a_cluster_is_asked(grpo: Run, chart: Path) -> None:
+def test_an_install_is_refused_before_the_cluster_is_contacted(grpo: Run, chart: Path) -> None:
     folder = grpo("dir")[1].strip()
     good = helm_4(chart, folder, "fine", "--dry-run=client", "-o", "json", command="install")
     assert 'a: "fine"' in json.loads(good.stdout)["manifest"], good.stderr
@@ -122,7 +122,7 @@ def test_dir_is_the_same_for_the_same_installation_and_writes_once(grpo: Run, tm
     assert files == {path: path.stat().st_mtime_ns for path in Path(first.strip()).rglob("*")}
 
 
-def test_dir_mends_what_was_changed(grpo: Run) -> None:
+def test_dir_repairs_changed_files(grpo: Run) -> None:
     folder = grpo("dir")[1].strip()
     script = Path(folder, NAME, "run.sh")
     good = (script.read_text(), script.stat().st_mode)
@@ -140,7 +140,7 @@ def test_a_relative_data_home_is_ignored_as_the_standard_says(
     assert grpo("dir")[1].startswith(str(tmp_path / "data/grpo-charts/helm-plugins"))
 
 
-def test_a_folder_of_ones_own(grpo: Run, chart: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_custom_folder_can_be_given(grpo: Run, chart: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(chart.parent)
     code, out, _ = grpo("dir", "my 'plugins' for $HOME")
     assert (code, out) == (0, f"{chart.parent}/my 'plugins' for $HOME\n")
@@ -155,7 +155,7 @@ def test_a_folder_that_helm_cannot_read_is_refused(grpo: Run, tmp_path: Path, na
     assert not (tmp_path / name).exists()
 
 
-def test_a_folder_that_cannot_be_written(grpo: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unwritable_folder_is_reported(grpo: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("HOME", str(tmp_path / "file"))
     code, out, err = grpo("dir")
@@ -175,7 +175,7 @@ def test_a_foreign_folder_is_left_alone(grpo: Run, tmp_path: Path, content: str)
     assert os.listdir(foreign) == [content]
 
 
-def test_a_link_that_helm_made_becomes_a_folder(grpo: Run, tmp_path: Path) -> None:
+def test_a_link_created_by_helm_is_replaced_with_a_folder(grpo: Run, tmp_path: Path) -> None:
     """As `helm plugin install DIRECTORY` makes one: written through, it would change the plugin of another Python."""
     first, plugins = Path(grpo("dir", str(tmp_path / "first"))[1].strip(), NAME), tmp_path / "plugins"
     (first / "run.sh").write_text("of another Python\n")
@@ -204,7 +204,7 @@ def made_by(python: Path, *words: str) -> str:
     return subprocess.run(line, check=True, capture_output=True, text=True, cwd=python.parent).stdout.strip()
 
 
-def test_an_environment_in_a_path_with_blanks_and_quotes(grpo: Run, chart: Path, tmp_path: Path) -> None:
+def test_a_python_environment_in_a_path_with_blanks_and_quotes_works(grpo: Run, chart: Path, tmp_path: Path) -> None:
     python = environment(tmp_path / 'my "own" $HOME\'s')
     folder = made_by(python)
     assert folder != grpo("dir")[1].strip(), "each environment has a plugin of its own"
@@ -213,7 +213,7 @@ def test_an_environment_in_a_path_with_blanks_and_quotes(grpo: Run, chart: Path,
     refused(helm_4(chart, folder, SECRET))
 
 
-def test_an_environment_that_is_gone_says_so(chart: Path, tmp_path: Path) -> None:
+def test_a_deleted_python_environment_is_reported(chart: Path, tmp_path: Path) -> None:
     python = environment(tmp_path / "environment")
     folder = tmp_path / "plugins"
     made_by(python, str(folder))
@@ -225,7 +225,7 @@ def test_an_environment_that_is_gone_says_so(chart: Path, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("half", thin([False, True], 2))
-def test_a_package_that_is_gone_says_so(chart: Path, tmp_path: Path, half: bool) -> None:
+def test_an_uninstalled_package_is_reported(chart: Path, tmp_path: Path, half: bool) -> None:
     folder = tmp_path / "plugins" / NAME
     folder.mkdir(parents=True)
     python = environment(tmp_path / "environment")
@@ -244,7 +244,7 @@ def test_a_package_that_is_gone_says_so(chart: Path, tmp_path: Path, half: bool)
     assert "fix: install grpo-charts there again" in done.stderr
 
 
-def test_nothing_is_loaded_from_where_helm_runs(grpo: Run, chart: Path, tmp_path: Path) -> None:
+def test_no_module_is_loaded_from_the_working_directory_of_helm(grpo: Run, chart: Path, tmp_path: Path) -> None:
     """A module of the standard library's name, in the working directory and on the path that a user's programs have."""
     folder = grpo("dir")[1].strip()
     for place in (chart.parent, tmp_path / "theirs"):
@@ -254,7 +254,7 @@ def test_nothing_is_loaded_from_where_helm_runs(grpo: Run, chart: Path, tmp_path
     assert done.returncode == 0, done.stderr
 
 
-def test_arguments_arrive_one_by_one_and_as_they_are(chart: Path, tmp_path: Path) -> None:
+def test_arguments_reach_the_post_renderer_unchanged(chart: Path, tmp_path: Path) -> None:
     """A stand-in for the post-renderer says with what it was started."""
     package = tmp_path / "in its 'stead'/postrender"
     package.mkdir(parents=True)
@@ -276,7 +276,7 @@ def test_arguments_arrive_one_by_one_and_as_they_are(chart: Path, tmp_path: Path
 
 
 @pytest.mark.full
-def test_the_helm_inside_helm_python_sdk_takes_it(grpo: Run, chart: Path) -> None:
+def test_the_helm_of_helm_python_sdk_runs_the_plugin(grpo: Run, chart: Path) -> None:
     """Its C interface has a post-renderer; Go reads HELM_PLUGINS when the process starts, hence one of its own."""
     folder = grpo("dir")[1].strip()
     code = (
@@ -304,7 +304,7 @@ def test_the_helm_inside_helm_python_sdk_takes_it(grpo: Run, chart: Path) -> Non
     assert SECRET not in bad.stderr
 
 
-def test_install_puts_it_where_helm_4_looks(grpo: Run, chart: Path, tmp_path: Path) -> None:
+def test_install_puts_the_plugin_where_helm_4_looks(grpo: Run, chart: Path, tmp_path: Path) -> None:
     program = str(require_tool("helm4"))
     code, out, err = grpo("install", "--helm", program)
     folder = tmp_path / "home/.local/share/helm/plugins"
@@ -320,7 +320,7 @@ def test_install_puts_it_where_helm_4_looks(grpo: Run, chart: Path, tmp_path: Pa
     assert list(folder.iterdir()) == []
 
 
-def test_install_replaces_an_older_one_and_refuses_a_foreign_one(
+def test_install_replaces_an_older_plugin_and_refuses_a_foreign_one(
     grpo: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = str(require_tool("helm4"))
@@ -337,7 +337,7 @@ def test_install_replaces_an_older_one_and_refuses_a_foreign_one(
     assert not (tmp_path / "two").exists()
 
 
-def test_install_says_that_helm_3_needs_none(grpo: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_install_says_that_helm_3_needs_no_plugin(grpo: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # A program that is on the PATH is told by its name alone.
     monkeypatch.setenv("PATH", os.defpath)
     code, out, err = grpo("install", "--helm", str(require_tool("helm3")))
@@ -347,7 +347,7 @@ def test_install_says_that_helm_3_needs_none(grpo: Run, tmp_path: Path, monkeypa
     assert not (tmp_path / "home").exists()
 
 
-def test_the_line_for_helm_3_works(grpo: Run, chart: Path) -> None:
+def test_the_printed_helm_3_command_works(grpo: Run, chart: Path) -> None:
     program = require_tool("helm3")
     out = grpo("install", "--helm", str(program))[1]
     renderer = out.partition("--post-renderer ")[2].split()[0]
@@ -362,7 +362,7 @@ def test_the_line_for_helm_3_works(grpo: Run, chart: Path) -> None:
 
 
 @pytest.mark.full
-def test_what_the_output_says_of_helm_3_is_so(grpo: Run, tmp_path: Path) -> None:
+def test_helm_3_behaves_as_the_output_claims(grpo: Run, tmp_path: Path) -> None:
     """Both Helms read the same folder, and Helm 3 knows no plugin with an apiVersion."""
     program = require_tool("helm3")
     (tmp_path / "plugins/legacy").mkdir(parents=True)
@@ -377,7 +377,7 @@ def test_what_the_output_says_of_helm_3_is_so(grpo: Run, tmp_path: Path) -> None
     assert 'unknown command "legacy"' in legacy().stderr
 
 
-def test_without_a_helm_it_says_what_else_there_is(grpo: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_helm_the_alternatives_are_named(grpo: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     code, out, err = grpo("install")
     assert (code, out) == (3, "")
@@ -415,13 +415,13 @@ def test_the_first_folder_wins(grpo: Run, chart: Path, tmp_path: Path) -> None:
         (["dir", "-f", "site.yaml"], " dir: -f is not an option"),
     ],
 )
-def test_a_wrong_line_says_what_was_expected(grpo: Run, words: list[str], said: str) -> None:
+def test_a_wrong_command_line_says_what_was_expected(grpo: Run, words: list[str], said: str) -> None:
     code, out, err = grpo(*words)
     assert (code, out) == (2, "")
     assert f"grpo helm-plugin{said}" in err
 
 
-def test_the_line_of_the_help_works_and_keeps_other_plugins(grpo: Run, chart: Path, tmp_path: Path) -> None:
+def test_the_command_in_the_help_works_and_keeps_other_plugins(grpo: Run, chart: Path, tmp_path: Path) -> None:
     code, out, err = grpo("--help")
     assert (code, err) == (0, "")
     setting = 'HELM_PLUGINS="$(grpo helm-plugin dir):$(helm env HELM_PLUGINS)"'
@@ -448,7 +448,7 @@ def test_the_line_of_the_help_works_and_keeps_other_plugins(grpo: Run, chart: Pa
     assert done.stdout.endswith("it runs\n")
 
 
-def test_windows_is_told_the_other_way(grpo: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_windows_users_are_pointed_to_the_alternative(grpo: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plugin, "_HAS_SHELL", False)
     code, out, err = grpo("dir")
     assert (code, out) == (3, "")

@@ -32,7 +32,7 @@ def help_of(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch)
     return run
 
 
-def test_the_group_lists_each_command_once_with_a_whole_sentence(help_of: Run) -> None:
+def test_the_group_help_lists_each_command_once_with_a_full_sentence(help_of: Run) -> None:
     sections = help_of("--help").split("\nOptions:\n")[1].split("\n\n")[1:-3]
     listed = [line for section in sections for line in re.sub(r"\n {5,}", " ", section).splitlines()[1:]]
     assert sorted(line.split()[0] for line in listed) == COMMANDS
@@ -40,7 +40,7 @@ def test_the_group_lists_each_command_once_with_a_whole_sentence(help_of: Run) -
         assert re.fullmatch(r"  [a-z-]+ +[A-Z].*[^.]\.", line), line
 
 
-def test_the_group_says_how_a_shell_completes_and_what_exit_codes_mean(help_of: Run) -> None:
+def test_the_group_help_explains_shell_completion_and_exit_codes(help_of: Run) -> None:
     text = help_of("--help")
     for shell in ("bash", "zsh", "fish"):
         assert re.search(rf"^ +{shell} .*_GRPO_COMPLETE={shell}_source grpo", text, re.MULTILINE)
@@ -48,7 +48,7 @@ def test_the_group_says_how_a_shell_completes_and_what_exit_codes_mean(help_of: 
 
 
 @pytest.mark.parametrize("command", [*COMMANDS, *NESTED])
-def test_a_command_shows_usage_options_and_examples(help_of: Run, command: str) -> None:
+def test_the_help_of_a_command_shows_usage_options_and_examples(help_of: Run, command: str) -> None:
     text = help_of(*command.split(), "--help")
     assert text == help_of(*command.split(), "-h")
     assert text.startswith(f"Usage: grpo {command} ")
@@ -63,14 +63,14 @@ def test_a_command_shows_usage_options_and_examples(help_of: Run, command: str) 
 
 
 @pytest.mark.parametrize("command", [*COMMANDS, *NESTED])
-def test_each_option_says_what_it_is_for(help_of: Run, command: str) -> None:
+def test_each_option_has_a_description(help_of: Run, command: str) -> None:
     text = help_of(*command.split(), "--help").split("\nOptions:\n")[1].split("\n\n")[0]
     options = re.split(r"\n  (?=-)", text.removeprefix("  "))
     for option in options:
         assert re.search(r"  +[A-Z].*", option.replace("\n", "  ")), option
 
 
-def test_the_short_letter_of_the_namespace(capsys: pytest.CaptureFixture[str]) -> None:
+def test_n_is_the_short_form_of_namespace(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["render", "storage", "-n", "My NS"]) == 2
     assert "--namespace is 'My NS', expected lower-case letters" in capsys.readouterr().err
 
@@ -80,7 +80,7 @@ _OTHERS = {"dead-values", "helm-plugin"}
 
 
 @pytest.mark.parametrize("command", [each for each in COMMANDS if each not in _OTHERS])
-def test_a_command_that_takes_values_takes_all_of_helms_flags(command: str, help_of: Run) -> None:
+def test_a_command_that_accepts_values_accepts_all_of_helms_value_flags(command: str, help_of: Run) -> None:
     """Pages put -f and --set-file into one variable, and give it to every command."""
     options = set(re.findall(r"--[a-z-]+", help_of(command, "--help")))
     if "--values" in options:

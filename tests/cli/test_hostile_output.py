@@ -116,7 +116,9 @@ def judge(name: str, printed: str) -> None:
         assert not (found := FORGED.search(printed)), (name, printed[max(0, found.start() - 80) : found.end() + 20])
 
 
-def test_every_command_with_hostile_files(inputs: dict[str, list[str]], capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_command_prints_raw_text_from_hostile_files(
+    inputs: dict[str, list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
     silent = []
     for name, words in inputs.items():
         cli.main(words)
@@ -131,7 +133,7 @@ def test_every_command_with_hostile_files(inputs: dict[str, list[str]], capsys: 
 
 
 @pytest.mark.parametrize("text", [*HOSTILE, ALL], ids=range(len(HOSTILE) + 1))
-def test_a_cluster_full_of_hostile_text(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_hostile_text_from_a_cluster_is_escaped(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     evidence = cluster.filled()
     for place in cluster.PLACES:
         cluster.plant(evidence, *place, text)
@@ -142,7 +144,7 @@ def test_a_cluster_full_of_hostile_text(text: str, tmp_path: Path, capsys: pytes
             judge(command, "".join(capsys.readouterr()))
 
 
-def test_the_log_of_a_pod(
+def test_hostile_text_in_a_pod_log_is_escaped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, render: Render, capsys: pytest.CaptureFixture[str]
 ) -> None:
     clusters.stand_in(tmp_path, monkeypatch, render).write(f"{ALL}\n" * 3)
@@ -152,7 +154,9 @@ def test_the_log_of_a_pod(
     judge("logs", out + err)
 
 
-def test_the_post_renderer(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_post_renderer_escapes_hostile_text(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setenv("HELM_PLUGIN_NAME", post_render_options.NAME)
     for words in ([f"--{ALL}"], ["--values", ALL], ["--report", ALL, "--values", str(stack_files()[0])]):
         post_render.main(words)

@@ -70,7 +70,7 @@ def leaves(tree: Any) -> Iterator[str]:
         yield str(tree)
 
 
-def test_the_files_are_written_judged_and_the_commands_told(grpo: Run, helm: Engine) -> None:
+def test_init_writes_and_lints_the_files_and_prints_the_commands(grpo: Run, helm: Engine) -> None:
     code, out, err = grpo("--yes", "--accelerator", "b200", "--recipe", "gemma3-27b-gsm8k", *NAMES, "-n", "team-a")
     assert code == 0
     assert "\nclean: 3 files, 4 charts, " in err
@@ -182,7 +182,7 @@ def test_the_site_file_of_every_machine_and_recipe_is_clean(machine: str, recipe
 
 
 @pytest.mark.parametrize("platform", thin(["gke-standard", "gke-autopilot"], 2))
-def test_the_block_of_the_page_moves_a_site_file_to_another_cloud(
+def test_the_values_block_in_the_docs_moves_a_site_file_to_another_cloud(
     platform: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     interview = Interview({**GIVEN, "accelerator": "b200", "recipe": "gemma3-27b-gsm8k", "platform": platform}, None)
@@ -201,7 +201,7 @@ def test_the_block_of_the_page_moves_a_site_file_to_another_cloud(
 
 
 @pytest.mark.parametrize("recipe", SHIPPED, ids=[recipe.name for recipe in SHIPPED])
-def test_a_recipe_of_ones_own_differs_in_the_models_name_alone(recipe: recipes.Recipe) -> None:
+def test_a_derived_recipe_differs_only_in_the_model_name(recipe: recipes.Recipe) -> None:
     text = own_recipe.text(Choice(recipe, "acme/Own-9B", "you named it"), "s.json")
     before, after = yaml.safe_load(Path(recipe.path).read_text(encoding="utf-8")), yaml.safe_load(text)
     models = before["job"]["fetch"].get("models")
@@ -241,7 +241,7 @@ def test_a_model_of_the_same_size_is_not_called_larger() -> None:
     assert told == "Qwen/Qwen2.5-1.5B-Instruct is about as large as Qwen/Qwen2.5-1.5B"
 
 
-def test_a_model_that_is_not_shipped_gets_the_nearest_recipe(grpo: Run) -> None:
+def test_a_model_without_a_recipe_gets_the_nearest_one(grpo: Run) -> None:
     code, _, err = grpo(
         "--yes", "--accelerator", "b200", "--model", "Qwen/Qwen2.5-7B-Instruct", "--dataset", "gsm8k", *NAMES
     )
@@ -265,7 +265,7 @@ OWN_DATA = "job: {config: {data: {train: {dataset_name: ResponseDataset, data_pa
         (", default: {prompt_file: examples/prompts/cot.txt, env_name: math}", "", set()),
     ],
 )
-def test_what_a_derived_recipe_brings_is_no_choice_for_data_of_the_users(
+def test_settings_of_a_derived_recipe_are_not_a_choice_for_the_users_data(
     more: str, rewards: str, expected: set[str], grpo: Run
 ) -> None:
     grpo("--yes", "--accelerator", "b200", "--model", "Qwen/Qwen2.5-7B-Instruct", "--dataset", "gsm8k", *NAMES)
@@ -275,7 +275,7 @@ def test_what_a_derived_recipe_brings_is_no_choice_for_data_of_the_users(
     assert {each.rule for each in found if each.rule.endswith("-not-chosen")} == expected
 
 
-def test_a_reward_of_the_recipe_is_no_choice_for_data_of_the_users(grpo: Run) -> None:
+def test_a_reward_from_the_recipe_is_not_a_choice_for_the_users_data(grpo: Run) -> None:
     grpo("--yes", "--accelerator", "b200", "--model", "Qwen/Qwen2.5-7B-Instruct", "--dataset", "gsm8k", *NAMES)
     recipe = Path("qwen2-5-7b-instruct-gsm8k-recipe.yaml")
     recipe.write_text(
@@ -299,7 +299,7 @@ def test_a_reward_of_the_recipe_is_no_choice_for_data_of_the_users(grpo: Run) ->
         ("acme/A-very-long-name-of-a-big-model", "a-very-long-name-of-a-big-model"),
     ],
 )
-def test_every_model_gives_a_name_that_the_schema_allows(model: str, name: str) -> None:
+def test_every_model_gives_a_run_name_the_schema_allows(model: str, name: str) -> None:
     choice = recipes.nearest(model, "nemo-rl", "gsm8k")
     assert (choice.stack, choice.run) == (name, name)
     for question in questions.SITE:
@@ -352,11 +352,11 @@ def test_the_nearest_recipe_is_chosen_by_size(model: str, framework: str, data: 
         ("acme/Own-7B", "nemo-rl", "gsm8k", ""),
     ],
 )
-def test_a_recipe_that_trains_the_model_otherwise_is_named(model: str, framework: str, data: str, said: str) -> None:
+def test_another_recipe_that_trains_the_same_model_is_named(model: str, framework: str, data: str, said: str) -> None:
     assert recipes.elsewhere(recipes.nearest(model, framework, data)) == said
 
 
-def test_init_says_which_recipe_trains_the_model_otherwise(grpo: Run) -> None:
+def test_init_names_another_recipe_that_trains_the_same_model(grpo: Run) -> None:
     _, _, err = grpo(
         "--yes", "--accelerator", "b200", "--model", "Qwen/Qwen2.5-32B-Instruct", "--dataset", "gsm8k", *NAMES
     )
@@ -430,7 +430,7 @@ def test_a_secret_is_not_repeated(grpo: Run) -> None:
     assert secret not in out + err
 
 
-def test_without_a_terminal_it_asks_for_flags(grpo: Run) -> None:
+def test_without_a_terminal_the_missing_flags_are_named(grpo: Run) -> None:
     code, _, err = grpo("--accelerator", "b200", "--recipe", "smoke", "--project", "acme-rl")
     assert code == 2
     assert "--project-number, --bucket are missing, and standard input is no terminal to ask on" in err
@@ -457,7 +457,7 @@ def test_no_file_is_overwritten(grpo: Run) -> None:
     assert "nowhere/site.yaml: cannot be written: there is no folder nowhere" in err
 
 
-def test_no_file_that_is_written_names_a_folder_of_this_machine(grpo: Run) -> None:
+def test_no_written_file_contains_a_local_path(grpo: Run) -> None:
     for name in ("values", "charts"):
         Path(name).unlink()
     words = ("--yes", "--accelerator", "b200", "--model", "acme/Own-7B", *NAMES)
@@ -477,7 +477,7 @@ def test_no_file_that_is_written_names_a_folder_of_this_machine(grpo: Run) -> No
     assert "\n# The paths are those of this machine; for a repository, grpo init --vendor copies the files.\n" in out
 
 
-def test_findings_are_told_and_the_exit_code_is_theirs(grpo: Run) -> None:
+def test_findings_are_printed_and_set_the_exit_code(grpo: Run) -> None:
     code, out, err = grpo("--yes", "--accelerator", "gb200", "--recipe", "smoke", *NAMES)
     assert code == 1
     assert "[job/image-for-arm64]" in out
@@ -485,7 +485,7 @@ def test_findings_are_told_and_the_exit_code_is_theirs(grpo: Run) -> None:
     assert "\njudged: 3 files" in err
 
 
-def test_without_helm_the_files_are_written_and_what_was_not_judged_is_named(grpo: Run) -> None:
+def test_without_helm_the_files_are_written_and_skipped_checks_named(grpo: Run) -> None:
     code, out, err = grpo("--yes", "--accelerator", "b200", "--recipe", "smoke", *NAMES, "--helm", "no-helm")
     assert (code, written()["platform"]["projectId"]) == (3, "acme-rl")
     assert "\njudged: 3 files; not judged: what the charts render (Helm could not run), " in err
@@ -531,7 +531,7 @@ class Person:
         return self.process.wait(120)
 
 
-def test_a_person_is_asked_for_what_cannot_be_guessed(tmp_path: Path) -> None:
+def test_the_user_is_asked_only_for_what_cannot_be_guessed(tmp_path: Path) -> None:
     person = Person(tmp_path)
     person.answer("Machine: an accelerator profile, or the cloud's name of it", "b100")
     person.answer("no accelerator profile is called 'b100'", "a4-highgpu-8g")
@@ -557,7 +557,7 @@ def test_a_person_is_asked_for_what_cannot_be_guessed(tmp_path: Path) -> None:
     assert (tmp_path / "team7-recipe.yaml").exists()
 
 
-def test_who_leaves_has_nothing_written(tmp_path: Path) -> None:
+def test_nothing_is_written_when_the_user_aborts(tmp_path: Path) -> None:
     person = Person(tmp_path, "--accelerator", "eks-b200", "--recipe", "smoke")
     person.answer("Kind of cluster (kubernetes) [kubernetes]", "")
     person.answer("Name of the stack", "")
@@ -576,7 +576,7 @@ def test_the_help_explains_every_option(grpo: Run) -> None:
     assert "\n  Examples:\n" in out
 
 
-def test_the_framework_of_the_recipe_may_be_named_and_no_other() -> None:
+def test_only_the_framework_of_the_recipe_is_accepted() -> None:
     given = {**GIVEN, "accelerator": "b200", "recipe": "gemma3-27b-gsm8k"}
     choice = Interview({**given, "framework": "nemo-rl"}, None).run()
     assert choice == Interview(given, None).run()
@@ -584,7 +584,7 @@ def test_the_framework_of_the_recipe_may_be_named_and_no_other() -> None:
         Interview({**given, "framework": "verl"}, None).run()
 
 
-def test_in_a_checkout_the_commands_name_its_files(grpo: Run) -> None:
+def test_commands_printed_in_a_checkout_use_its_files(grpo: Run) -> None:
     """They run where the checkout is cloned, and those of an installed package on one machine."""
     words = ("--yes", "--accelerator", "b200", "--recipe", "smoke", *NAMES)
     code, out, _ = grpo(*words)

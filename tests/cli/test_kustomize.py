@@ -81,7 +81,7 @@ def objects(done: Process) -> list[dict[str, Any]]:
     return [each for each in yaml.safe_load_all(done.stdout) if each]
 
 
-def test_the_files_of_the_page_wire_what_kustomize_builds(folder: Path) -> None:
+def test_the_documented_files_wire_what_kustomize_builds(folder: Path) -> None:
     done = build(folder)
     (job,) = objects(done)
     assert done.stderr == ""
@@ -98,7 +98,7 @@ def test_the_files_of_the_page_wire_what_kustomize_builds(folder: Path) -> None:
     assert [each["name"] for each in pod["spec"]["initContainers"]] == ["check-node"]
 
 
-def test_objects_beside_are_added_with_the_final_name(folder: Path) -> None:
+def test_additional_objects_get_their_final_name(folder: Path) -> None:
     """Kustomize renames first and calls functions then, within one kustomization."""
     (folder / "my-site.yaml").write_text("network: {mode: dranet}\n")
     text = "{resources: [ray.yaml], transformers: [wiring.yaml], namePrefix: a-, namespace: rl}\n"
@@ -119,7 +119,7 @@ def test_a_refusal_stops_the_build_and_says_why(folder: Path) -> None:
     assert "env[NCCL_NET] is" in done.stderr
 
 
-def test_the_options_stand_in_the_spec(folder: Path) -> None:
+def test_options_are_read_from_the_spec(folder: Path) -> None:
     (folder / "ray.yaml").write_text(CONFLICT)
     set_spec(folder, on_conflict="replace", report="report.json", no_gate=True)
     (job,) = objects(build(folder))
@@ -129,7 +129,7 @@ def test_the_options_stand_in_the_spec(folder: Path) -> None:
     assert conflict["decision"] == "replace"
 
 
-def test_lists_of_options(folder: Path) -> None:
+def test_an_option_in_the_spec_can_be_a_list(folder: Path) -> None:
     with open(folder / "ray.yaml", "a", encoding="utf-8") as file:
         file.write(f"---\n{JOB.replace('name: train', 'name: other')}")
     set_spec(folder, select=["job/other"])
@@ -140,7 +140,7 @@ def test_lists_of_options(folder: Path) -> None:
 
 
 @pytest.mark.full
-def test_what_a_shell_exports_takes_nothing_from_the_spec(folder: Path) -> None:
+def test_exported_shell_variables_do_not_override_the_spec(folder: Path) -> None:
     """GRPO_VALUES is there for helm; the build of a kustomization is the same with it."""
     exported = str(ROOT / "values/accelerators/h200.yaml")
     assert build(folder, GRPO_VALUES=exported).stdout == build(folder).stdout
@@ -167,7 +167,7 @@ def test_a_wrong_spec_says_what_was_expected(folder: Path, spec: dict[str, objec
     assert said in done.stderr
 
 
-def test_no_values_at_all(folder: Path) -> None:
+def test_a_spec_without_values_files_is_refused(folder: Path) -> None:
     config = yaml.safe_load((folder / "wiring.yaml").read_text())
     del config["spec"]
     (folder / "wiring.yaml").write_text(yaml.safe_dump(config))
@@ -176,12 +176,12 @@ def test_no_values_at_all(folder: Path) -> None:
     assert "no values files" in done.stderr
 
 
-def test_a_kustomization_without_objects(folder: Path) -> None:
+def test_a_kustomization_without_objects_builds_nothing(folder: Path) -> None:
     (folder / "kustomization.yaml").write_text("transformers: [wiring.yaml]\n")
     assert objects(build(folder)) == []
 
 
-def test_what_the_page_says_of_kubectl_is_so(folder: Path) -> None:
+def test_kubectl_ignores_the_function_as_documented(folder: Path) -> None:
     """Kubectl knows no --enable-exec and leaves such a function out without a word, so nothing is wired."""
     done = build(folder, "kustomize", "--enable-alpha-plugins", program="kubectl")
     (job,) = objects(done)
@@ -190,7 +190,7 @@ def test_what_the_page_says_of_kubectl_is_so(folder: Path) -> None:
     assert "unknown flag: --enable-exec" in build(folder, "kustomize", "--enable-exec", program="kubectl").stderr
 
 
-def test_what_the_page_says_of_overlays_is_so(folder: Path) -> None:
+def test_overlay_prefixes_behave_as_documented(folder: Path) -> None:
     """A prefix of an outer kustomization renames the claim and not what refers to it."""
     (folder / "my-site.yaml").write_text("network: {mode: dranet}\n")
     outer = folder.parent / "outer"

@@ -89,7 +89,7 @@ def verl(judge: Judge, *rows: Row, values: str = VERL_VALUES) -> Judged:
     return judge(values, "qwen2.5-32b-gsm8k-verl", train=rows)
 
 
-def test_data_that_the_run_reads_is_clean(judge: Judge) -> None:
+def test_data_the_run_can_read_is_clean(judge: Judge) -> None:
     found, told, _ = judge(
         nemo_rl(), train=[{"input": "1 + 1?", "output": "2"}], validation=[{"input": "1 + 2?", "output": "3"}]
     )
@@ -97,7 +97,7 @@ def test_data_that_the_run_reads_is_clean(judge: Judge) -> None:
     assert "2 rows of data" in told
 
 
-def test_the_columns_of_a_file_are_named_with_the_keys_to_write(judge: Judge) -> None:
+def test_wrong_columns_are_reported_with_the_keys_to_set(judge: Judge) -> None:
     found, told, code = judge(nemo_rl("input_key: query"), train=[{"question": "1 + 1?", "solution": "2"}])
     assert found == [("data/column-missing", "error", 1), ("data/column-missing", "error", 1)]
     assert 'data.train.input_key is \\"query\\", and the columns are question, solution' in told
@@ -107,7 +107,7 @@ def test_the_columns_of_a_file_are_named_with_the_keys_to_write(judge: Judge) ->
     assert code == 1
 
 
-def test_the_defaults_of_all_data_sets_count(judge: Judge) -> None:
+def test_defaults_for_all_datasets_are_applied(judge: Judge) -> None:
     values = nemo_rl().replace("data: {", "data: {default: {input_key: q, output_key: a}, ")
     assert judge(values, train=[{"q": "1 + 1?", "a": "2"}])[0] == []
 
@@ -123,7 +123,7 @@ def test_older_versions_spell_the_keys_differently(judge: Judge) -> None:
     assert "job.config.data.input_key: question" in told
 
 
-def test_a_solution_in_the_place_of_the_answer_is_found(judge: Judge) -> None:
+def test_a_full_solution_in_place_of_the_answer_is_found(judge: Judge) -> None:
     rows = [
         {"input": "1 + 1?", "output": "2"},
         {"input": "Clips?", "output": SOLUTION},
@@ -140,12 +140,12 @@ def test_a_solution_in_the_place_of_the_answer_is_found(judge: Judge) -> None:
 @pytest.mark.parametrize(
     "answer", ["72", "1,000", "$18", r"\frac{1}{2}", "Paris", "Queen Elizabeth II", r"We see that $2+2=4$."]
 )
-def test_answers_that_the_environment_reads_are_none(judge: Judge, answer: str) -> None:
+def test_answers_the_environment_can_read_give_no_finding(judge: Judge, answer: str) -> None:
     assert judge(nemo_rl(), train=[{"input": "1 + 1?", "output": answer}])[0] == []
 
 
 @pytest.mark.parametrize("answer", [72, None, "", ["72"], "<answer>72</answer>"])
-def test_answers_that_the_environment_cannot_read_are_found(judge: Judge, answer: object) -> None:
+def test_answers_the_environment_cannot_read_are_found(judge: Judge, answer: object) -> None:
     found, _, _ = judge(nemo_rl(), train=[{"input": "1 + 1?", "output": answer}])
     assert found == [("data/answer-unreadable", "error", 1)]
 
@@ -159,7 +159,7 @@ def test_answers_that_the_environment_cannot_read_are_found(judge: Judge, answer
         ("Hello,\n\nthank you.\nBest", "has several lines of words"),
     ],
 )
-def test_answers_in_words_are_right_word_for_word_alone(judge: Judge, answer: str, said: str) -> None:
+def test_answers_in_words_are_reported_as_matching_only_verbatim(judge: Judge, answer: str, said: str) -> None:
     found, told, _ = judge(nemo_rl(), train=[{"input": "Where?", "output": answer}])
     assert found == [("data/answer-unreadable", "warning", 1)]
     assert f"{said}, and environment math compares mathematics" in told
@@ -171,7 +171,7 @@ SCORE = "def compute_score(data_source, solution_str, ground_truth, extra_info=N
 
 
 @pytest.mark.parametrize("builtin", [False, True])
-def test_every_reward_takes_a_text(judge: Judge, builtin: bool) -> None:
+def test_an_answer_that_is_not_a_string_is_found_for_every_reward(judge: Judge, builtin: bool) -> None:
     entry = "{builtin: length, kwargs: {limit: 100}}" if builtin else f"{{file: {json.dumps(TONE)}}}"
     answers: list[object] = [["72"], None, {"a": 1}, True, 72, "72", "72"]
     rows = [{"input": f"{number}?", "output": answer} for number, answer in enumerate(answers)]
@@ -182,19 +182,19 @@ def test_every_reward_takes_a_text(judge: Judge, builtin: bool) -> None:
     assert "is null, and reward tone takes a text" in told
 
 
-def test_a_file_may_compare_an_empty_answer(judge: Judge) -> None:
+def test_an_empty_answer_is_a_warning_with_a_custom_reward(judge: Judge) -> None:
     values = nemo_rl(rewards=f"tone: {{file: {json.dumps(TONE)}}}")
     found, told, _ = judge(values, train=[{"input": "a", "output": ""}])
     assert found == [("data/answer-unreadable", "warning", 1)]
     assert "is empty, and reward tone gets it" in told
 
 
-def test_a_function_of_verl_gets_the_answer_as_it_is(judge: Judge) -> None:
+def test_a_verl_reward_function_gets_the_answer_unchanged(judge: Judge) -> None:
     values = nemo_rl(rewards=f"score: {{file: {json.dumps(SCORE)}}}")
     assert judge(values, train=[{"input": "a", "output": ["72"]}])[0] == []
 
 
-def test_a_name_that_differs_in_a_letter_is_found(judge: Judge) -> None:
+def test_a_file_name_misspelt_in_the_config_is_found(judge: Judge) -> None:
     rows = [{"input": "1 + 1?", "output": "2"}]
     found, told, _ = judge(nemo_rl().replace("/data/own/train", "/data/own/trian"), train=rows)
     assert found == [("data/another-name", "warning", 0)]
@@ -207,7 +207,7 @@ def test_a_name_that_differs_in_a_letter_is_found(judge: Judge) -> None:
     assert "not judged: whether train.jsonl is tickets.jsonl of the run" in told
 
 
-def test_the_built_in_reward_finds_the_answer_by_its_mark(judge: Judge) -> None:
+def test_the_built_in_reward_needs_the_answer_marker(judge: Judge) -> None:
     rewards = "right: {builtin: exact_answer}"
     rows = [{"input": "a", "output": SOLUTION}, {"input": "b", "output": 72}, {"input": "c", "output": PROSE}]
     found, told, _ = judge(nemo_rl(rewards=rewards), train=rows)
@@ -215,12 +215,12 @@ def test_the_built_in_reward_finds_the_answer_by_its_mark(judge: Judge) -> None:
     assert "reward right (exact_answer)" in told
 
 
-def test_rewards_that_read_no_answer_have_none_to_judge(judge: Judge) -> None:
+def test_answers_are_not_checked_for_rewards_that_ignore_them(judge: Judge) -> None:
     rewards = "short: {builtin: length, kwargs: {limit: 100}}"
     assert judge(nemo_rl(rewards=rewards), train=[{"input": "a", "output": SOLUTION}])[0] == []
 
 
-def test_a_file_with_fewer_rows_than_a_step_takes_is_found(judge: Judge) -> None:
+def test_a_file_with_fewer_rows_than_one_step_needs_is_found(judge: Judge) -> None:
     rows = [{"input": f"{number} + 1?", "output": "2"} for number in range(30)]
     values = nemo_rl().replace("config: {", "config: {grpo: {%s}, ")
     found, told, code = judge(values % "num_prompts_per_step: 64", train=rows)
@@ -232,7 +232,7 @@ def test_a_file_with_fewer_rows_than_a_step_takes_is_found(judge: Judge) -> None
     assert judge(values % "num_prompts_per_step: 7, max_num_steps: 10, max_num_epochs: 3", train=rows)[0] == []
 
 
-def test_rows_that_the_run_validates_with_are_not_trained_on(judge: Judge) -> None:
+def test_rows_split_off_for_validation_do_not_count_as_training_rows(judge: Judge) -> None:
     rows = [{"input": f"{number} + 1?", "output": "2"} for number in range(30)]
     values = nemo_rl("split_validation_size: 0.05").replace(
         "config: {", "config: {grpo: {num_prompts_per_step: 29, max_num_steps: 1}, "
@@ -243,13 +243,13 @@ def test_rows_that_the_run_validates_with_are_not_trained_on(judge: Judge) -> No
     assert judge(values, validation=rows)[0] == []
 
 
-def test_of_a_file_that_is_not_read_whole_the_rows_are_not_known(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_row_count_is_not_checked_for_a_partially_read_file(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(samples, "MOST_ROWS", 3)
     rows = [{"input": f"{number} + 1?", "output": "2"} for number in range(4)]
     assert judge(nemo_rl(), train=rows)[0] == []
 
 
-def test_a_batch_of_verl_is_full(judge: Judge) -> None:
+def test_too_few_rows_for_verl_batches_are_found(judge: Judge) -> None:
     values = VERL_VALUES.replace("{train_files", "{%s, train_files")
     found, told, code = verl(judge, *[VERL] * 30, values=values % "train_batch_size: 64")
     assert (found, code) == ([("data/too-few-rows", "error", 0)], 1)
@@ -263,7 +263,7 @@ def test_a_batch_of_verl_is_full(judge: Judge) -> None:
     assert verl(judge, *[VERL] * 30, values=more % "total_epochs: 3")[0] == []
 
 
-def test_a_conversation_is_read_in_the_place_of_two_columns(judge: Judge) -> None:
+def test_a_conversation_is_read_instead_of_two_columns(judge: Judge) -> None:
     pair = [{"role": "user", "content": "1 + 1?"}, {"role": "assistant", "content": "2"}]
     assert judge(nemo_rl("input_key: nothing"), train=[{"messages": pair}])[0] == []
     found, told, _ = judge(nemo_rl(), train=[{"messages": pair[:1]}])
@@ -271,13 +271,13 @@ def test_a_conversation_is_read_in_the_place_of_two_columns(judge: Judge) -> Non
     assert "no list of a question and an answer" in told
 
 
-def test_a_question_is_a_text_and_not_empty(judge: Judge) -> None:
+def test_a_question_must_be_a_non_empty_string(judge: Judge) -> None:
     chat = [{"role": "user", "content": "1 + 1?"}]
     found, _, _ = judge(nemo_rl(), train=[{"input": chat, "output": "2"}, {"input": " ", "output": "2"}])
     assert [rule for rule, *_ in found if rule != TYPES] == ["data/wrong-type", "data/empty-question"]
 
 
-def test_rows_of_the_validation_are_not_trained_on(judge: Judge) -> None:
+def test_rows_shared_by_training_and_validation_are_found(judge: Judge) -> None:
     rows = [{"input": "1 + 1?", "output": "2"}, {"input": "1 + 2?", "output": "3"}]
     found, told, _ = judge(nemo_rl(), train=rows, validation=[{"input": "new", "output": "1"}, rows[1]])
     assert found == [("data/validation-in-training", "warning", 2)]
@@ -286,7 +286,7 @@ def test_rows_of_the_validation_are_not_trained_on(judge: Judge) -> None:
     assert "train.jsonl" in told
 
 
-def test_the_source_of_a_prepared_file_is_judged_as_the_task_reads_it(judge: Judge) -> None:
+def test_the_source_of_prepared_data_is_checked_as_the_task_reads_it(judge: Judge) -> None:
     own = "{dataset_name: ResponseDataset, input_key: question, output_key: answer, data_path: "
     file = "'${oc.env:GRPO_DATASETS}/mine/train.jsonl'}"
     entry = "{repository: /data/raw/mine, question: problem, answer: solution}"
@@ -300,7 +300,7 @@ def test_the_source_of_a_prepared_file_is_judged_as_the_task_reads_it(judge: Jud
     assert judge(values, train=[{"question": "1 + 1?", "answer": "2", "task_name": "math"}])[0] == []
 
 
-def test_what_the_task_has_written_is_judged_as_verl_reads_it(judge: Judge) -> None:
+def test_prepared_data_is_checked_as_verl_reads_it(judge: Judge) -> None:
     found, _, _ = judge("job: {}\n", "qwen2.5-32b-gsm8k-verl", train=[VERL | {"prompt": "1 + 1?"}])
     assert [rule for rule, *_ in found] == ["data/wrong-type"]
     found, _, _ = judge("job: {}\n", "qwen2.5-32b-gsm8k-verl", train=[{"question": "1 + 1?", "answer": "#### 2"}])
@@ -335,12 +335,12 @@ def test_verl_reads_chat_messages_a_source_and_the_answer_in_a_map(judge: Judge)
         ({"extra_info": "none"}, "data/wrong-type"),
     ],
 )
-def test_what_verl_cannot_read_is_found(judge: Judge, change: Row, rule: str) -> None:
+def test_data_verl_cannot_read_is_found(judge: Judge, change: Row, rule: str) -> None:
     found, _, code = verl(judge, VERL | change)
     assert (found, code) == ([(rule, "error", 1)], 1)
 
 
-def test_with_rewards_of_the_user_verl_takes_any_source(judge: Judge) -> None:
+def test_with_custom_rewards_verl_accepts_any_data_source(judge: Judge) -> None:
     values = VERL_VALUES.replace("job: {", "job: {rewards: {right: {builtin: exact_answer}}, ")
     assert verl(judge, VERL | {"data_source": "team/questions"}, values=values)[0] == []
     own = VERL_VALUES.replace("config: {", "config: {reward: {custom_reward_function: {path: /data/own/score.py}}, ")
@@ -372,14 +372,14 @@ def test_parquet_is_read_where_pyarrow_is_installed(judge: Judge, monkeypatch: p
         ("job: {config: {data: {train: {dataset_name: my.module.Own, data_path: /data/own}}}}\n", "my.module.Own"),
     ],
 )
-def test_a_class_whose_reading_is_not_known_is_named(judge: Judge, values: str, reason: str) -> None:
+def test_a_dataset_class_with_unknown_columns_is_named_and_not_checked(judge: Judge, values: str, reason: str) -> None:
     found, told, code = judge(values, train=[{"question": "1 + 1?", "answer": "2"}])
     assert ([rule for rule, *_ in found], code) == (["checks/could-not-run"], 3)
     assert reason in told
     assert "not judged: train=train.jsonl" in told
 
 
-def test_a_class_of_verl_is_named(judge: Judge) -> None:
+def test_a_custom_verl_dataset_class_is_named_and_not_checked(judge: Judge) -> None:
     values = VERL_VALUES.replace("{train_files", "{custom_cls: {path: /data/own.py, name: Own}, train_files")
     found, told, code = verl(judge, VERL, values=values)
     assert ([rule for rule, *_ in found], code) == (["checks/could-not-run"], 3)
@@ -414,13 +414,13 @@ def test_an_answer_that_an_older_library_cannot_put_beside_the_question(judge: J
     assert "data/wrong-type" not in [rule for rule, *_ in judge(nemo_rl(), train=rows)[0]]
 
 
-def test_only_so_many_bytes_are_read(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_a_limited_number_of_bytes_is_read(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(samples, "MOST_BYTES", 80)
     rows = [{"input": f"{number} + 1?", "output": "2"} for number in range(9)]
     assert "the rows of train.jsonl after the first 2" in judge(nemo_rl(), train=rows)[1]
 
 
-def test_a_line_that_is_no_row_is_found(judge: Judge, tmp_path: Path) -> None:
+def test_a_line_that_is_not_a_row_is_found(judge: Judge, tmp_path: Path) -> None:
     (tmp_path / "own.jsonl").write_bytes(b'\xef\xbb\xbf{"input": "a", "output": "2"}\r\n\n[1]\n{"a"\n\xff\n')
     found, told, _ = judge(nemo_rl(), train="own.jsonl")
     assert found == [("data/not-a-row", "error", 3)]
@@ -437,7 +437,9 @@ def test_a_line_that_is_no_row_is_found(judge: Judge, tmp_path: Path) -> None:
         (None, "No such file"),
     ],
 )
-def test_a_file_that_is_none_of_data_is_refused(judge: Judge, content: bytes | None, said: str, tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_data_file_is_refused(
+    judge: Judge, content: bytes | None, said: str, tmp_path: Path
+) -> None:
     if content is not None:
         (tmp_path / "own.jsonl").write_bytes(content)
     _, told, code = judge(nemo_rl(), train="own.jsonl")
@@ -445,7 +447,7 @@ def test_a_file_that_is_none_of_data_is_refused(judge: Judge, content: bytes | N
     assert code == (2 if content is not None else 3)
 
 
-def test_a_role_that_the_run_does_not_have_is_refused(judge: Judge) -> None:
+def test_a_role_the_run_does_not_have_is_refused(judge: Judge) -> None:
     values = (
         "job: {config: {data: {train: {dataset_name: ResponseDataset, data_path: /d/a.jsonl}, validation: null}}}\n"
     )
@@ -455,13 +457,13 @@ def test_a_role_that_the_run_does_not_have_is_refused(judge: Judge) -> None:
 
 
 @pytest.mark.parametrize("word", ["own.jsonl", "test=own.jsonl", "train="])
-def test_other_words_are_refused(judge: Judge, word: str) -> None:
+def test_a_malformed_data_option_is_refused(judge: Judge, word: str) -> None:
     _, told, code = judge(nemo_rl(), more=["--data", word])
     assert code == 2
     assert re.search(r"--data is .*expected train=FILE or validation=FILE", told)
 
 
-def test_of_several_data_sets_the_one_with_the_same_name_is_meant(judge: Judge) -> None:
+def test_a_file_is_matched_to_the_dataset_with_the_same_name(judge: Judge) -> None:
     one = "{dataset_name: ResponseDataset, data_path: /d/a.jsonl}"
     other = "{dataset_name: ResponseDataset, data_path: /d/train.jsonl, input_key: q, output_key: a}"
     values = f"job: {{config: {{data: {{train: [{one}, {other}]}}}}}}\n"
@@ -471,7 +473,7 @@ def test_of_several_data_sets_the_one_with_the_same_name_is_meant(judge: Judge) 
     assert "not one is called train.jsonl" in told
 
 
-def test_no_row_is_shown(judge: Judge, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_no_row_content_is_printed(judge: Judge, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (tmp_path / "own.jsonl").write_text(json.dumps({"input": "1 + 1?", "output": "#### confidential"}) + "\n")
     judge(nemo_rl(), train="own.jsonl")
     files = [word for path in (*stack_files()[:2], SITE, "mine.yaml") for word in ("-f", str(path))]
@@ -483,7 +485,7 @@ def test_no_row_is_shown(judge: Judge, capsys: pytest.CaptureFixture[str], tmp_p
     assert "confidential" not in out
 
 
-def test_parquet_is_read_in_pieces(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parquet_is_read_in_batches(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
     pyarrow = pytest.importorskip("pyarrow")
     pyarrow.parquet = pytest.importorskip("pyarrow.parquet")
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist([VERL] * 250), "own.parquet")
@@ -493,7 +495,7 @@ def test_parquet_is_read_in_pieces(judge: Judge, monkeypatch: pytest.MonkeyPatch
     assert "the rows of own.parquet after the first 100" in told
 
 
-def test_a_file_outside_of_the_checkout_is_not_read(
+def test_a_file_outside_the_checkout_is_not_read(
     monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
 ) -> None:
     outside = tmp_path_factory.mktemp("outside") / "own.jsonl"
@@ -521,7 +523,7 @@ def _odd_columns(name: str) -> Any:
 
 
 @pytest.mark.parametrize("odd", ["text", "time", "day", "map"])
-def test_a_column_that_python_cannot_hold_counts_only_where_it_is_used(judge: Judge, odd: str) -> None:
+def test_a_column_python_cannot_represent_is_an_error_only_if_used(judge: Judge, odd: str) -> None:
     pyarrow = pytest.importorskip("pyarrow")
     pyarrow.parquet = pytest.importorskip("pyarrow.parquet")
     pyarrow.parquet.write_table(pyarrow.table(QA | {"note": _odd_columns(odd)}), "own.parquet", store_schema=False)
@@ -534,7 +536,7 @@ def test_a_column_that_python_cannot_hold_counts_only_where_it_is_used(judge: Ju
     assert "cannot be read" in told
 
 
-def test_parquet_without_a_column_that_is_used_is_judged(judge: Judge) -> None:
+def test_parquet_that_lacks_a_required_column_is_checked(judge: Judge) -> None:
     pyarrow = pytest.importorskip("pyarrow")
     pyarrow.parquet = pytest.importorskip("pyarrow.parquet")
     pyarrow.parquet.write_table(pyarrow.table({"question": ["1 + 1?"], "answer": ["2"]}), "own.parquet")
@@ -552,7 +554,7 @@ def test_parquet_without_columns_is_refused(judge: Judge) -> None:
     assert "this file has no columns" in told
 
 
-def test_questions_about_two_pictures_are_two(judge: Judge) -> None:
+def test_the_same_question_about_two_images_is_not_a_duplicate(judge: Judge) -> None:
     def row(picture: str, answer: str) -> Row:
         asked = [{"role": "user", "content": "<image>Find x."}]
         return VERL | {"prompt": asked, "images": [{"bytes": picture}], "reward_model": {"ground_truth": answer}}
@@ -578,7 +580,7 @@ def test_a_conversation_begins_with_the_question(judge: Judge) -> None:
     assert "begins with role system and another role" in told
 
 
-def test_each_section_that_reads_a_file_is_judged(judge: Judge) -> None:
+def test_a_file_is_checked_for_each_section_that_reads_it(judge: Judge) -> None:
     own = "dataset_name: ResponseDataset, data_path: /d/t.jsonl"
     for keys in ("nope", "q"), ("q", "nope"):
         sections = ", ".join(f"{{{own}, input_key: {key}, output_key: a}}" for key in keys)
@@ -589,7 +591,9 @@ def test_each_section_that_reads_a_file_is_judged(judge: Judge) -> None:
 
 
 @pytest.mark.parametrize("content", ["confidential\n", '["confidential"]\n'])
-def test_no_line_that_is_no_row_is_shown(judge: Judge, content: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_line_that_is_not_a_row_is_not_printed(
+    judge: Judge, content: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     judge(nemo_rl(), train=[{"input": "a", "output": "2"}])
     Path("own.jsonl").write_text(content)
     files = [word for path in (*stack_files()[:2], SITE, "mine.yaml") for word in ("-f", str(path))]
@@ -606,7 +610,7 @@ def test_no_line_that_is_no_row_is_shown(judge: Judge, content: str, capsys: pyt
         "reward: {reward_manager: {source: importlib, name: A, module: {path: /data/a.py}}}",
     ],
 )
-def test_a_reward_manager_of_ones_own_reads_what_it_likes(judge: Judge, config: str) -> None:
+def test_answers_are_not_checked_for_a_custom_reward_manager(judge: Judge, config: str) -> None:
     values = VERL_VALUES.replace("{config: {", f"{{config: {{{config}, ")
     found, told, _ = verl(judge, {"prompt": VERL["prompt"], "answer": "2"}, values=values)
     assert found == []
@@ -614,14 +618,14 @@ def test_a_reward_manager_of_ones_own_reads_what_it_likes(judge: Judge, config: 
 
 
 @pytest.mark.parametrize("name", ["own.csv", "own.arrow", "own.txt"])
-def test_other_files_that_nemo_rl_reads_are_not_judged(judge: Judge, name: str, tmp_path: Path) -> None:
+def test_other_file_types_nemo_rl_reads_are_not_checked(judge: Judge, name: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text("input,output\n1 + 1?,2\n")
     found, told, code = judge(nemo_rl(), train=name)
     assert ([rule for rule, *_ in found], code) == (["checks/could-not-run"], 3)
     assert "only JSON lines and Parquet are judged" in told
 
 
-def test_a_call_of_a_tool_may_have_no_words(judge: Judge) -> None:
+def test_a_tool_call_may_have_empty_content(judge: Judge) -> None:
     calls = {"role": "assistant", "tool_calls": [{"id": "x"}]}
     asked = [{"role": "user", "content": "a"}, calls, {"role": "tool", "content": "r"}]
     assert verl(judge, VERL | {"prompt": asked})[0] == []
@@ -659,7 +663,7 @@ _NAMES = st.sampled_from(
 
 
 @given(rows=st.lists(st.dictionaries(_NAMES, _JSON, max_size=9), min_size=1, max_size=3))
-def test_no_row_is_too_odd(rows: list[Row]) -> None:
+def test_no_row_crashes_a_reader(rows: list[Row]) -> None:
     for make in _readers():
         reader = make()
         for problem in reader.of_columns([*dict.fromkeys(name for row in rows for name in row)]):
@@ -692,7 +696,9 @@ job:
         ("\u8bcd" * 400, [], "lengths in tokens"),
     ],
 )
-def test_a_question_that_cannot_fit(question: str, found: list[tuple[str, str, int]], said: str, judge: Judge) -> None:
+def test_a_prompt_that_is_too_long_is_found(
+    question: str, found: list[tuple[str, str, int]], said: str, judge: Judge
+) -> None:
     rows = [{"q": "1 + 1?", "a": "2"}, {"q": question, "a": "3"}]
     told, text, _ = judge(OF_TEXTS, train=rows)
     assert (told, said in text) == (found, True)
@@ -701,7 +707,7 @@ def test_a_question_that_cannot_fit(question: str, found: list[tuple[str, str, i
     assert judge(OF_TEXTS, train=[*rows, rows[0] | {"q": "1 + 2?"}])[0] == few
 
 
-def test_a_question_that_cannot_fit_with_verl(judge: Judge) -> None:
+def test_a_prompt_that_is_too_long_for_verl_is_found(judge: Judge) -> None:
     row = VERL | {"prompt": [{"role": "user", "content": "word " * 2000}]}
     values = "job: {config: {data: {train_files: /data/a.jsonl, filter_overlong_prompts: %s}}}\n"
     for switch, why in (("true", "leaves the row out"), ("false", "cuts the prompt")):
@@ -719,7 +725,7 @@ def test_a_question_that_cannot_fit_with_verl(judge: Judge) -> None:
         ([{"a": "2024-01-02"}, {"a": "2024-01-03"}], "column a has dates alone"),
     ],
 )
-def test_columns_of_several_types(rows: list[Row], what: str, judge: Judge) -> None:
+def test_a_column_with_mixed_types_is_found(rows: list[Row], what: str, judge: Judge) -> None:
     told, text, _ = judge(OF_TEXTS, train=[{"q": f"question {at}", **row} for at, row in enumerate(rows)])
     types = [each for each in told if each[0] == TYPES]
     assert types == ([(TYPES, "warning", 1 if "dates" in what else 3)] if what else [])

@@ -38,27 +38,27 @@ def grpo(capsys: pytest.CaptureFixture[str]) -> Run:
     return run
 
 
-def test_the_output_is_the_drivers(grpo: Run, cluster: Cluster) -> None:
+def test_logs_prints_the_output_of_the_driver(grpo: Run, cluster: Cluster) -> None:
     cluster.write(TEXT)
     assert grpo("-n", "rl") == (0, TEXT, "")
     assert "/namespaces/rl/" in cluster.calls("get")[0]
 
 
-def test_the_namespace_is_that_of_the_context(grpo: Run, cluster: Cluster) -> None:
+def test_the_namespace_defaults_to_that_of_the_context(grpo: Run, cluster: Cluster) -> None:
     cluster.write(TEXT)
     (cluster.folder / "namespace").write_text("team")
     assert grpo() == (0, TEXT, "")
     assert "/namespaces/team/" in cluster.calls("get")[0]
 
 
-def test_the_last_lines(grpo: Run, cluster: Cluster) -> None:
+def test_tail_prints_the_last_lines(grpo: Run, cluster: Cluster) -> None:
     cluster.write(TEXT)
     assert grpo("-n", "rl", "--tail", "2") == (0, "line 19\nline 20\n", "")
     assert grpo("-n", "rl", "--tail", "50") == (0, TEXT, "")
 
 
 @pytest.mark.full
-def test_the_last_lines_are_followed(grpo: Run, cluster: Cluster) -> None:
+def test_follow_continues_after_the_last_lines(grpo: Run, cluster: Cluster) -> None:
     """Across programs in the pod that end, and to the end of the job: nothing is lost, nothing comes twice.
 
     The second program in the pod begins after the last line there was.
@@ -86,7 +86,7 @@ def test_the_last_lines_are_followed(grpo: Run, cluster: Cluster) -> None:
     assert err == "grpo: RayJob gemma3-gsm8k-1 has ended: Complete: SUCCEEDED\n"
 
 
-def test_another_attempt_is_read_on_the_volume(grpo: Run, cluster: Cluster) -> None:
+def test_an_older_attempt_is_read_from_the_volume(grpo: Run, cluster: Cluster) -> None:
     """Its RayJob went when the attempt was raised."""
     cluster.no_job()
     cluster.write_on_volume("the first attempt\n", 3)
@@ -96,7 +96,7 @@ def test_another_attempt_is_read_on_the_volume(grpo: Run, cluster: Cluster) -> N
     assert grpo("-n", "rl", "--attempt", "3", "--follow")[:2] == (0, "the first attempt\n")
 
 
-def test_an_attempt_without_output_is_named(grpo: Run, cluster: Cluster) -> None:
+def test_an_attempt_without_output_is_reported(grpo: Run, cluster: Cluster) -> None:
     cluster.no_job()
     code, out, err = grpo("-n", "rl", "--attempt", "4")
     assert (code, out) == (3, "")
@@ -118,7 +118,7 @@ def test_no_secret_is_printed(grpo: Run, cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize(("verb", "words"), [("get", []), ("exec", []), ("exec", ["--tail", "2"])])
-def test_a_cluster_that_hangs_is_said_in_time(
+def test_a_hung_cluster_is_reported_in_time(
     grpo: Run, cluster: Cluster, monkeypatch: pytest.MonkeyPatch, verb: str, words: list[str]
 ) -> None:
     waits = Waits(monkeypatch, hang=verb)
@@ -129,7 +129,7 @@ def test_a_cluster_that_hangs_is_said_in_time(
     assert 6 <= waits.clock.moment < 8
 
 
-def test_a_long_rendering_leaves_the_cluster_less_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rendering_time_is_deducted_from_the_cluster_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock()
     monkeypatch.setattr(deadline, "time", clock)
     assert [deadline.after(began).seconds for began in (0.0, -2.0, -60.0)] == [6.0, 5.0, 3.0]
@@ -143,13 +143,13 @@ def test_a_long_rendering_leaves_the_cluster_less_time(monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("size", [1, 5, 17])
-def test_a_secret_in_two_pieces_is_hidden(size: int) -> None:
+def test_a_secret_split_across_two_chunks_is_hidden(size: int) -> None:
     text = f"a {TOKEN} b\r50%|\r100%|\nc {TOKEN}"
     pieces = [text[at : at + size] for at in range(0, len(text), size)]
     assert "".join(printing.masked(pieces)) == "a <huggingface token> b\r50%|\r100%|\nc <huggingface token>"
 
 
-def test_a_private_key_in_pieces_is_hidden() -> None:
+def test_a_private_key_split_across_chunks_is_hidden() -> None:
     line = "aB3/" * 16
     key = f"[pod/a/ray] -----BEGIN PRIVATE KEY-----\n[pod/a/ray] {line}\n[pod/a/ray] Zm9v==\nstep 1\n"
     shown = "".join(printing.masked(key[at : at + 7] for at in range(0, len(key), 7)))
@@ -157,7 +157,7 @@ def test_a_private_key_in_pieces_is_hidden() -> None:
     assert shown == f"[pod/a/ray] -----BEGIN PRIVATE KEY-----\n{hidden}{hidden}step 1\n"
 
 
-def test_a_line_comes_when_it_is_whole() -> None:
+def test_a_line_is_printed_only_once_it_is_complete() -> None:
     def pieces() -> Iterator[str]:
         yield "one\ntw"
         yield ""
@@ -166,7 +166,7 @@ def test_a_line_comes_when_it_is_whole() -> None:
     assert list(printing.masked(pieces())) == ["one\n", "two\n", ""]
 
 
-def test_the_command_by_hand_prints_the_same(grpo: Run, cluster: Cluster) -> None:
+def test_the_printed_command_gives_the_same_output(grpo: Run, cluster: Cluster) -> None:
     cluster.write_on_volume(TEXT)
     (cluster.folder / "pod-names").write_text("pod/ray-head\n")
     code, line, err = grpo("-n", "rl", "--tail", "3", "--show-commands")
@@ -186,6 +186,6 @@ def test_the_command_by_hand_prints_the_same(grpo: Run, cluster: Cluster) -> Non
         (["logs", *FILES, "-n", "A_b"], "grpo logs: --namespace is 'A_b'"),
     ],
 )
-def test_wrong_command_lines(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_command_lines_are_refused(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(words) == 2
     assert capsys.readouterr().err.startswith(message)

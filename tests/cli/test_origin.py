@@ -41,7 +41,7 @@ def check(file: Path, capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]
         ),
     ],
 )
-def test_a_finding_stands_at_the_values(
+def test_a_finding_is_placed_at_the_values_that_cause_it(
     more: str, rule: str, line: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "more.yaml"
@@ -53,7 +53,7 @@ def test_a_finding_stands_at_the_values(
 # A place that nothing moves is looked for with every value.
 @pytest.mark.parametrize("count", [2, 4])
 @pytest.mark.full
-def test_each_place_has_the_value_that_moves_it(count: int, helm: Engine, tmp_path: Path) -> None:
+def test_each_rendered_field_is_traced_to_the_value_that_changes_it(count: int, helm: Engine, tmp_path: Path) -> None:
     file = tmp_path / "more.yaml"
     file.write_text("ray:\n  workers:\n    replicas: 3\n  head:\n    cpu: '48'\n")
     stack = Stack.load([str(each) for each in [*STACK, file]])

@@ -54,7 +54,7 @@ def listed(folder: Path) -> list[str]:
     return resources
 
 
-def test_one_object_a_file_in_the_order_of_installation(
+def test_each_object_gets_one_file_in_install_order(
     render_to: Run, out: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, printed, err = render_to()
@@ -113,7 +113,7 @@ CHANGED = "job: {config: {grpo: {max_num_steps: 11}}}"
 LOCK = "gemma3-gsm8k-1-locked-raise-job.attempt"
 
 
-def test_what_the_api_server_refuses_is_not_written(render_to: Run, out: Path) -> None:
+def test_changes_the_api_server_would_refuse_are_not_written(render_to: Run, out: Path) -> None:
     """The old files stay, so that the mistake is told until it is mended."""
     folder = out / "grpo-job"
     lock, guard = (
@@ -137,7 +137,7 @@ def test_what_the_api_server_refuses_is_not_written(render_to: Run, out: Path) -
     assert render_to("grpo-job", CHANGED)[0] == 0
 
 
-def test_a_layer_without_objects_is_an_empty_list(render_to: Run, out: Path) -> None:
+def test_a_layer_without_objects_is_written_as_an_empty_list(render_to: Run, out: Path) -> None:
     render_to("network")
     assert render_to("network", "network: {mode: none}")[2].startswith(f"{out}/network: 0 objects, 0 written, 18 rem")
     assert {path.name for path in (out / "network").iterdir()} == {"kustomization.yaml"}
@@ -195,7 +195,7 @@ def test_a_folder_that_is_a_link_is_not_followed(render_to: Run, out: Path) -> N
 
 
 @pytest.mark.parametrize("case", thin([*FOREIGN], 3))
-def test_a_folder_with_anything_else_is_refused_and_stays_as_it_is(render_to: Run, out: Path, case: str) -> None:
+def test_a_folder_with_foreign_files_is_refused_and_left_unchanged(render_to: Run, out: Path, case: str) -> None:
     """All layers are checked before the first is written."""
     prepare, message = FOREIGN[case]
     render_to()
@@ -210,7 +210,7 @@ def test_a_folder_with_anything_else_is_refused_and_stays_as_it_is(render_to: Ru
     assert {n: v for n, v in after.items() if n != "over.yaml"} == {n: v for n, v in before.items() if n != "over.yaml"}
 
 
-def test_what_lies_beside_the_layers_is_named(render_to: Run, out: Path) -> None:
+def test_foreign_files_beside_the_layers_are_named(render_to: Run, out: Path) -> None:
     """The other layers of the stack are no strangers where one alone is rendered."""
     assert "not written by" not in render_to()[2]
     assert "not written by" not in render_to("storage")[2]
@@ -225,7 +225,7 @@ def test_what_lies_beside_the_layers_is_named(render_to: Run, out: Path) -> None
     )
 
 
-def test_what_an_interrupted_run_left_is_no_foreign_file(
+def test_files_left_by_an_interrupted_run_are_not_foreign(
     render_to: Run, out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The index is written first: whenever a run ends, it names every file that stands there."""
@@ -249,7 +249,7 @@ def test_what_an_interrupted_run_left_is_no_foreign_file(
         assert {path.name for path in (out / "grpo-job").iterdir()} == {INDEX, *listed(out / "grpo-job")}
 
 
-def test_where_nothing_can_be_written_the_path_is_said(render_to: Run, out: Path) -> None:
+def test_an_unwritable_path_is_named(render_to: Run, out: Path) -> None:
     out.write_text("a file", encoding="utf-8")
     code, printed, err = render_to("storage")
     assert (code, printed) == (3, "")
@@ -263,13 +263,13 @@ def test_where_nothing_can_be_written_the_path_is_said(render_to: Run, out: Path
     )
 
 
-def test_an_empty_name_is_wrong_use(render_to: Run) -> None:
+def test_an_empty_folder_name_is_a_usage_error(render_to: Run) -> None:
     code, printed, err = render_to("all", "", "--output-dir", "")
     assert (code, printed) == (2, "")
     assert err == "grpo render: --output-dir is empty, expected a folder\n  fix: see grpo render --help\n"
 
 
-def test_kustomize_reads_the_folder(render_to: Run, out: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_kustomize_can_build_the_folder(render_to: Run, out: Path, capsys: pytest.CaptureFixture[str]) -> None:
     kubectl = require_tool("kubectl")
     render_to()
     render_to("network", "network: {mode: none}")
@@ -293,7 +293,7 @@ def test_the_folder_of_another_stack_is_refused(render_to: Run, out: Path) -> No
 EPHEMERAL = "job: {cluster: {mode: ephemeral}, attempt: 2}\n"
 
 
-def test_a_job_with_a_cluster_of_its_own_needs_no_layer_for_it(render_to: Run, out: Path) -> None:
+def test_a_job_with_its_own_cluster_needs_no_raycluster_layer(render_to: Run, out: Path) -> None:
     """A second cluster would hold as many GPUs again, idle; the command says which layer it has not rendered."""
     code, _, err = render_to("all", EPHEMERAL)
     assert (code, {path.name for path in out.iterdir()}) == (0, {*LAYERS} - {"raycluster"})
@@ -301,7 +301,7 @@ def test_a_job_with_a_cluster_of_its_own_needs_no_layer_for_it(render_to: Run, o
     assert render_to("raycluster", EPHEMERAL)[2].startswith(f"{out}/raycluster: ")
 
 
-def test_a_layer_that_is_left_out_loses_its_files_and_keeps_its_list(render_to: Run, out: Path) -> None:
+def test_a_layer_left_out_loses_its_files_and_keeps_an_empty_list(render_to: Run, out: Path) -> None:
     """An Application on a folder that is gone reports an error and prunes nothing: the GPUs would stay."""
     render_to()
     before = len(listed(out / "raycluster"))
@@ -315,7 +315,7 @@ def test_a_layer_that_is_left_out_loses_its_files_and_keeps_its_list(render_to: 
     assert err.splitlines()[2].startswith(f"{out}/raycluster: {before} objects, {before} written")
 
 
-def test_a_layer_of_another_stack_that_is_left_out_is_refused_too(render_to: Run, out: Path) -> None:
+def test_a_layer_folder_of_another_stack_is_refused_even_when_left_out(render_to: Run, out: Path) -> None:
     render_to("raycluster", "stack: {name: qwen}\n")
     before = state(out)
     code, _, err = render_to("all", EPHEMERAL)
@@ -323,14 +323,14 @@ def test_a_layer_of_another_stack_that_is_left_out_is_refused_too(render_to: Run
     assert state(out) == before
 
 
-def test_a_folder_of_others_with_the_name_of_a_layer_that_is_left_out_stays(render_to: Run, out: Path) -> None:
+def test_a_foreign_folder_named_like_a_left_out_layer_is_kept(render_to: Run, out: Path) -> None:
     (out / "raycluster").mkdir(parents=True)
     (out / "raycluster/notes.md").write_text("mine", encoding="utf-8")
     assert render_to("all", EPHEMERAL)[0] == 0
     assert {path.name for path in (out / "raycluster").iterdir()} == {"notes.md"}
 
 
-def test_an_attempt_that_cannot_resume_is_not_written_and_one_at_step_0_is_said(render_to: Run, out: Path) -> None:
+def test_an_unresumable_attempt_is_not_written_and_a_start_at_step_0_is_reported(render_to: Run, out: Path) -> None:
     """An attempt of another model finds the directory of the run, and refuses it after the old attempt has ended."""
     render_to("grpo-job")
     before = state(out)
@@ -349,7 +349,7 @@ def test_an_attempt_that_cannot_resume_is_not_written_and_one_at_step_0_is_said(
     )
 
 
-def test_the_programs_of_a_run_are_those_of_the_chart(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_render_programs_writes_the_programs_of_the_chart(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     folder = tmp_path / "programs"
     assert cli.main(["render", "grpo-job", *WORDS, "--programs", str(folder)]) == 0
     printed = capsys.readouterr().out.splitlines()

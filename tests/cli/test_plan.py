@@ -26,7 +26,7 @@ def grpo(capsys: pytest.CaptureFixture[str]) -> Run:
     return run
 
 
-def test_the_command(grpo: Run) -> None:
+def test_plan_prints_memory_cost_and_a_verdict(grpo: Run) -> None:
     files = [word for file in stack_files("h200") for word in ("-f", str(file))]
     code, out, err = grpo("plan", *files, "--price", "5.5")
     assert (code, err) == (0, "")
@@ -45,7 +45,7 @@ def test_the_command(grpo: Run) -> None:
     assert "weights: 4 B a parameter / 8 GPUs" in out
 
 
-def test_the_sequences_of_an_engine_are_those_of_a_step(grpo: Run) -> None:
+def test_the_sequences_per_engine_are_those_of_a_whole_step(grpo: Run) -> None:
     """256 prompts × 8 answers, on four engines of 4 GPUs: also where the engine takes fewer at a time."""
     recipe = "qwen2.5-32b-gsm8k-verl"
     files = [word for file in stack_files("h200", recipe) for word in ("-f", str(file))]
@@ -89,7 +89,7 @@ def test_a_misspelt_key_is_named(grpo: Run) -> None:
     assert code == 1
 
 
-def test_an_error_names_the_line_that_lint_names(grpo: Run, tmp_path: Path) -> None:
+def test_an_error_names_the_same_line_as_lint(grpo: Run, tmp_path: Path) -> None:
     more = tmp_path / "more.yaml"
     more.write_text("job:\n  nodes: 64\n  config:\n    policy:\n      model_nam: x\n", encoding="utf-8")
     files = [word for file in (*stack_files("h200"), more) for word in ("-f", str(file))]
@@ -102,7 +102,7 @@ def test_an_error_names_the_line_that_lint_names(grpo: Run, tmp_path: Path) -> N
     assert [(each["file"], each["line"], each["col"]) for each in errors] == [(str(more), 2, 3), (str(more), 5, 7)]
 
 
-def test_what_the_charts_refuse_is_in_the_answer(grpo: Run) -> None:
+def test_chart_refusals_are_part_of_the_output(grpo: Run) -> None:
     files = [word for file in stack_files("h200") for word in ("-f", str(file))]
     code, out, err = grpo("plan", *files, "--set", "ray.workers.replicas=1,job.nodes=2")
     assert (code, err) == (1, "")
@@ -113,7 +113,7 @@ def test_what_the_charts_refuse_is_in_the_answer(grpo: Run) -> None:
     assert tree["reason"] == "the values have errors; a size is not known"
 
 
-def test_a_site_file_that_is_missing_or_has_placeholders_changes_no_size(grpo: Run) -> None:
+def test_a_site_file_with_placeholders_or_none_at_all_changes_no_size(grpo: Run) -> None:
     files = [word for file in stack_files("h200")[:2] for word in ("-f", str(file))]
     for site in ([], ["-f", "values/examples/site.yaml"]):
         code, out, err = grpo("plan", *files, *site)
@@ -122,7 +122,7 @@ def test_a_site_file_that_is_missing_or_has_placeholders_changes_no_size(grpo: R
 
 
 @pytest.mark.full
-def test_a_change_leaves_no_error_of_a_rule(grpo: Run, tmp_path: Path) -> None:
+def test_a_proposed_change_leaves_no_lint_error(grpo: Run, tmp_path: Path) -> None:
     """From TP 4 on, NeMo RL wants both micro batches equal; the run breaks that rule before the change too."""
     mine = tmp_path / "mine.yaml"
     mine.write_text("job:\n  config:\n    policy:\n      train_micro_batch_size: 5\n")
@@ -135,7 +135,7 @@ def test_a_change_leaves_no_error_of_a_rule(grpo: Run, tmp_path: Path) -> None:
     assert (code, "error" in out) == (0, False), out
 
 
-def test_the_best_change_is_written(grpo: Run, tmp_path: Path) -> None:
+def test_fix_writes_the_best_change(grpo: Run, tmp_path: Path) -> None:
     mine = tmp_path / "mine.yaml"
     mine.write_text("job:\n  config:\n    policy:\n      train_micro_batch_size: 64\n")
     files = [word for file in [*stack_files("h200"), mine] for word in ("-f", str(file))]
@@ -152,7 +152,7 @@ def test_the_best_change_is_written(grpo: Run, tmp_path: Path) -> None:
 
 
 @pytest.mark.full
-def test_what_an_argument_gives_is_written_into_no_file(grpo: Run, tmp_path: Path) -> None:
+def test_a_value_given_by_an_argument_is_not_written_into_a_file(grpo: Run, tmp_path: Path) -> None:
     mine = tmp_path / "mine.yaml"
     mine.write_text("job:\n  config:\n    policy:\n      train_micro_batch_size: 64\n")
     files = [word for file in [*stack_files("h200"), mine] for word in ("-f", str(file))]
@@ -165,7 +165,7 @@ def test_what_an_argument_gives_is_written_into_no_file(grpo: Run, tmp_path: Pat
     assert mine.read_text() == text
 
 
-def test_machines_side_by_side(grpo: Run) -> None:
+def test_compare_lists_machines_side_by_side(grpo: Run) -> None:
     files = [word for file in stack_files("h200")[1:] for word in ("-f", str(file))]
     code, out, err = grpo("plan", *files, "--compare", "h200,b200")
     assert (code, err) == (0, "")
@@ -174,7 +174,7 @@ def test_machines_side_by_side(grpo: Run) -> None:
     assert list(json.loads(out)) == ["h200"]
 
 
-def test_the_cheapest_machine(grpo: Run, tmp_path: Path) -> None:
+def test_compare_names_the_cheapest_machine(grpo: Run, tmp_path: Path) -> None:
     """Machines have prices of their own, and a step has a price where its time is known."""
     files = [word for file in stack_files("h200")[1:] for word in ("-f", str(file))]
     machines = ("--compare", "h200,b200,gb200", "--price", "b200=5.5,A3-ultragpu-8g=3.8")
@@ -214,7 +214,7 @@ def _of_values(edit: str) -> str:
     return edit if edit.startswith("ray.") else f"job.config.{edit}"
 
 
-def test_a_configuration_without_charts(grpo: Run, tmp_path: Path) -> None:
+def test_plan_works_from_a_config_alone_without_charts(grpo: Run, tmp_path: Path) -> None:
     file = tmp_path / "grpo.yaml"
     file.write_text("defaults: grpo_math_1B.yaml\npolicy: {model_name: Qwen/Qwen3-8B}\ncluster: {gpus_per_node: 8}\n")
     words = ["plan", "--framework", "nemo-rl", "--version", "v0.7.0", "--config", str(file), "--gpu", "h200"]
@@ -235,7 +235,7 @@ def test_a_configuration_without_charts(grpo: Run, tmp_path: Path) -> None:
         )
 
 
-def test_the_picture_is_a_file_that_loads_nothing(grpo: Run, tmp_path: Path) -> None:
+def test_the_picture_is_a_self_contained_svg(grpo: Run, tmp_path: Path) -> None:
     files = [word for file in stack_files("h200") for word in ("-f", str(file))]
     picture = tmp_path / "plan.svg"
     assert grpo("plan", *files, "--svg", str(picture))[0] == 0
@@ -247,7 +247,7 @@ def test_the_picture_is_a_file_that_loads_nothing(grpo: Run, tmp_path: Path) -> 
     assert grpo("plan", *files, "--svg", str(picture))[0] == 0
 
 
-def test_no_values_file_is_replaced_by_the_picture(grpo: Run, tmp_path: Path) -> None:
+def test_the_picture_does_not_overwrite_a_values_file(grpo: Run, tmp_path: Path) -> None:
     site = tmp_path / "my-site.yaml"
     site.write_text("job: {attempt: 2}\n")
     files = [word for file in (*stack_files("h200"), site) for word in ("-f", str(file))]
@@ -285,7 +285,7 @@ def test_no_values_file_is_replaced_by_the_picture(grpo: Run, tmp_path: Path) ->
         ("-f missing.yaml", "missing.yaml"),
     ],
 )
-def test_a_wrong_command_line(grpo: Run, words: str, message: str) -> None:
+def test_a_wrong_command_line_is_refused(grpo: Run, words: str, message: str) -> None:
     code, out, err = grpo("plan", *words.split())
     assert code > 1
     assert out == ""
@@ -307,7 +307,7 @@ def test_a_wrong_command_line(grpo: Run, words: str, message: str) -> None:
         ),
     ],
 )
-def test_the_checkpoints_of_verl(grpo: Run, given: list[str], line: str) -> None:
+def test_the_size_of_verl_checkpoints_is_planned(grpo: Run, given: list[str], line: str) -> None:
     files = [word for file in stack_files("h200", recipe="qwen2.5-32b-gsm8k-verl") for word in ("-f", str(file))]
     sets = [word for each in given for word in ("--set", f"job.config.{each}")]
     _, out, _ = grpo("plan", *files, *sets)

@@ -25,7 +25,7 @@ def printed(capsys: pytest.CaptureFixture[str], *words: str) -> list[str]:
 
 
 @pytest.mark.parametrize(("name", "layers"), thin([("helm4", LAYERS[-1:]), ("helm4", LAYERS), ("helm3", LAYERS)], 3))
-def test_the_commands_render_what_grpo_renders(
+def test_the_printed_commands_render_what_grpo_renders(
     name: str,
     layers: tuple[str, ...],
     tmp_path: Path,
@@ -51,7 +51,7 @@ def test_the_commands_render_what_grpo_renders(
     assert ["--create-namespace" in line for line in lines] == [True, False, False, False]
 
 
-def test_the_context_chooses_the_namespace_that_is_not_given(
+def test_without_a_namespace_the_commands_leave_it_to_the_context(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """On a machine without Helm, too."""
@@ -65,12 +65,12 @@ def test_the_context_chooses_the_namespace_that_is_not_given(
     ]
 
 
-def test_one_layer_with_its_release(capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_layer_can_be_printed_with_a_given_release(capsys: pytest.CaptureFixture[str]) -> None:
     (line,) = printed(capsys, "render", "storage", *FILES, "--commands", "--release", "mine")
     assert shlex.split(line)[3:5] == ["mine", "charts/storage"]
 
 
-def test_a_run_with_its_own_cluster_needs_three(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_with_its_own_cluster_needs_three_commands(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["render", *FILES, "--set", "job.cluster.mode=ephemeral", "--commands"]) == 0
     out, err = capsys.readouterr()
     assert len(out.splitlines()) == 3
@@ -87,7 +87,7 @@ def test_a_run_with_its_own_cluster_needs_three(capsys: pytest.CaptureFixture[st
         ("b200", "network: {mode: dranet, rdmaInstaller: {enabled: true}}\n", False),
     ],
 )
-def test_a_network_without_objects_is_left_out_here_and_in_the_guide(
+def test_a_network_without_objects_is_left_out_of_commands_and_guide(
     machine: str, extra: str, is_left_out: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     more = tmp_path / "more.yaml"
@@ -108,7 +108,7 @@ def test_a_network_without_objects_is_left_out_here_and_in_the_guide(
 
 
 @pytest.mark.parametrize("words", [["--output-dir", "x"], ["--notes"], ["--full"], ["--kube-version", "1.35"]])
-def test_options_of_manifests_are_refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_manifest_options_are_refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["render", *FILES, "--commands", *words]) == 2
     assert capsys.readouterr().err.startswith("grpo render: --commands prints commands, not manifests")
 

@@ -47,7 +47,7 @@ def test_each_id_is_listed_once_with_severity_and_title(grpo: Run) -> None:
     assert "values/unknown-key" in rows
 
 
-def test_every_check_that_comes_with_reading_values_is_listed() -> None:
+def test_every_check_made_while_reading_values_is_listed() -> None:
     """Those that the cases of lint make are found by their ids in the code as well."""
     listed = {each.id for each in reading.READING}
     for case in CASES.values():
@@ -58,7 +58,7 @@ def test_every_check_that_comes_with_reading_values_is_listed() -> None:
         assert f'"{each.id}"' in sources or f'"{each.id.partition("/")[2]}"' in sources
 
 
-def test_every_id_that_a_finding_can_have_is_explained(grpo: Run) -> None:
+def test_every_possible_finding_id_is_explained(grpo: Run) -> None:
     listed = {each.id: each for each in index.everything()}
     for path in (path for name in ("grpo", "postrender") for path in (ROOT / name).rglob("*.py")):
         named = re.findall(r'(?:rule=|_RULE = )"([a-z-]+/[a-z-]+)"', path.read_text())
@@ -79,7 +79,7 @@ def test_every_id_that_a_finding_can_have_is_explained(grpo: Run) -> None:
     [each for rule in reading.READING if rule.domain == "values" for each in cases.cases().get(rule.id, ())],
     ids=str,
 )
-def test_an_example_shows_its_own_mistake(case: Case, tmp_path: Path) -> None:
+def test_each_example_triggers_its_own_rule(case: Case, tmp_path: Path) -> None:
     text = "# " + EXAMPLES["huggingface"] + "\n" if str(case) == "values/token bad" else case.text
     file = tmp_path / "case.yaml"
     file.write_text(text)
@@ -87,7 +87,7 @@ def test_an_example_shows_its_own_mistake(case: Case, tmp_path: Path) -> None:
     assert (case.id in {one.rule for one in found}) == case.bad
 
 
-def test_json_has_every_field(grpo: Run) -> None:
+def test_json_output_has_every_field_of_a_rule(grpo: Run) -> None:
     code, out, _ = grpo("rules", "--format", "json")
     listed = json.loads(out)["rules"]
     assert (code, len(listed)) == (0, len(index.everything()))
@@ -95,7 +95,7 @@ def test_json_has_every_field(grpo: Run) -> None:
     assert by_id["nemo-rl/on-policy-batch"] == {
         "id": "nemo-rl/on-policy-batch",
         "severity": "error",
-        "title": "force_on_policy_ratio is on, but the global batch is not exactly the answers of a step",
+        "title": "force_on_policy_ratio is on, but the global batch is not exactly a step's answers",
         "why": by_id["nemo-rl/on-policy-batch"]["why"],
         "fix": by_id["nemo-rl/on-policy-batch"]["fix"],
         "source": "nemo_rl/algorithms/grpo.py:430 at v0.7.0",
@@ -139,7 +139,7 @@ def test_a_rule_is_explained_with_its_examples(grpo: Run, words: list[str]) -> N
         assert f"\n{name}:\n  {example.text.splitlines()[0]}\n" in out
 
 
-def test_a_cause_and_a_check_of_the_cluster_are_explained(grpo: Run) -> None:
+def test_causes_and_cluster_checks_are_explained(grpo: Run) -> None:
     code, out, _ = grpo("explain", "cuda-oom", "claims")
     assert code == 0
     cause, check = out.split("\n\n")
@@ -151,7 +151,7 @@ def test_a_cause_and_a_check_of_the_cluster_are_explained(grpo: Run) -> None:
     assert err.startswith("grpo explain: nothing has the id or domain 'cuda-om'\n  fix: did you mean cuda-oom")
 
 
-def test_versions_are_told(grpo: Run) -> None:
+def test_a_rule_names_the_framework_versions_it_applies_to(grpo: Run) -> None:
     code, out, _ = grpo("rules", "nemo-rl/on-policy-batch")
     assert code == 0
     assert "\n  for: nemo-rl v0.5.0 and later\n" in out
@@ -161,7 +161,7 @@ def test_versions_are_told(grpo: Run) -> None:
 @pytest.mark.parametrize(
     ("since", "before", "words"), [("", "", ""), ("v1", "v2", " v1 before v2"), ("", "v2", " before v2")]
 )
-def test_the_ends_of_versions(since: str, before: str, words: str) -> None:
+def test_version_ranges_are_put_into_words(since: str, before: str, words: str) -> None:
     assert (
         Problem(
             "a/b", target="values", severity="error", title="t", framework="verl", since=since, before=before
@@ -181,7 +181,7 @@ def test_the_ends_of_versions(since: str, before: str, words: str) -> None:
         ("zzzzz", "run grpo rules to list them"),
     ],
 )
-def test_an_unknown_name_leads_to_those_that_are_near(grpo: Run, words: list[str], word: str, fix: str) -> None:
+def test_an_unknown_name_is_refused_with_similar_names(grpo: Run, words: list[str], word: str, fix: str) -> None:
     code, out, err = grpo(*words, word)
     assert (code, out) == (2, "")
     assert err.startswith(f"grpo {words[0]}: nothing has the id or domain {word!r}\n  fix: {fix}")

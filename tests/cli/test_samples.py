@@ -39,7 +39,7 @@ def run_directory(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_directory_on_this_machine(grpo: Run, run_directory: Path) -> None:
+def test_samples_are_read_from_a_local_directory(grpo: Run, run_directory: Path) -> None:
     code, out, err = grpo(run_directory, "--best", "--count", 2, "--step", 1)
     assert (code, err) == (0, "")
     assert out.startswith("=== sample 7, reward 0.7\n--- prompt\nquestion 7\n--- generation\nanswer 7\n")
@@ -47,13 +47,13 @@ def test_a_directory_on_this_machine(grpo: Run, run_directory: Path) -> None:
     assert "sample 5" not in out
 
 
-def test_json(grpo: Run, run_directory: Path) -> None:
+def test_samples_are_printed_as_json(grpo: Run, run_directory: Path) -> None:
     code, out, _ = grpo(run_directory, "--format", "json", "--worst", "--count", "1")
     found = json.loads(out)
     assert (code, found["step"], [one["index"] for one in found["shown"]]) == (0, 2, [0])
 
 
-def test_what_is_not_there_is_said(grpo: Run, run_directory: Path) -> None:
+def test_missing_samples_are_reported(grpo: Run, run_directory: Path) -> None:
     assert grpo(run_directory, "--step", 9) == (1, "", "grpo: step 9 has no trajectories, steps 1 to 2 have\n")
 
 
@@ -88,7 +88,9 @@ exec {python} - {run} ${{3:+"$3"}} $4 $5
 """
 
 
-def test_a_run_of_the_cluster(grpo: Run, run_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_samples_of_a_run_in_the_cluster_are_read_in_the_pod(
+    grpo: Run, run_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     calls, tools = tmp_path / "calls", tmp_path / "tools"
     tools.mkdir()
     (tools / "kubectl").write_text(KUBECTL.format(calls=calls, python=sys.executable, run=run_directory))
@@ -103,7 +105,7 @@ def test_a_run_of_the_cluster(grpo: Run, run_directory: Path, tmp_path: Path, mo
     assert execute.endswith("-- python3 -I - /data/runs/gemma --count 1")
 
 
-def test_the_command_can_be_shown(grpo: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_show_commands_prints_the_command(grpo: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     code, out, err = grpo("gemma", *STACK, "--show-commands", "--cluster", "other", "--worst")
     assert (code, err) == (0, "")

@@ -36,7 +36,7 @@ def unpacked(saved: str) -> str:
 
 @pytest.mark.parametrize("form", ["saved", "unpacked"])
 @pytest.mark.parametrize("command", ["why", "watch", "report", "status", "doctor"])
-def test_a_bundle_as_a_word_is_recognized(
+def test_a_bundle_given_without_from_is_recognized(
     command: str, form: str, request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = request.getfixturevalue(form)
@@ -52,7 +52,7 @@ def test_a_bundle_may_be_uncompressed(command: str, unpacked: str, capsys: pytes
     assert "stack s in namespace rl" in capsys.readouterr().out
 
 
-def test_a_running_stack(saved: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_running_stack_is_shown_with_cluster_and_run(saved: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["status", "--from", saved]) == 0
     shown = capsys.readouterr().out
     for line in (
@@ -80,7 +80,7 @@ def test_a_running_stack(saved: str, capsys: pytest.CaptureFixture[str]) -> None
         ({"status": "STOPPED", "message": None}, "  failed: Ray says STOPPED", 1),
     ],
 )
-def test_what_ray_says_of_the_job(
+def test_the_job_status_comes_from_ray(
     ray: dict[str, Any], shown: str, code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """An operator that has stopped says for ever that a job runs."""
@@ -92,7 +92,7 @@ def test_what_ray_says_of_the_job(
     assert shown in capsys.readouterr().out.splitlines()
 
 
-def test_json(saved: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_reports_health_gpus_and_releases(saved: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["status", "--from", saved, "--format", "json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["healthy"], found["gpus_there"], found["gpus_used"], found["record"]["step"]) == (True, 8, 8, 7)
@@ -103,7 +103,7 @@ def test_json(saved: str, capsys: pytest.CaptureFixture[str]) -> None:
     }
 
 
-def test_the_release_that_a_storage_class_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_release_named_by_a_storage_class_is_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The plural of its kind ends in -es."""
     evidence = bundles.evidence()
     item = {"kind": "StorageClass", "metadata": {"name": "fast"}}
@@ -117,7 +117,9 @@ def test_the_release_that_a_storage_class_names(tmp_path: Path, capsys: pytest.C
     assert json.loads(capsys.readouterr().out)["releases"]["raycluster"] == "of-the-team deployed, revision 3"
 
 
-def test_the_commands_by_hand(saved: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_show_commands_prints_a_kubectl_or_helm_command_for_each_part(
+    saved: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Below the part that they show; kubectl and helm are given names that exist."""
     assert cli.main(["status", "--from", saved, "--show-commands"]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -140,7 +142,7 @@ def test_a_failed_run_is_not_healthy(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "  failed: AppFailed: exit code 1" in capsys.readouterr().out
 
 
-def test_a_run_that_was_deleted_is_not_healthy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_deleted_run_is_not_healthy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     evidence = bundles.evidence()
     evidence.objects["rayjobs"] = []
     bundle.write(str(tmp_path / "b"), evidence)
@@ -181,7 +183,7 @@ def test_a_rayjob_without_its_release_is_left_over(tmp_path: Path, capsys: pytes
     assert line not in capsys.readouterr().out.splitlines()
 
 
-def test_a_missing_worker_is_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_worker_is_counted_as_not_ready(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     evidence = bundles.evidence()
     del evidence.objects["pods"][1]
     bundle.write(str(tmp_path / "b"), evidence)
@@ -189,9 +191,7 @@ def test_a_missing_worker_is_counted(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "  gpu   0 of 1 pods ready  1 not created yet" in capsys.readouterr().out
 
 
-def test_a_watch_asks_again_until_it_is_interrupted(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_watch_refreshes_until_interrupted(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """The second answer has another step; Ctrl-C comes in the second pause."""
     pauses: list[float] = []
 
@@ -218,7 +218,9 @@ def test_a_watch_asks_again_until_it_is_interrupted(
 
 
 @pytest.mark.parametrize("content", [b"", b"no archive", None])
-def test_a_file_that_is_no_bundle(tmp_path: Path, content: bytes | None, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_that_is_not_a_bundle_is_refused(
+    tmp_path: Path, content: bytes | None, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "b.tar.gz"
     if content is None:
         with tarfile.open(path, "w:gz"):
@@ -249,7 +251,9 @@ def test_a_file_that_is_no_bundle(tmp_path: Path, content: bytes | None, capsys:
         ("objects/pods.json", ["x"]),
     ],
 )
-def test_a_damaged_bundle(saved: str, name: str, content: object, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_damaged_bundle_is_refused(
+    saved: str, name: str, content: object, capsys: pytest.CaptureFixture[str]
+) -> None:
     put(saved, name, content)
     assert cli.main(["why", "--from", saved]) == 2
     assert f"{saved}: this is not a grpo bundle, or a damaged one\n  fix: " in capsys.readouterr().err
@@ -265,7 +269,7 @@ def test_a_damaged_bundle(saved: str, name: str, content: object, capsys: pytest
         {"checkpoint": {"step": {}, "time": []}, "heartbeat": 1, "updated": {}},
     ],
 )
-def test_a_record_of_other_types_is_shown_as_it_is(saved: str, record: dict[str, Any]) -> None:
+def test_a_record_with_unexpected_types_is_shown_as_is(saved: str, record: dict[str, Any]) -> None:
     """A program in a pod writes it, and an object may have been written by anybody."""
     evidence = bundles.evidence()
     evidence.record |= record
@@ -276,7 +280,7 @@ def test_a_record_of_other_types_is_shown_as_it_is(saved: str, record: dict[str,
         assert cli.main([command, "--from", saved]) in (0, 1)
 
 
-def test_a_bundle_whose_header_is_larger_than_any_bundle(
+def test_a_bundle_with_an_oversized_header_is_refused(
     saved: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(bundle, "_MAX_BYTES", 1 << 20)
@@ -288,13 +292,13 @@ def test_a_bundle_whose_header_is_larger_than_any_bundle(
     assert "this is not a grpo bundle" in capsys.readouterr().err
 
 
-def test_a_bundle_that_was_cut(saved: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_truncated_bundle_is_refused(saved: str, capsys: pytest.CaptureFixture[str]) -> None:
     Path(saved).write_bytes(Path(saved).read_bytes()[:-200])
     assert cli.main(["status", "--from", saved]) == 2
     assert "this is not a grpo bundle, or a damaged one" in capsys.readouterr().err
 
 
-def test_a_bundle_of_a_newer_version(saved: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_bundle_from_a_newer_version_is_refused(saved: str, capsys: pytest.CaptureFixture[str]) -> None:
     put(saved, "about.json", {"format": 2})
     assert cli.main(["status", "--from", saved]) == 2
     assert "a newer version of grpo has made this bundle" in capsys.readouterr().err
@@ -327,6 +331,8 @@ def put(path: str, name: str, content: object) -> None:
         ),
     ],
 )
-def test_wrong_command_lines(words: list[str], code: int, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_command_lines_are_refused(
+    words: list[str], code: int, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert cli.main(words) == code
     assert message in capsys.readouterr().err

@@ -67,7 +67,7 @@ def names(package: packing.Package) -> set[str]:
     return set(zipfile.ZipFile(io.BytesIO(package.content)).namelist())
 
 
-def test_jobs_of_the_same_second_have_different_ids(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_jobs_submitted_in_the_same_second_have_different_ids(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ray takes an id only once, and the folder of a second job may have the same name."""
     monkeypatch.setattr(time, "strftime", lambda _: "1127-181208")
     run = Run({}, {"spec": {}}, {"environment": {}})
@@ -76,7 +76,7 @@ def test_jobs_of_the_same_second_have_different_ids(monkeypatch: pytest.MonkeyPa
     assert {each.rpartition("-")[0] for each in ids} == {"my-code-1127-181208"}
 
 
-def test_what_the_patterns_exclude_is_not_sent(tree: Path) -> None:
+def test_files_excluded_by_patterns_are_not_sent(tree: Path) -> None:
     package = packing.pack(str(tree))
     assert names(package) == SENT
     assert package.count == len(SENT)
@@ -93,7 +93,7 @@ packaging.create_package(sys.argv[1], Path(sys.argv[2]), excludes=excludes, incl
 
 @pytest.mark.full
 @pytest.mark.skipif(not RAY.exists(), reason="tools/ray.sh makes Ray")
-def test_ray_itself_sends_the_same(tree: Path, tmp_path: Path) -> None:
+def test_the_package_has_the_files_ray_itself_would_send(tree: Path, tmp_path: Path) -> None:
     environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
     done = subprocess.run(
         [RAY, "-c", ORACLE, tree, tmp_path / "a.zip"], check=False, capture_output=True, text=True, env=environment
@@ -103,7 +103,7 @@ def test_ray_itself_sends_the_same(tree: Path, tmp_path: Path) -> None:
     assert found == names(packing.pack(str(tree)))
 
 
-def test_the_same_content_has_the_same_name(tree: Path) -> None:
+def test_the_same_content_gives_the_same_package_name(tree: Path) -> None:
     first = packing.pack(str(tree))
     os.utime(tree / "train.py", (1, 1))
     assert packing.pack(str(tree)).name == first.name
@@ -121,7 +121,7 @@ def test_links_are_followed_once(tree: Path) -> None:
     assert package.left_out == ["broken (a link to nothing)"]
 
 
-def test_nothing_from_outside_of_the_folder_is_sent(tree: Path, tmp_path: Path) -> None:
+def test_nothing_outside_the_folder_is_sent(tree: Path, tmp_path: Path) -> None:
     (tmp_path / "outside").mkdir()
     (tmp_path / "outside/secret.py").write_text("x")
     (tmp_path / "tree-2").mkdir()
@@ -150,7 +150,7 @@ PRIVATE += ["prod.env", "tls.key", "id_rsa.bak", "id_ed25519_sk", ".pgpass", "cr
 CAPITALS = [".ENV.prod", "Server.PEM"]
 
 
-def test_what_holds_secrets_by_its_name_is_not_sent_but_named(tree: Path) -> None:
+def test_files_named_like_secrets_are_listed_and_not_sent(tree: Path) -> None:
     for name in (*PRIVATE, *CAPITALS):
         (tree / name).parent.mkdir(exist_ok=True)
         (tree / name).write_text("x")
@@ -169,7 +169,7 @@ def test_what_holds_secrets_by_its_name_is_not_sent_but_named(tree: Path) -> Non
     assert not [each for each in packing.pack(str(tree)).left_out if "env" in each]
 
 
-def test_a_token_in_a_text_is_refused_with_its_line(tree: Path) -> None:
+def test_a_token_in_a_file_is_refused_with_its_line(tree: Path) -> None:
     (tree / "sub/a.py").write_text(f'import os\nlogin("{TOKEN}")\n')
     with pytest.raises(InputError) as error:
         packing.pack(str(tree))
@@ -180,7 +180,7 @@ def test_a_token_in_a_text_is_refused_with_its_line(tree: Path) -> None:
     assert names(packing.pack(str(tree))) == SENT
 
 
-def test_the_commands_by_hand_leave_out_the_same_names(tree: Path, tmp_path: Path) -> None:
+def test_the_printed_commands_exclude_the_same_files(tree: Path, tmp_path: Path) -> None:
     for name in PRIVATE:
         (tree / name).parent.mkdir(exist_ok=True)
         (tree / name).write_text("x")
@@ -199,7 +199,7 @@ def test_the_commands_by_hand_leave_out_the_same_names(tree: Path, tmp_path: Pat
     assert not found & {*PRIVATE}
 
 
-def test_a_directory_that_is_too_large_names_what_is(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_oversized_directory_is_refused_with_its_largest_files(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packing, "MAX_BYTES", 3_000_000)
     for name, size in (("data/a", 2_000_000), ("data/b", 3_000_000), ("train.py", 10)):
         (tree / name).parent.mkdir(exist_ok=True)
@@ -219,7 +219,7 @@ def test_a_directory_without_files_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
-def test_a_file_that_cannot_be_read_is_named(tree: Path) -> None:
+def test_an_unreadable_file_is_named(tree: Path) -> None:
     (tree / "train.py").chmod(0)
     with pytest.raises(UnreadableError, match=r"train\.py"):
         packing.pack(str(tree))
@@ -235,13 +235,15 @@ def test_a_file_that_cannot_be_read_is_named(tree: Path) -> None:
         (["DIR", "--set", "job.cluster.mode=ephemeral", "--", "true"], "job.cluster.mode is ephemeral"),
     ],
 )
-def test_wrong_command_lines(words: list[str], message: str, tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_command_lines_are_refused(
+    words: list[str], message: str, tree: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert cli.main(["submit", *FILES, *(str(tree) if word == "DIR" else word for word in words)]) == 2
     out, err = capsys.readouterr()
     assert (out, err.startswith(message), TOKEN in err) == ("", True, False), err
 
 
-def test_no_cluster_is_named(
+def test_missing_kubectl_is_reported(
     tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -250,7 +252,7 @@ def test_no_cluster_is_named(
 
 
 @pytest.mark.parametrize("verb", ["get", "exec"])
-def test_a_cluster_that_hangs_is_said_before_anything_is_sent(
+def test_a_hung_cluster_is_reported_before_anything_is_sent(
     tree: Path,
     tmp_path: Path,
     render: Render,
@@ -267,7 +269,7 @@ def test_a_cluster_that_hangs_is_said_before_anything_is_sent(
     assert not [call for call in cluster.calls("exec") if " submit " in call]
 
 
-def test_the_cluster_does_not_pay_for_the_packing(
+def test_packing_time_does_not_reduce_the_cluster_timeout(
     tree: Path, tmp_path: Path, render: Render, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """To pack takes ten minutes here, and the head has its whole time."""
@@ -293,7 +295,7 @@ def test_the_cluster_does_not_pay_for_the_packing(
     assert limits == [deadline.PATIENCE]
 
 
-def test_a_packed_program_gets_what_is_on_stdin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_packed_program_receives_stdin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the words that start a program of jobs/ which gets a stdin."""
     (tmp_path / "program.py").write_text("import sys; print(sys.argv[1:], sys.stdin.buffer.read())")
     monkeypatch.setattr(kubectl, "program", lambda name: str(tmp_path / f"{name}.py"))

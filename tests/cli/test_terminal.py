@@ -94,7 +94,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_findings_have_colour_and_the_same_words(folder: Path) -> None:
+def test_findings_on_a_terminal_are_coloured_with_the_same_text(folder: Path) -> None:
     plain, drawn = piped(folder, *LINT), watched(folder, *LINT)
     assert "\x1b" not in plain
     assert STYLE.sub("", drawn) == plain
@@ -104,23 +104,23 @@ def test_findings_have_colour_and_the_same_words(folder: Path) -> None:
 
 @pytest.mark.full
 @pytest.mark.parametrize("more", thin([{"NO_COLOR": "1"}, {"CI": "true"}, {"TERM": "dumb"}], 3))
-def test_where_colour_is_not_wanted_there_is_none(folder: Path, more: dict[str, str]) -> None:
+def test_no_colour_is_printed_when_disabled(folder: Path, more: dict[str, str]) -> None:
     assert watched(folder, *LINT, **more) == piped(folder, *LINT)
     assert "\x1b" not in watched(folder, "rules", "pods", **more)
 
 
 @pytest.mark.full
-def test_no_variable_brings_colour_into_a_pipe(folder: Path) -> None:
+def test_no_environment_variable_forces_colour_into_a_pipe(folder: Path) -> None:
     for more in ({"FORCE_COLOR": "1"}, {"TTY_COMPATIBLE": "1"}, {"COLORTERM": "truecolor"}):
         assert "\x1b" not in piped(folder, *LINT, **more)
 
 
 @pytest.mark.parametrize("form", thin(["json", "github", "sarif", "junit"], 4))
-def test_formats_for_programs_have_none(folder: Path, form: str) -> None:
+def test_machine_readable_formats_have_no_colour(folder: Path, form: str) -> None:
     assert watched(folder, *LINT, "--format", form) == piped(folder, *LINT, "--format", form)
 
 
-def test_errors_have_colour_and_no_secret(folder: Path) -> None:
+def test_errors_are_coloured_and_show_no_secret(folder: Path) -> None:
     secret = EXAMPLES["huggingface"]
     (folder / "my.yaml").write_text(f"a: 1\n{secret}: 2\n{secret}: 3\n")
     drawn = watched(folder, *LINT)
@@ -130,7 +130,7 @@ def test_errors_have_colour_and_no_secret(folder: Path) -> None:
 
 
 @pytest.mark.full
-def test_rules_are_a_table(folder: Path) -> None:
+def test_rules_are_printed_as_a_table(folder: Path) -> None:
     drawn = watched(folder, "rules", "nemo-rl")
     head, line, *_ = (text.rstrip() for text in STYLE.sub("", drawn).strip("\n").splitlines())
     assert head.split() == ["rule", "severity", "title", "versions"]
@@ -142,7 +142,7 @@ def test_rules_are_a_table(folder: Path) -> None:
 
 
 @pytest.mark.full
-def test_checkpoints_are_a_table(folder: Path) -> None:
+def test_checkpoints_are_printed_as_a_table(folder: Path) -> None:
     run = folder / "runs/gemma"
     for step, value in ((10, 0.5), (20, 0.25)):
         checkpoint_files.nemo_rl(run, step, value=value)
@@ -157,7 +157,7 @@ def test_checkpoints_are_a_table(folder: Path) -> None:
     )
 
 
-def test_advice_about_a_broken_checkpoint_stands_below_the_table(folder: Path) -> None:
+def test_advice_about_a_broken_checkpoint_is_printed_below_the_table(folder: Path) -> None:
     run = folder / "runs/gemma"
     for step in (5, 10):
         checkpoint_files.nemo_rl(run, step, value=0.5)
@@ -169,7 +169,7 @@ def test_advice_about_a_broken_checkpoint_stands_below_the_table(folder: Path) -
     assert drawn.splitlines()[-1] == plain.splitlines()[-1]
 
 
-def test_dead_values_are_a_table(folder: Path) -> None:
+def test_dead_values_are_printed_as_a_table(folder: Path) -> None:
     chart = folder / "probe"
     chart.mkdir()
     (chart / "Chart.yaml").write_text("apiVersion: v2\nname: probe\nversion: 0.1.0\n")
@@ -182,7 +182,7 @@ def test_dead_values_are_a_table(folder: Path) -> None:
 
 
 @pytest.mark.full
-def test_render_folds_for_people_only(folder: Path) -> None:
+def test_render_folds_only_on_a_terminal(folder: Path) -> None:
     words = ["render", "grpo-job", *STACK[:-2]]
     whole, drawn = piped(folder, *words), watched(folder, *words)
     assert "… programs, " in drawn

@@ -60,7 +60,7 @@ def of_file(text: str, folder: Path) -> list[str]:
     return [*STACK, "--set-file", f"job.rewards.mine.file={folder / 'mine.py'}"]
 
 
-def test_the_example_scores_as_its_table_says(apart: Run) -> None:
+def test_the_example_gets_the_scores_in_its_table(apart: Run) -> None:
     code, out, err = apart(*STACK[:4], "-f", EXAMPLE, *STACK[4:])
     assert (code, err) == (0, "")
     lines = out.splitlines()
@@ -75,7 +75,7 @@ def test_the_example_scores_as_its_table_says(apart: Run) -> None:
     assert shown in out
 
 
-def test_json(grpo: Run) -> None:
+def test_scores_are_printed_as_json(grpo: Run) -> None:
     code, out, _ = grpo(*STACK[:4], "-f", EXAMPLE, *STACK[4:], "--format", "json")
     found = json.loads(out)
     assert code == 0
@@ -86,7 +86,7 @@ def test_json(grpo: Run) -> None:
     assert (found["problems"], found["warnings"]) == ([], [])
 
 
-def test_what_it_loads_is_what_the_chart_gives_to_the_run(render: Callable[..., Any]) -> None:
+def test_the_loaded_rewards_are_those_the_chart_gives_to_the_run(render: Callable[..., Any]) -> None:
     values = {"job": {"rewards": {"mine": {"file": GOOD, "kwargs": {"a": 1}}, "length": None, "answer": {"weight": 2}}}}
     files = [ROOT / "values/accelerators/b200.yaml", ROOT / "values/recipes/gemma3-27b-gsm8k.yaml", EXAMPLE]
     objects = render("grpo-job", values, files=[*files, stack_files()[2]])
@@ -120,13 +120,13 @@ PAIR = "def reward(truth, response, **kwargs):\n    ok = truth in response\n    
         ("ok, None", False),
     ],
 )
-def test_an_exchanged_pair_is_told(pair: str, is_told: bool, grpo: Run, tmp_path: Path) -> None:
+def test_a_swapped_return_pair_is_reported(pair: str, is_told: bool, grpo: Run, tmp_path: Path) -> None:
     code, out, _ = grpo(*of_file(PAIR.format(pair), tmp_path))
     assert code == 0
     assert ("the pair looks exchanged: it is (score, correct)" in out) == is_told
 
 
-def test_an_exchanged_pair_is_shown_once(grpo: Run, tmp_path: Path) -> None:
+def test_a_swapped_return_pair_is_reported_once(grpo: Run, tmp_path: Path) -> None:
     _, out, _ = grpo(*of_file(PAIR.format("ok, 1.0 if ok else 0.1"), tmp_path))
     assert out.count("the pair looks exchanged") == 1
     assert "warning: reward mine returns (False, 0.1) for sample wrong, a flag in the place of the score" in out
@@ -136,14 +136,14 @@ SWAPPED = "def reward(response, truth, **kwargs):\n    return float({}), None\n"
 
 
 @pytest.mark.parametrize("judges", ["truth in response", "response.endswith(truth) or 'r>' + truth in response"])
-def test_swapped_arguments_are_told(judges: str, grpo: Run, tmp_path: Path) -> None:
+def test_swapped_arguments_are_reported(judges: str, grpo: Run, tmp_path: Path) -> None:
     code, out, _ = grpo(*of_file(SWAPPED.format(judges), tmp_path))
     assert code == 0
     assert "warning: reward mine gives 0 to sample right, and 1 with the two texts exchanged: the arguments look" in out
     assert "swapped: the function is called as reward(ground_truth, response)" in out
 
 
-def test_swapped_arguments_are_told_of_the_samples_of_a_file(grpo: Run, tmp_path: Path) -> None:
+def test_swapped_arguments_are_reported_for_samples_from_a_file(grpo: Run, tmp_path: Path) -> None:
     rows = [
         {"prompt": "a", "ground_truth": 72, "response": "It is 72."},
         {"prompt": "b", "ground_truth": "yes", "response": "It is no."},
@@ -163,14 +163,14 @@ def test_swapped_arguments_are_told_of_the_samples_of_a_file(grpo: Run, tmp_path
         "def reward(ground_truth, response, **kwargs):\n    return 1 / 0\n",
     ],
 )
-def test_arguments_that_are_not_swapped_are_not_called_so(text: str, grpo: Run, tmp_path: Path) -> None:
+def test_correct_arguments_are_not_reported_as_swapped(text: str, grpo: Run, tmp_path: Path) -> None:
     _, out, _ = grpo(*of_file(text, tmp_path))
     assert "swapped" not in out
     assert out.count("ZeroDivisionError") in (0, 4)
 
 
 @pytest.mark.parametrize("recipe", thin(RECIPES, 4))
-def test_a_recipe_without_rewards_is_told_its_own_one(recipe: str, grpo: Run) -> None:
+def test_a_recipe_without_rewards_is_told_how_its_framework_scores(recipe: str, grpo: Run) -> None:
     words = [word for path in stack_files(recipe=recipe) for word in ("-f", str(path))]
     code, out, err = grpo(*words)
     assert (code, err) == (0, "")
@@ -179,7 +179,7 @@ def test_a_recipe_without_rewards_is_told_its_own_one(recipe: str, grpo: Run) ->
     assert " scores with its" in out
 
 
-def test_the_prompt_of_verl_is_the_question_and_the_instruction(grpo: Run) -> None:
+def test_the_verl_prompt_is_the_question_plus_the_instruction(grpo: Run) -> None:
     words = [word for path in stack_files(recipe="qwen2.5-32b-gsm8k-verl") for word in ("-f", str(path))]
     code, out, _ = grpo(*words, "--set", "job.rewards.a.builtin=exact_answer")
     assert code == 0
@@ -223,7 +223,7 @@ def test_a_mistake_in_a_file_is_shown_with_its_line(text: str, said: str, grpo: 
     assert said.format(tmp_path / "mine.py") in out
 
 
-def test_a_reward_that_ends_its_process_is_told(apart: Run, tmp_path: Path) -> None:
+def test_a_reward_that_exits_its_process_is_reported(apart: Run, tmp_path: Path) -> None:
     code, out, _ = apart(*of_file("import os\ndef reward(a, b, **kwargs):\n    os._exit(3)\n", tmp_path))
     assert code == 1
     assert "ended with 3 at sample right" in out
@@ -238,7 +238,7 @@ def test_a_reward_that_ends_its_process_is_told(apart: Run, tmp_path: Path) -> N
         ("open(path, 'w').write('{}\\n1\\n1\\n1\\n')", "a reward has written over the results"),
     ],
 )
-def test_a_reward_that_replaces_the_results_is_told(line: str, said: str, apart: Run, tmp_path: Path) -> None:
+def test_a_reward_that_tampers_with_the_results_is_reported(line: str, said: str, apart: Run, tmp_path: Path) -> None:
     text = f"""\
         import os, sys
 
@@ -303,7 +303,7 @@ AWAY = """
 """
 
 
-def test_a_process_that_leaves_its_session_ends_with_the_rewards(apart: Run, tmp_path: Path) -> None:
+def test_a_detached_child_process_is_killed_with_the_rewards(apart: Run, tmp_path: Path) -> None:
     bystander = subprocess.Popen(["sleep", "600"])
     try:
         text = textwrap.dedent(AWAY.format(folder=str(tmp_path)))
@@ -318,7 +318,7 @@ def test_a_process_that_leaves_its_session_ends_with_the_rewards(apart: Run, tmp
         bystander.wait()
 
 
-def test_of_a_long_output_the_beginning_and_the_end_are_shown(apart: Run, tmp_path: Path) -> None:
+def test_long_output_is_shortened_to_its_beginning_and_end(apart: Run, tmp_path: Path) -> None:
     text = """
         print("first")
         for number in range(100_000):
@@ -335,7 +335,9 @@ def test_of_a_long_output_the_beginning_and_the_end_are_shown(apart: Run, tmp_pa
     assert "hf_" not in err
 
 
-def test_rewards_get_no_tokens_of_the_shell(apart: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rewards_do_not_inherit_tokens_from_the_shell(
+    apart: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("HF_TOKEN", "WANDB_API_KEY", "DATABASE_URL", "JUDGE"):
         monkeypatch.setenv(name, "x")
     text = f"""
@@ -352,7 +354,7 @@ def test_rewards_get_no_tokens_of_the_shell(apart: Run, tmp_path: Path, monkeypa
 
 
 @pytest.mark.parametrize("name", ["../out", "/tmp/out", "a/b", "..", "A", "x" * 40, "with space"])
-def test_a_name_that_the_schema_refuses_is_refused_before_anything_is_written(
+def test_a_reward_name_the_schema_refuses_is_refused_before_writing(
     name: str, grpo: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(RewardFiles, "write", lambda *_: pytest.fail("written"))
@@ -364,24 +366,24 @@ def test_a_name_that_the_schema_refuses_is_refused_before_anything_is_written(
     assert "  fix: a letter, then letters" in err
 
 
-def test_the_names_of_rewards_are_those_of_the_schema() -> None:
+def test_reward_names_are_checked_with_the_schemas_pattern() -> None:
     schema = yaml.safe_load((ROOT / "schemas/values/job.yaml").read_text("utf-8"))
     assert schema["properties"]["rewards"]["propertyNames"]["pattern"] == f"^{files.NAME.pattern}$"
 
 
-def test_a_reward_that_is_never_loaded_is_stopped(apart: Run, tmp_path: Path) -> None:
+def test_a_reward_that_hangs_while_loading_is_stopped(apart: Run, tmp_path: Path) -> None:
     code, out, _ = apart(*of_file("import time\ntime.sleep(600)\n", tmp_path), "--timeout", 0.1)
     assert code == 1
     assert "error: the rewards did not end within 0.1 s: loading" in out
 
 
-def test_the_name_of_a_file_is_not_its_content(grpo: Run) -> None:
+def test_a_file_name_in_place_of_its_content_is_refused(grpo: Run) -> None:
     code, out, _ = grpo(*STACK, "--set", "job.rewards.mine.file=polite.py")
     assert code == 1
     assert "the text is only the name of a file; give its content by --set-file" in out
 
 
-def test_a_wrong_entry_is_shown_with_its_place(grpo: Run) -> None:
+def test_an_invalid_entry_is_shown_with_its_location(grpo: Run) -> None:
     code, out, _ = grpo(*STACK, "--set", "job.rewards.mine.builtin=exact")
     assert code == 1
     assert "error: <--set>:1:1: reward mine: there is no builtin 'exact'" in out
@@ -395,21 +397,23 @@ def test_a_wrong_entry_is_shown_with_its_place(grpo: Run) -> None:
         (GOOD, None),
     ],
 )
-def test_a_reward_that_teaches_nothing_is_a_warning(text: str, warned: str | None, grpo: Run, tmp_path: Path) -> None:
+def test_a_reward_that_cannot_teach_anything_is_a_warning(
+    text: str, warned: str | None, grpo: Run, tmp_path: Path
+) -> None:
     code, out, _ = grpo(*of_file(text, tmp_path))
     assert code == 0
     assert (warned is not None) == ("warning: " in out)
     assert (warned or "") in out
 
 
-def test_a_score_outside_of_the_bounds_is_a_warning(grpo: Run, tmp_path: Path) -> None:
+def test_a_score_out_of_bounds_is_a_warning(grpo: Run, tmp_path: Path) -> None:
     text = "BOUNDS = (0, 1)\ndef reward(a, b, **k):\n    return 7.0 * ('72' in b), None\n"
     code, out, _ = grpo(*of_file(text, tmp_path))
     assert code == 0
     assert "warning: reward mine gives 7 to sample right, and its BOUNDS are 0 and 1\n" in out
 
 
-def test_one_of_several_that_never_differs_is_a_warning(grpo: Run, tmp_path: Path) -> None:
+def test_a_constant_reward_among_several_is_a_warning(grpo: Run, tmp_path: Path) -> None:
     words = of_file("def reward(a, b, **k):\n    return 0.5, None\n", tmp_path)
     _, out, _ = grpo(*words, "--set", "job.rewards.a.builtin=exact_answer")
     assert "warning: reward mine gives 0.5 to every sample" in out
@@ -436,7 +440,7 @@ def test_a_faulty_prompt_is_an_error(prompt: str, said: str, grpo: Run) -> None:
 # -- samples of a file
 
 
-def test_samples_of_a_file(grpo: Run, tmp_path: Path) -> None:
+def test_samples_are_read_from_a_file(grpo: Run, tmp_path: Path) -> None:
     file = tmp_path / "answers.jsonl"
     rows = [
         {"prompt": "2 + 2?", "ground_truth": "4", "response": "<answer>4</answer>", "name": "tagged"},
@@ -459,7 +463,7 @@ def test_samples_of_a_file(grpo: Run, tmp_path: Path) -> None:
         ('{"prompt": "a"}', ":1:1: this sample has no ground_truth and no response"),
     ],
 )
-def test_a_faulty_file_of_samples_is_refused(text: str, said: str, grpo: Run, tmp_path: Path) -> None:
+def test_a_faulty_sample_file_is_refused(text: str, said: str, grpo: Run, tmp_path: Path) -> None:
     (tmp_path / "answers.jsonl").write_text(text)
     code, _, err = grpo(*STACK, "--set", "job.rewards.a.builtin=format", "--sample", tmp_path / "answers.jsonl")
     assert code == 2
@@ -488,7 +492,7 @@ def test_values_without_a_run_are_refused(grpo: Run, tmp_path: Path) -> None:
         ({"a": {"file": "a.py"}}, "the last line is ####", "#### 72"),
     ],
 )
-def test_built_in_samples_have_the_format_that_the_rewards_look_for(entries: Any, prompt: str, right: str) -> None:
+def test_built_in_samples_have_the_format_the_rewards_expect(entries: Any, prompt: str, right: str) -> None:
     found = {each.name: each.response for each in samples.builtin(entries, prompt)}
     assert found[samples.RIGHT].endswith(right)
     assert found[samples.WRONG] == found[samples.RIGHT].replace("72", "71")
@@ -503,7 +507,7 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
 """
 
 
-def test_a_function_of_verl_gets_what_the_sample_has_and_else_the_data_set(grpo: Run, tmp_path: Path) -> None:
+def test_a_verl_function_gets_sample_fields_and_falls_back_to_the_dataset(grpo: Run, tmp_path: Path) -> None:
     rows: list[dict[str, Any]] = [{}, {"data_source": "abc"}, {"data_source": "", "extra_info": {"more": 1}}]
     sample = {"prompt": "1 + 1?", "ground_truth": "2", "response": "2"}
     answers = tmp_path / "answers.jsonl"
@@ -516,7 +520,7 @@ def test_a_function_of_verl_gets_what_the_sample_has_and_else_the_data_set(grpo:
     assert json.loads(out)["samples"][0]["score"] == len("openai/gsm8k")
 
 
-def test_a_function_of_verl_for_batches_is_refused(grpo: Run, tmp_path: Path) -> None:
+def test_a_verl_batch_reward_function_is_refused(grpo: Run, tmp_path: Path) -> None:
     code, out, _ = grpo(*of_file("def compute_score(data_sources, solution_strs): pass\n", tmp_path))
     assert code == 1
     assert "reward mine: compute_score takes a batch, and it is called with one solution_str" in out
@@ -545,7 +549,7 @@ def own_data(folder: Path, rows: list[dict[str, Any]]) -> list[str]:
     return ["-f", str(folder / "own.yaml")]
 
 
-def test_an_answer_to_another_question_is_no_error_for_data_of_ones_own(grpo: Run, tmp_path: Path) -> None:
+def test_a_failure_on_a_gsm8k_sample_is_no_error_for_the_users_data(grpo: Run, tmp_path: Path) -> None:
     """The expected answer of GSM8K is no list, so a right reward fails on it."""
     words = [*of_file(OF_TESTS, tmp_path), *own_data(tmp_path, [])]
     code, out, _ = grpo(*words)
@@ -557,7 +561,7 @@ def test_an_answer_to_another_question_is_no_error_for_data_of_ones_own(grpo: Ru
     assert grpo(*of_file(OF_TESTS, tmp_path))[0] == 1
 
 
-def test_rewards_get_what_the_rows_expect(grpo: Run, tmp_path: Path) -> None:
+def test_rewards_are_tried_on_rows_of_the_users_data(grpo: Run, tmp_path: Path) -> None:
     rows: list[dict[str, Any]] = [{"task": f"q{at}", "tests": '["a", "b"]'} for at in range(9)]
     words = [*of_file(OF_TESTS, tmp_path), *own_data(tmp_path, rows), "--data", f"train={tmp_path / 'train.jsonl'}"]
     code, out, _ = grpo(*words)
@@ -582,7 +586,7 @@ def test_rewards_get_what_the_rows_expect(grpo: Run, tmp_path: Path) -> None:
         ([{"task": "a", "tests": "b"}], "validation={}", "its rows cannot be tried: data.validation is the data set"),
     ],
 )
-def test_rows_that_the_run_does_not_read_are_refused(
+def test_rows_the_run_would_not_read_are_refused(
     rows: list[dict[str, Any]], data: str, said: str, grpo: Run, tmp_path: Path
 ) -> None:
     words = [*of_file(OF_TESTS, tmp_path), *own_data(tmp_path, rows)]
@@ -590,7 +594,7 @@ def test_rows_that_the_run_does_not_read_are_refused(
     assert (code, said in err) == (2, True), err
 
 
-def test_a_reward_of_verl_gets_what_its_rows_have(grpo: Run, tmp_path: Path) -> None:
+def test_a_verl_reward_gets_the_fields_of_its_rows(grpo: Run, tmp_path: Path) -> None:
     words = [word for path in stack_files(recipe="qwen2.5-32b-gsm8k-verl") for word in ("-f", str(path))]
     row = {
         "prompt": [{"role": "user", "content": "1 + 1?"}],

@@ -79,7 +79,7 @@ def arrived(cluster: Cluster) -> dict[str, bytes]:
     return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
 
 
-def test_files_arrive_and_are_not_sent_again(cluster: Cluster, upload: Upload) -> None:
+def test_uploaded_files_are_not_sent_again(cluster: Cluster, upload: Upload) -> None:
     assert upload("train.jsonl", "test.jsonl") == 0, upload.err
     assert arrived(cluster) == {"datasets/train.jsonl": DATA, "datasets/test.jsonl": ROW}
     assert upload.out == "/data/datasets/train.jsonl\n/data/datasets/test.jsonl\n"
@@ -92,7 +92,7 @@ def test_files_arrive_and_are_not_sent_again(cluster: Cluster, upload: Upload) -
     assert sent.startswith("exec --stdin ray-head --namespace rl --container ray -- python3 -I -c ")
 
 
-def test_the_folder_and_the_keys_of_verl(cluster: Cluster, upload: Upload) -> None:
+def test_verl_uploads_print_the_folder_and_the_keys_to_set(cluster: Cluster, upload: Upload) -> None:
     for folder in ("mine/v2", "/data/datasets/mine/v2/"):
         assert upload("train.jsonl", "--to", folder, files=VERL) == 0, upload.err
         assert upload.out == "/data/datasets/mine/v2/train.jsonl\n"
@@ -100,7 +100,7 @@ def test_the_folder_and_the_keys_of_verl(cluster: Cluster, upload: Upload) -> No
     assert "job.config.data.train_files" in upload.err
 
 
-def test_another_content_is_replaced_only_on_demand(cluster: Cluster, here: Path, upload: Upload) -> None:
+def test_different_content_is_replaced_only_with_replace(cluster: Cluster, here: Path, upload: Upload) -> None:
     assert upload("train.jsonl") == 0
     Path("train.jsonl").write_bytes(ROW)
     assert upload("train.jsonl") == 2
@@ -117,9 +117,7 @@ def test_another_content_is_replaced_only_on_demand(cluster: Cluster, here: Path
         ("tr 1 2", "train.jsonl: other bytes came than were sent: their sha256 differs"),
     ],
 )
-def test_what_does_not_arrive_whole_leaves_nothing(
-    cluster: Cluster, upload: Upload, on_the_way: str, message: str
-) -> None:
+def test_an_incomplete_upload_leaves_no_file(cluster: Cluster, upload: Upload, on_the_way: str, message: str) -> None:
     (cluster.folder / "on-the-way").write_text(on_the_way)
     assert upload("train.jsonl") == 3
     assert upload.err.splitlines()[1:] == [
@@ -131,7 +129,7 @@ def test_what_does_not_arrive_whole_leaves_nothing(
     assert upload("train.jsonl") == 0
 
 
-def test_a_program_that_dies_is_no_success(cluster: Cluster, upload: Upload) -> None:
+def test_a_killed_pod_is_not_reported_as_success(cluster: Cluster, upload: Upload) -> None:
     """The pod is killed: kubectl says so, or nothing at all."""
     (cluster.folder / "bin/python3").write_text("#!/bin/sh\necho at 0; exec kill -9 $$\n")
     (cluster.folder / "bin/python3").chmod(0o755)
@@ -161,14 +159,14 @@ def test_odd_folders_are_refused(cluster: Cluster, upload: Upload, folder: str) 
     assert not cluster.calls("get")
 
 
-def test_no_folder_of_prepared_data_is_written(upload: Upload) -> None:
+def test_uploading_into_a_prepared_data_folder_is_refused(upload: Upload) -> None:
     """prepare-data ends at a file that it has not written."""
     assert upload("train.jsonl", "--to", "gsm8k") == 2
     assert "job.prepareData has gsm8k" in upload.err
 
 
 @pytest.mark.parametrize("name", [".env", "prod.env", "id_rsa", "server.pem", ".ssh/known", ".config/gcloud/rows.json"])
-def test_what_holds_secrets_by_its_name_is_refused(here: Path, cluster: Cluster, upload: Upload, name: str) -> None:
+def test_a_file_named_like_a_secret_is_refused(here: Path, cluster: Cluster, upload: Upload, name: str) -> None:
     Path(name).parent.mkdir(parents=True, exist_ok=True)
     Path(name).write_bytes(ROW)
     assert upload(name) == 2
@@ -176,7 +174,7 @@ def test_what_holds_secrets_by_its_name_is_refused(here: Path, cluster: Cluster,
     assert not cluster.calls("get")
 
 
-def test_the_folder_is_named_where_it_is_the_cause(here: Path, cluster: Cluster, upload: Upload) -> None:
+def test_a_folder_named_like_a_secret_is_refused_with_advice(here: Path, cluster: Cluster, upload: Upload) -> None:
     (here / ".envs").mkdir()
     (here / ".envs/train.jsonl").write_bytes(ROW)
     assert upload(".envs/train.jsonl") == 2
@@ -184,7 +182,7 @@ def test_the_folder_is_named_where_it_is_the_cause(here: Path, cluster: Cluster,
     assert not arrived(cluster)
 
 
-def test_no_link_leaves_its_folder(here: Path, tmp_path: Path, upload: Upload) -> None:
+def test_a_link_out_of_the_folder_is_refused(here: Path, tmp_path: Path, upload: Upload) -> None:
     (tmp_path / "outside").write_bytes(ROW)
     links = {
         "out": tmp_path / "outside",
@@ -203,7 +201,7 @@ def test_no_link_leaves_its_folder(here: Path, tmp_path: Path, upload: Upload) -
     assert upload("same.jsonl") == 0
 
 
-def test_a_token_in_a_text_is_refused(here: Path, cluster: Cluster, upload: Upload) -> None:
+def test_a_token_in_a_file_is_refused(here: Path, cluster: Cluster, upload: Upload) -> None:
     Path("rows.jsonl").write_text(f'{{"question": "x"}}\n{{"answer": "{TOKEN}"}}\n')
     assert upload("rows.jsonl") == 2
     assert upload.err.splitlines()[1].startswith("rows.jsonl:2:13: this is a huggingface token")
@@ -223,7 +221,7 @@ def test_a_token_in_a_text_is_refused(here: Path, cluster: Cluster, upload: Uplo
         (["train.jsonl", "--set", "job.volume=scratch"], 2, "job.volume is 'scratch', a local disk of each pod"),
     ],
 )
-def test_wrong_command_lines(here: Path, upload: Upload, words: list[str], code: int, message: str) -> None:
+def test_wrong_command_lines_are_refused(here: Path, upload: Upload, words: list[str], code: int, message: str) -> None:
     Path("folder").mkdir()
     Path("folder/train.jsonl").write_bytes(ROW)
     scratch = '{"mountPath": "/scratch", "ephemeral": {"size": "1Gi"}}'
@@ -232,7 +230,7 @@ def test_wrong_command_lines(here: Path, upload: Upload, words: list[str], code:
     assert upload.out == ""
 
 
-def test_nothing_outside_of_a_checkout_is_sent(
+def test_nothing_outside_the_checkout_is_sent(
     cluster: Cluster, upload: Upload, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "rows.jsonl").write_bytes(ROW)
@@ -252,19 +250,19 @@ def test_nothing_outside_of_a_checkout_is_sent(
         ),
     ],
 )
-def test_the_key_is_spelled_as_the_version_does(upload: Upload, changes: list[str], key: str) -> None:
+def test_the_printed_key_is_that_of_the_framework_version(upload: Upload, changes: list[str], key: str) -> None:
     assert upload("test.jsonl", *(word for each in changes for word in ("--set", each))) == 0
     assert upload.err.endswith(f"grpo: write the path into the values: {key}\n")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
-def test_a_file_that_cannot_be_read_is_named(here: Path, upload: Upload) -> None:
+def test_an_unreadable_file_is_named(here: Path, upload: Upload) -> None:
     Path("train.jsonl").chmod(0)
     assert upload("train.jsonl") == 3
     assert "train.jsonl: cannot be read" in upload.err
 
 
-def test_the_head_is_asked_before_other_pods(cluster: Cluster, upload: Upload) -> None:
+def test_the_head_pod_is_preferred_for_the_upload(cluster: Cluster, upload: Upload) -> None:
     others = [
         pod("a-worker", labels={"ray.io/node-type": "worker"}),
         pod("another-claim", "else"),
@@ -286,7 +284,7 @@ def test_the_head_is_asked_before_other_pods(cluster: Cluster, upload: Upload) -
         'echo "exec failed: exec: \\"python3\\": executable file not found in \\$PATH: unknown" >&2; exit 1',
     ],
 )
-def test_a_pod_without_python_is_passed_over(cluster: Cluster, upload: Upload, fails: str) -> None:
+def test_a_pod_without_python_is_skipped(cluster: Cluster, upload: Upload, fails: str) -> None:
     """And not asked for the second file again."""
     program = cluster.folder / "bin/kubectl"
     usual = program.read_text()
@@ -301,7 +299,9 @@ def test_a_pod_without_python_is_passed_over(cluster: Cluster, upload: Upload, f
     assert upload("train.jsonl") == 3
 
 
-def test_odd_lines_of_a_pod_are_no_count(cluster: Cluster, upload: Upload, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unexpected_pod_output_does_not_break_the_progress(
+    cluster: Cluster, upload: Upload, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sending, "_OFTEN", -1.0)
     (cluster.folder / "bin/python3").write_text("#!/bin/sh\necho at 1000000; echo at the gates; echo at\necho there\n")
     (cluster.folder / "bin/python3").chmod(0o755)
@@ -309,7 +309,7 @@ def test_odd_lines_of_a_pod_are_no_count(cluster: Cluster, upload: Upload, monke
     assert "train.jsonl: 1 of 2 MB" in upload.err
 
 
-def test_the_folder_of_the_pod_counts(cluster: Cluster, upload: Upload) -> None:
+def test_files_go_to_the_mount_path_of_the_chosen_pod(cluster: Cluster, upload: Upload) -> None:
     """A pod of somebody else may mount the volume elsewhere; the path is that of the stack's pods."""
     (cluster.folder / "mnt/volume").mkdir(parents=True)
     cluster.put("pods.json", {"items": [pod(mount={"mountPath": "/mnt/volume"})]})
@@ -346,7 +346,7 @@ def test_without_a_pod_the_bucket_is_named(cluster: Cluster, upload: Upload, val
     subprocess.run(["bash", "-n"], input=found, text=True, check=True)
 
 
-def test_without_a_pod_a_small_one_mounts_the_claim(cluster: Cluster, upload: Upload) -> None:
+def test_without_a_pod_a_manifest_for_a_small_one_is_printed(cluster: Cluster, upload: Upload) -> None:
     """The printed pod is one that the next call finds."""
     cluster.put("pods.json", {"items": []})
     options = [word for value in OTHERS for word in ("--set", value)]
@@ -364,14 +364,14 @@ def test_without_a_pod_a_small_one_mounts_the_claim(cluster: Cluster, upload: Up
 
 
 @pytest.mark.parametrize("verb", ["get", "exec"])
-def test_a_cluster_that_hangs_is_said(upload: Upload, monkeypatch: pytest.MonkeyPatch, verb: str) -> None:
+def test_a_hung_cluster_is_reported(upload: Upload, monkeypatch: pytest.MonkeyPatch, verb: str) -> None:
     waits = Waits(monkeypatch, hang=verb)
     assert upload("train.jsonl") == 3
     assert "did not answer within 6 s" in upload.err or "the pod ray-head does not answer" in upload.err
     assert 6 <= waits.clock.moment < 10
 
 
-def test_no_right_is_said_with_kubectls_words(cluster: Cluster, upload: Upload) -> None:
+def test_a_missing_permission_is_reported_with_kubectls_message(cluster: Cluster, upload: Upload) -> None:
     cluster.refuse("exec", 'Error from server (Forbidden): pods "ray-head" is forbidden: User "me" cannot create')
     assert upload("train.jsonl") == 3
     assert 'kubectl failed: Error from server (Forbidden): pods "ray-head" is forbidden' in upload.err
@@ -394,7 +394,7 @@ def test_the_pods_of_the_charts_are_found(
     assert (cluster.folder / f"{mount}/datasets/train.jsonl".lstrip("/")).read_bytes() == DATA
 
 
-def test_the_page_has_the_commands_for_its_stack(here: Path, cluster: Cluster, upload: Upload) -> None:
+def test_the_page_shows_the_commands_that_upload_prints(here: Path, cluster: Cluster, upload: Upload) -> None:
     page = (ROOT / "docs/howto/own-data.md").read_text(encoding="utf-8")
     cluster.put("pods.json", {"items": []})
     site = str(ROOT / "values/examples/site.yaml")

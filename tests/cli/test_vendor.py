@@ -68,7 +68,7 @@ def texts(folder: Path) -> dict[str, str]:
         pytest.param((*OWN, "--vendor", "third_party/grpo"), id="own", marks=pytest.mark.full),
     ],
 )
-def test_what_is_printed_runs_in_the_repository_and_in_a_clone(
+def test_the_printed_commands_run_in_the_repository_and_in_a_clone(
     words: tuple[str, ...], grpo: Run, helm: Engine, tmp_path: Path
 ) -> None:
     code, out, err = grpo("init", *words)
@@ -105,7 +105,7 @@ def test_what_is_printed_runs_in_the_repository_and_in_a_clone(
         assert rendered == ours
 
 
-def test_every_file_finds_its_schema_and_stays_as_it_was(grpo: Run) -> None:
+def test_every_copied_file_finds_its_schema_and_is_otherwise_unchanged(grpo: Run) -> None:
     assert grpo("init", *OWN, "--vendor", "lib")[0] == 0
     held = texts(Path.cwd())
     named = {
@@ -132,7 +132,7 @@ def test_every_file_finds_its_schema_and_stays_as_it_was(grpo: Run) -> None:
     }
 
 
-def test_a_newer_version_says_what_differs_and_replaces_nothing(grpo: Run, tmp_path: Path) -> None:
+def test_init_vendor_again_lists_differences_and_replaces_nothing(grpo: Run, tmp_path: Path) -> None:
     assert grpo("init", *SMOKE, "--vendor", "--output", "my-site.yaml")[0] == 0
     count = len(texts(Path.cwd())) - 1
     same = f"as in {NAMED}: {count} files in .\n"
@@ -180,7 +180,7 @@ def test_a_newer_version_says_what_differs_and_replaces_nothing(grpo: Run, tmp_p
     assert yaml.safe_load(Path("values/accelerators/b200.yaml").read_text(encoding="utf-8"))["accelerator"]
 
 
-def test_the_check_writes_nothing_and_names_what_is_missing(grpo: Run) -> None:
+def test_the_check_writes_nothing_and_names_missing_files(grpo: Run) -> None:
     """CI runs it: a repaired copy, or copies in another folder, would pass and be thrown away."""
     assert grpo("init", *SMOKE, "--vendor", "third party", "--output", "site.yaml")[0] == 0
     whole = texts(Path.cwd())
@@ -201,7 +201,7 @@ def test_the_check_writes_nothing_and_names_what_is_missing(grpo: Run) -> None:
     assert grpo(*check)[0] == 0
 
 
-def test_a_site_file_without_copies_gets_them_when_it_is_asked_for(grpo: Run) -> None:
+def test_copies_can_be_added_to_an_existing_site_file(grpo: Run) -> None:
     assert grpo("init", *SMOKE)[0] == 0
     before = texts(Path.cwd())
     code, out, _ = grpo("init", "--vendor", "lib")
@@ -218,7 +218,7 @@ STACK_OF_COPIES = (
 )
 
 
-def test_what_is_copied_is_rendered(grpo: Run) -> None:
+def test_the_copied_charts_are_rendered(grpo: Run) -> None:
     """An upgrade of the copies that replaces the pods of Ray is seen before the merge, as Argo CD will render it."""
     assert grpo("init", *SMOKE, "--vendor", "lib")[0] == 0
     code, before, err = grpo("render", "all", *STACK_OF_COPIES, "-n", "rl")
@@ -236,7 +236,7 @@ def test_what_is_copied_is_rendered(grpo: Run) -> None:
     assert json.loads(grpo("lint", *STACK_OF_COPIES, "--format", "json")[1])["judged"]["chartsIn"] == "lib/charts"
 
 
-def test_lint_judges_an_object_that_was_added_to_a_chart(grpo: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lint_checks_an_object_added_to_a_copied_chart(grpo: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """No value moves it, so none is changed to find the one that does: that takes a minute."""
     monkeypatch.setattr(trace.Origins, "_after", None)
     assert grpo("init", *SMOKE, "--vendor", "lib")[0] == 0

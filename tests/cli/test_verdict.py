@@ -61,7 +61,7 @@ def parsed(out: str) -> ET.Element:
     return ET.fromstring(out)  # noqa: S314 - written by us
 
 
-def test_only_findings_that_are_bad_enough_fail_and_all_are_told(grpo: Run) -> None:
+def test_only_severe_enough_findings_fail_but_all_are_printed(grpo: Run) -> None:
     values = [*STACK, "--no-render"]
     _, out, _ = grpo("lint", *values, "--format", "json")
     found = dict(rules(out))
@@ -81,7 +81,7 @@ def test_only_findings_that_are_bad_enough_fail_and_all_are_told(grpo: Run) -> N
     assert (code, parsed(out).get("failures")) == (1, "1")
 
 
-def test_select_takes_ids_and_domains(grpo: Run) -> None:
+def test_select_accepts_ids_and_domains(grpo: Run) -> None:
     Path("more.yaml").write_text(MIXED + "zork: 1\n")
     _, out, _ = grpo("lint", *STACK, "--format", "json")
     every = rules(out)
@@ -109,7 +109,7 @@ def test_select_takes_ids_and_domains(grpo: Run) -> None:
         ("--yes", "grpo lint --fix --yes"),
     ],
 )
-def test_a_word_that_is_no_rule_or_severity_is_wrong_usage(grpo: Run, words: str, fix: str) -> None:
+def test_an_unknown_rule_or_severity_is_a_usage_error(grpo: Run, words: str, fix: str) -> None:
     code, out, err = grpo("lint", *STACK, *words.split())
     assert (code, out) == (2, "")
     assert f"\n  fix: {fix}" in err
@@ -120,7 +120,7 @@ def test_check_gives_findings_the_severity_of_their_rule(grpo: Run) -> None:
     assert rules(out) == [(TWICE, "error")]
 
 
-def test_check_honours_what_the_values_accept(grpo: Run) -> None:
+def test_check_honours_exceptions_in_the_values(grpo: Run) -> None:
     files = ["-f", PROFILE, "-f", "more.yaml"]
     Path("more.yaml").write_text(f"checks: {{ignore: {{{TWICE}: it is a test}}}}\n")
     assert grpo("check", "pod.yaml", *files) == (0, "", "clean: 1 manifest\n")
@@ -130,7 +130,7 @@ def test_check_honours_what_the_values_accept(grpo: Run) -> None:
     assert (code, rules(out)) == (1, [(TWICE, "error")])
 
 
-def test_an_exception_that_meets_nothing_is_told_by_the_command_that_judges_its_kind(grpo: Run) -> None:
+def test_an_unused_exception_is_reported_by_the_command_that_runs_its_rule(grpo: Run) -> None:
     Path("more.yaml").write_text(
         "checks:\n  ignore:\n"
         f"    {TWICE}: a reason\n    nemo-rl/top-k: a reason\n    zork/zork: a reason\n    values/token: a reason\n"
@@ -166,7 +166,7 @@ def test_an_exception_that_meets_nothing_is_told_by_the_command_that_judges_its_
         ("verl/mini-batch-larger-than-batch", "", (), False),
     ],
 )
-def test_an_exception_for_another_task_or_framework_is_not_for_nothing(
+def test_an_exception_for_another_task_or_framework_is_not_reported_as_unused(
     rule: str, values: str, words: tuple[str, ...], is_told: bool, grpo: Run
 ) -> None:
     """The same files are given to the release of each task."""
@@ -177,13 +177,13 @@ def test_an_exception_for_another_task_or_framework_is_not_for_nothing(
     assert f"[{rule}]" not in out
 
 
-def test_an_exception_for_pods_of_the_training_is_told_with_the_training(grpo: Run) -> None:
+def test_an_unused_exception_for_training_pods_is_reported_only_with_the_train_task(grpo: Run) -> None:
     Path("more.yaml").write_text(f"checks: {{ignore: {{{TWICE}: a reason}}}}\n")
     assert "[checks/ignored-nothing]" in grpo("lint", *STACK)[1]
     assert "[checks/ignored-nothing]" not in grpo("lint", *STACK, "--set", "job.task=fetch")[1]
 
 
-def test_manifests_that_are_named_may_be_a_part_of_what_an_exception_is_for(grpo: Run) -> None:
+def test_an_exception_unused_by_the_given_manifests_is_only_an_info(grpo: Run) -> None:
     Path("more.yaml").write_text("checks: {ignore: {nodes/another-accelerator: a reason}}\n")
     Path("pod.yaml").write_text("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n")
     code, out, _ = grpo("check", "pod.yaml", "-f", PROFILE, "-f", "more.yaml", "--format", "json")
@@ -191,7 +191,7 @@ def test_manifests_that_are_named_may_be_a_part_of_what_an_exception_is_for(grpo
     assert grpo("check", "pod.yaml", "-f", PROFILE, "-f", "more.yaml", "--fail-on", "info")[0] == 1
 
 
-def test_lint_judges_what_the_values_render_to(grpo: Run) -> None:
+def test_lint_checks_the_rendered_manifests(grpo: Run) -> None:
     more = "ray: {head: {initContainers: {warm: {image: a:1, env: [{name: A}, {name: A}]}}}}\n"
     Path("more.yaml").write_text(MIXED + more)
     _, out, err = grpo("lint", *STACK, "--format", "json", "--no-render")
@@ -224,7 +224,7 @@ def test_lint_judges_what_the_values_render_to(grpo: Run) -> None:
         3,
     ),
 )
-def test_what_does_not_fit_a_machine_stands_at_the_value_that_asks_for_it(
+def test_a_machine_mismatch_is_placed_at_the_value_that_causes_it(
     grpo: Run, more: str, found: list[tuple[str, str, int]]
 ) -> None:
     Path("more.yaml").write_text(more)
@@ -249,7 +249,7 @@ def test_findings_and_a_failed_render_do_not_hide_each_other(grpo: Run, more: st
 
 
 @pytest.mark.parametrize("form", formats.FORMATS)
-def test_without_helm_the_values_are_judged_and_the_rest_is_named(grpo: Run, form: str) -> None:
+def test_without_helm_the_values_are_linted_and_skipped_checks_are_named(grpo: Run, form: str) -> None:
     """Each form of the report says that the charts were not judged."""
     Path("more.yaml").write_text("")
     code, out, err = grpo("lint", *STACK, "--helm", "no-helm", "--format", form)
@@ -263,13 +263,13 @@ def test_without_helm_the_values_are_judged_and_the_rest_is_named(grpo: Run, for
         assert "What the charts render has not been judged." in out
 
 
-def test_without_helm_a_finding_in_the_values_is_told(grpo: Run) -> None:
+def test_without_helm_a_finding_in_the_values_is_reported(grpo: Run) -> None:
     Path("more.yaml").write_text("job: {nodes: 64}\n")
     code, out, err = grpo("lint", *STACK, "--helm", "no-helm")
     assert (code, "job/more-nodes-than-cluster" in out, "\njudged: 4 files; not judged: " in err) == (3, True, True)
 
 
-def test_what_a_chart_refuses_is_a_finding_at_the_value_that_it_names_if_lint_has_none(grpo: Run) -> None:
+def test_a_chart_refusal_lint_does_not_predict_is_placed_at_the_named_value(grpo: Run) -> None:
     Path("more.yaml").write_text(
         "platform:\n  kind: kubernetes\naccelerator: {refuses: {kubernetes: null}}\nnetwork: {mode: none}\n"
     )
@@ -288,7 +288,7 @@ def test_what_a_chart_refuses_is_a_finding_at_the_value_that_it_names_if_lint_ha
     assert (code, told["rule"], told["line"]) == (1, "job/more-nodes-than-cluster", 2)
 
 
-def test_reports_of_clean_values_are_whole(grpo: Run) -> None:
+def test_reports_for_clean_values_are_complete(grpo: Run) -> None:
     files = STACK[:-2]
     code, out, err = grpo("lint", *files, "--format", "sarif")
     assert (code, json.loads(out)["runs"][0]["results"], err.startswith("clean: 3 files, ")) == (0, [], True)
@@ -296,7 +296,7 @@ def test_reports_of_clean_values_are_whole(grpo: Run) -> None:
     assert (code, len(list(parsed(out).iter("testcase")))) == (0, 1)
 
 
-def test_json_and_sarif_say_what_was_judged_and_what_was_not(grpo: Run) -> None:
+def test_json_and_sarif_list_what_was_checked_and_what_was_skipped(grpo: Run) -> None:
     files = [PROFILE, RECIPE, str(SITE)]
     memory = "the memory of a real GPU (computed: fits; see grpo plan)"
     _, out, err = grpo("lint", *STACK[:-2], "--format", "json")
@@ -321,7 +321,7 @@ def test_json_and_sarif_say_what_was_judged_and_what_was_not(grpo: Run) -> None:
     assert json.loads(grpo("check", "pod.yaml", "--format", "json")[1]).keys() == {"findings"}
 
 
-def test_what_a_chart_refuses_cannot_be_accepted(grpo: Run) -> None:
+def test_a_chart_refusal_cannot_be_accepted_by_an_exception(grpo: Run) -> None:
     Path("more.yaml").write_text("job: {nodes: 64}\nchecks: {ignore: {job/more-nodes-than-cluster: we have more}}\n")
     code, out, _ = grpo("lint", *STACK, "--format", "json")
     assert code == 1
@@ -354,7 +354,7 @@ def reported(form: str, out: str) -> tuple[str, int, str]:
 
 @pytest.mark.parametrize("form", [form for form in formats.FORMATS if form != "text"])
 @pytest.mark.parametrize("command", ["lint", "check"])
-def test_a_file_that_cannot_be_read_is_an_entry_of_the_report(grpo: Run, command: str, form: str) -> None:
+def test_an_unreadable_values_file_is_an_entry_in_the_report(grpo: Run, command: str, form: str) -> None:
     """CI shows the report alone; the exit code and stderr are as without one."""
     Path("more.yaml").write_text(BROKEN)
     words = ["lint"] if command == "lint" else ["check", "pod.yaml"]
@@ -376,7 +376,7 @@ def test_a_file_that_cannot_be_read_is_an_entry_of_the_report(grpo: Run, command
 
 
 @pytest.mark.parametrize("form", [form for form in formats.FORMATS if form != "text"])
-def test_a_manifest_that_cannot_be_read_is_an_entry_of_the_report(grpo: Run, form: str) -> None:
+def test_an_unreadable_manifest_is_an_entry_in_the_report(grpo: Run, form: str) -> None:
     Path("pod.yaml").write_text("a: 1\n")
     code, out, err = grpo("check", "pod.yaml", "--format", form)
     assert (code, err.startswith("pod.yaml:1:1: expected a Kubernetes object")) == (2, True)
@@ -384,7 +384,7 @@ def test_a_manifest_that_cannot_be_read_is_an_entry_of_the_report(grpo: Run, for
 
 
 @pytest.mark.full
-def test_what_lint_has_told_is_not_told_again_by_a_chart(grpo: Run) -> None:
+def test_a_chart_refusal_lint_already_reported_is_not_repeated(grpo: Run) -> None:
     said = {
         "job:\n  nodes: 64\n": "job/more-nodes-than-cluster",
         "job:\n  volume: zork\n": "job/volume-absent",
@@ -400,7 +400,7 @@ def test_what_lint_has_told_is_not_told_again_by_a_chart(grpo: Run) -> None:
         assert (code, {name for name, severity in rules(out) if severity == "error"}) == (1, {rule}), text
 
 
-def test_what_a_schema_refuses_is_told_once_where_lint_tells_all_of_it(grpo: Run) -> None:
+def test_a_schema_refusal_fully_covered_by_lint_is_reported_once(grpo: Run) -> None:
     Path("more.yaml").write_text("zork: 1\nray:\n  workers:\n    replicas: many\n    zork: 2\n")
     code, out, err = grpo("lint", *STACK)
     assert (code, out.count("[values/")) == (1, 3)
@@ -419,7 +419,7 @@ def test_what_a_schema_refuses_is_told_once_where_lint_tells_all_of_it(grpo: Run
         ("{repository: nvcr.io/nvidia/nemo-rl}", ""),
     ],
 )
-def test_an_image_of_unknown_content_is_named(grpo: Run, tmp_path: Path, image: str, told: str) -> None:
+def test_an_image_with_unknown_content_is_named(grpo: Run, tmp_path: Path, image: str, told: str) -> None:
     own = tmp_path / "own.yaml"
     own.write_text(f"images: {{training: {image}}}\n", encoding="utf-8")
     files = [word for file in (*stack_files("b200"), own) for word in ("-f", str(file))]
@@ -427,7 +427,7 @@ def test_an_image_of_unknown_content_is_named(grpo: Run, tmp_path: Path, image: 
     assert (told in err) if told else ("not one of the public images" not in err)
 
 
-def test_an_engine_that_is_not_supported_is_named(grpo: Run) -> None:
+def test_an_unsupported_generation_engine_is_named(grpo: Run) -> None:
     files = [word for file in stack_files("b200") for word in ("-f", str(file))]
     sglang = ["--set", "job.config.policy.generation.backend=sglang"]
     assert "generation with sglang (not supported" in grpo("lint", "--no-render", *files, *sglang)[2]

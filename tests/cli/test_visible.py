@@ -40,19 +40,19 @@ def in_ci(*pieces: str) -> str:
         ("x² ≤ 中文 é 👩‍🔬 שלום\xa0!", "x² ≤ 中文 é 👩‍🔬 שלום\xa0!"),
     ],
 )
-def test_what_is_not_seen_is_written_as_an_escape(given: str, seen: str) -> None:
+def test_invisible_characters_are_escaped(given: str, seen: str) -> None:
     assert visible.text(given) == seen
 
 
 @given(HOSTILE)
-def test_nothing_unseen_is_left_and_a_second_pass_changes_nothing(text: str) -> None:
+def test_escaping_leaves_nothing_invisible_and_is_idempotent(text: str) -> None:
     seen = visible.text(text)
     assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\ud800-\udfff]", seen)
     assert visible.text(seen) == seen
 
 
 @given(st.text(max_size=60))
-def test_json_reads_the_text_that_was_written(text: str) -> None:
+def test_json_round_trips_the_escaped_text(text: str) -> None:
     assert json.loads(visible.text(json.dumps(text, ensure_ascii=False).replace("\x1b", "\\u001b"))) == text
 
 
@@ -67,33 +67,33 @@ def test_json_reads_the_text_that_was_written(text: str) -> None:
         ("std::vector, fe80::1 and ## [a](b)", "std::vector, fe80::1 and ## [a](b)"),
     ],
 )
-def test_ci_systems_get_no_command(given: str, shown: str) -> None:
+def test_no_output_is_read_as_a_command_by_a_ci_system(given: str, shown: str) -> None:
     assert in_ci(given) == shown
     # Nor one that comes in pieces.
     assert in_ci(*given) == shown
 
 
 @given(st.lists(st.text(st.sampled_from(":#[] \n\tvs\r"), max_size=6)))
-def test_pieces_are_written_as_the_whole(pieces: list[str]) -> None:
+def test_text_written_in_pieces_is_escaped_like_the_whole_text(pieces: list[str]) -> None:
     written = in_ci(*pieces)
     assert written == in_ci("".join(pieces))
     assert not re.search(r"(?m)^\s*::|##[a-z]*\[", written)
 
 
-def test_a_terminal_outside_of_ci_gets_colons() -> None:
+def test_leading_colons_are_kept_outside_ci() -> None:
     out = io.StringIO()
     visible.VisibleStream(out, in_ci=False).write("::1\n\x1b[2J")
     assert out.getvalue() == "::1\n\\u001b[2J"
 
 
-def test_drawn_text_is_visible_and_keeps_our_colours() -> None:
+def test_coloured_text_is_escaped_and_keeps_our_colours() -> None:
     out = io.StringIO()
     console.create(out).print("a\x1b]52;c;AAAA\x07b", style="red", soft_wrap=True)
     assert "a\\u001b]52;c;AAAA" in out.getvalue()
     assert "\x1b" not in re.sub(r"\x1b\[[0-9;]*m", "", out.getvalue())
 
 
-def test_streams_are_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_original_streams_are_restored(monkeypatch: pytest.MonkeyPatch) -> None:
     out = io.StringIO()
     monkeypatch.setattr(sys, "stdout", out)
     with visible.streams(), visible.streams():

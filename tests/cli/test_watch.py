@@ -54,7 +54,7 @@ def records(text: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.splitlines()]
 
 
-def test_each_step_is_a_line(grpo: Run, log: Path) -> None:
+def test_each_step_is_printed_as_a_line(grpo: Run, log: Path) -> None:
     code, out, err = grpo(log)
     assert (code, err) == (0, "3 steps, 0 findings\n")
     assert out.splitlines()[1] == (
@@ -64,7 +64,7 @@ def test_each_step_is_a_line(grpo: Run, log: Path) -> None:
     assert len(out.splitlines()) == 3
 
 
-def test_a_validation_is_a_line(grpo: Run, tmp_path: Path) -> None:
+def test_each_validation_is_printed_as_a_line(grpo: Run, tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_text(logs.validation(0, 0.125) + logs.header(1, 1) + logs.validation(1, 0.5) + logs.results())
     _, out, _ = grpo(path)
@@ -74,7 +74,7 @@ def test_a_validation_is_a_line(grpo: Run, tmp_path: Path) -> None:
     ]
 
 
-def test_a_finding_says_where_what_why_and_what_to_do(grpo: Run, log: Path) -> None:
+def test_a_finding_has_a_location_a_reason_and_a_fix(grpo: Run, log: Path) -> None:
     log.write_text(DEAD)
     code, out, err = grpo(log)
     assert (code, err) == (0, "7 steps, 1 finding\n")
@@ -88,7 +88,7 @@ def test_a_finding_says_where_what_why_and_what_to_do(grpo: Run, log: Path) -> N
 
 
 @pytest.mark.parametrize("sign", ["dead-reward", "run/dead-reward", "error", "kl-blow-up,dead-reward"])
-def test_stop_on_ends_the_watch_with_1(grpo: Run, log: Path, sign: str) -> None:
+def test_stop_on_ends_the_watch_with_exit_code_1(grpo: Run, log: Path, sign: str) -> None:
     log.write_text(DEAD)
     code, out, err = grpo(log, "--stop-on", sign)
     assert (code, err) == (1, "3 steps, 1 finding\n")
@@ -96,12 +96,12 @@ def test_stop_on_ends_the_watch_with_1(grpo: Run, log: Path, sign: str) -> None:
     assert "step 4  " not in out
 
 
-def test_stop_on_another_sign_does_not(grpo: Run, log: Path) -> None:
+def test_stop_on_ignores_other_signs(grpo: Run, log: Path) -> None:
     log.write_text(DEAD)
     assert grpo(log, "--stop-on", "kl-blow-up")[0] == 0
 
 
-def test_values_stop_the_watch_where_the_guard_would_end_the_run(grpo: Run, log: Path, tmp_path: Path) -> None:
+def test_with_values_the_watch_stops_where_the_guard_would_end_the_run(grpo: Run, log: Path, tmp_path: Path) -> None:
     """The first sign is that of step 3; test_guard.py says the same of the guard."""
     log.write_text(DEAD)
     values = tmp_path / "values.yaml"
@@ -112,13 +112,13 @@ def test_values_stop_the_watch_where_the_guard_would_end_the_run(grpo: Run, log:
     assert grpo(log, "-f", values)[::2] == (0, "7 steps, 1 finding\n")
 
 
-def test_a_guard_that_is_off_ends_no_watch(grpo: Run, log: Path, tmp_path: Path) -> None:
+def test_a_disabled_guard_does_not_end_the_watch(grpo: Run, log: Path, tmp_path: Path) -> None:
     values = tmp_path / "values.yaml"
     values.write_text("job: {guard: {enabled: false, stopOn: {dead-reward: {}}}}\n")
     assert grpo(log, "-f", values)[0] == 0
 
 
-def test_values_say_from_when_on_a_measure_is_a_sign(grpo: Run, log: Path, tmp_path: Path) -> None:
+def test_values_set_the_limits_of_the_signs(grpo: Run, log: Path, tmp_path: Path) -> None:
     log.write_text(DEAD)
     values = tmp_path / "values.yaml"
     values.write_text("job: {guard: {limits: {deadSteps: 5}, stopOn: {dead-reward: {}}}}\n")
@@ -127,7 +127,7 @@ def test_values_say_from_when_on_a_measure_is_a_sign(grpo: Run, log: Path, tmp_p
     assert (found.dead_steps, found.collapse_steps) == (5, Limits().collapse_steps)
 
 
-def test_a_step_that_is_printed_twice_counts_once(grpo: Run, tmp_path: Path) -> None:
+def test_a_step_printed_twice_is_counted_once(grpo: Run, tmp_path: Path) -> None:
     path, values = tmp_path / "log", tmp_path / "values.yaml"
     path.write_text("".join(row(step, 0.5) * 2 for step in range(1, 8)))
     values.write_text("job: {guard: {stopOn: {dead-reward: {steps: 3}}}}\n")
@@ -135,19 +135,19 @@ def test_a_step_that_is_printed_twice_counts_once(grpo: Run, tmp_path: Path) -> 
     assert (code, [line.split()[1] for line in out.splitlines() if line.startswith("step ")]) == (1, list("12345"))
 
 
-def test_an_output_with_each_line_twice_is_shown_once(grpo: Run) -> None:
+def test_duplicated_log_lines_are_shown_once(grpo: Run) -> None:
     code, out, err = grpo(ROOT / "tests/runlog/learn/verl.log")
     numbers = [line.split()[1] for line in out.splitlines() if line.startswith("step ")]
     assert (code, numbers, err) == (0, list("123456"), "6 steps, 0 findings\n")
     assert out.count("validation") == 1
 
 
-def test_a_step_that_a_resumed_run_repeats_counts_once(grpo: Run) -> None:
+def test_a_step_repeated_by_a_resumed_run_is_counted_once(grpo: Run) -> None:
     _, out, err = grpo(ROOT / "tests/runlog/learn/nemo_rl_resumed.log")
     assert (out.count("\nstep 8 "), err) == (2, "14 steps, 0 findings\n")
 
 
-def test_silence_is_judged_by_the_deadlines_of_the_values(tmp_path: Path) -> None:
+def test_silence_limits_come_from_the_deadlines_in_the_values(tmp_path: Path) -> None:
     values = tmp_path / "values.yaml"
     values.write_text("job: {guard: {factor: 3, deadlines: {stepSeconds: 100, validationSeconds: 900}}}\n")
     limits = judgement([str(values)]).limits
@@ -171,13 +171,15 @@ def test_silence_is_judged_by_the_deadlines_of_the_values(tmp_path: Path) -> Non
         ("job: 5\n", "job is 5, expected a map"),
     ],
 )
-def test_values_that_no_guard_takes_are_refused(grpo: Run, log: Path, tmp_path: Path, text: str, message: str) -> None:
+def test_values_the_guard_would_reject_are_refused(
+    grpo: Run, log: Path, tmp_path: Path, text: str, message: str
+) -> None:
     (tmp_path / "values.yaml").write_text(text)
     code, _, err = grpo(log, "-f", tmp_path / "values.yaml")
     assert (code, message in err) == (2, True), err
 
 
-def test_json_has_an_object_a_line(grpo: Run, log: Path) -> None:
+def test_json_output_has_one_object_per_line(grpo: Run, log: Path) -> None:
     log.write_text(logs.nemo_rl(steps=3, reward=[0.25, 0.5, 0.75], loss=[0.0, 0.0, NAN]))
     code, out, _ = grpo(log, "--format", "json")
     found = records(out)
@@ -228,7 +230,9 @@ def test_a_wrong_command_line_is_refused(grpo: Run, words: list[str], message: s
         ("\ufeff\u2028".encode() + b"\xff\xfe\n" * 9, "it has no step of NeMo RL's GRPO or of verl"),
     ],
 )
-def test_what_has_no_steps_is_refused_in_a_sentence(grpo: Run, tmp_path: Path, data: bytes, message: str) -> None:
+def test_input_without_steps_is_refused_with_a_clear_message(
+    grpo: Run, tmp_path: Path, data: bytes, message: str
+) -> None:
     path = tmp_path / "given"
     path.write_bytes(data)
     code, out, err = grpo(path)
@@ -246,17 +250,17 @@ def test_a_missing_file_is_refused(grpo: Run, tmp_path: Path) -> None:
     assert "fix: Ray's dashboard is http://localhost:8265\n" in grpo("localhost:8265")[2]
 
 
-def test_a_file_is_no_rayjob(grpo: Run, log: Path) -> None:
+def test_namespace_is_refused_for_a_log_file(grpo: Run, log: Path) -> None:
     code, _, err = grpo(log, "--namespace", "rl")
     assert (code, err.splitlines()[1]) == (2, f"  fix: leave out --namespace to read the file {log}")
 
 
-def test_bytes_that_are_no_text_do_not_matter(grpo: Run, log: Path) -> None:
+def test_invalid_utf_8_in_a_log_is_tolerated(grpo: Run, log: Path) -> None:
     log.write_bytes(b"\xff\xfe broken \xc3\n" + log.read_bytes().replace(b"Preparing", b"Prep\xe2\x96aring"))
     assert grpo(log)[2] == "3 steps, 0 findings\n"
 
 
-def test_secrets_and_control_characters_of_a_log_are_not_shown(grpo: Run, log: Path) -> None:
+def test_secrets_and_control_characters_in_a_log_are_not_shown(grpo: Run, log: Path) -> None:
     """A line shows numbers and names of timers only; a name may be anything."""
     log.write_text(log.read_text().replace("some_new_timer", "\x1b]0;title\x07timer").replace("0.25s", "40.25s"))
     _, out, _ = grpo(log)
@@ -268,7 +272,7 @@ def row(step: int, reward: float) -> str:
     return json.dumps({"step": step, "data": data}, separators=(",", ":")) + "\n"
 
 
-def test_the_file_log_of_verl_is_known_by_its_form(grpo: Run, tmp_path: Path) -> None:
+def test_the_verl_file_logger_format_is_recognized(grpo: Run, tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
     path.write_text("".join(row(step, 0.5) for step in (1, 2, 3)))
     code, out, err = grpo(path)
@@ -276,7 +280,7 @@ def test_the_file_log_of_verl_is_known_by_its_form(grpo: Run, tmp_path: Path) ->
     assert f"{path}, line 3: step 3: the mean reward of 3 steps is 0.5, and so is that of every answer" in out
 
 
-def test_the_samples_of_a_run_have_its_rewards(grpo: Run, tmp_path: Path) -> None:
+def test_rewards_are_read_from_the_samples_of_a_run(grpo: Run, tmp_path: Path) -> None:
     folder = tmp_path / "logs/exp_001"
     folder.mkdir(parents=True)
     for step in (1, 2, 3):
@@ -288,7 +292,7 @@ def test_the_samples_of_a_run_have_its_rewards(grpo: Run, tmp_path: Path) -> Non
     assert f"{folder}/train_data_step3.jsonl: step 3: the mean reward of 3 steps is 0, and so is" in out
 
 
-def test_the_outputs_of_all_attempts_are_one_run(grpo: Run, tmp_path: Path) -> None:
+def test_the_outputs_of_all_attempts_are_joined_into_one_run(grpo: Run, tmp_path: Path) -> None:
     texts = {"1": logs.nemo_rl(steps=3), "2": "stopped early\n", "10": logs.nemo_rl(steps=2, start=3, reward=0.75)}
     for attempt, text in texts.items():
         (tmp_path / "attempts" / attempt).mkdir(parents=True)
@@ -318,7 +322,7 @@ def write_scalars(folder: Path, rows: dict[int, dict[str, float]]) -> None:
     writer.close()
 
 
-def test_tensorboard_files_have_all_measures_of_nemo_rl(grpo: Run, tmp_path: Path) -> None:
+def test_all_nemo_rl_metrics_are_read_from_tensorboard_files(grpo: Run, tmp_path: Path) -> None:
     rows = {
         step: {
             "train/loss": 0.5,
@@ -350,14 +354,14 @@ def test_tensorboard_files_have_all_measures_of_nemo_rl(grpo: Run, tmp_path: Pat
     assert grpo(file)[2] == "2 steps, 0 findings\n"
 
 
-def test_tensorboard_files_of_verl_have_the_keys_of_its_console(grpo: Run, tmp_path: Path) -> None:
+def test_verl_tensorboard_files_are_read_with_its_console_keys(grpo: Run, tmp_path: Path) -> None:
     write_scalars(tmp_path / "logs", {1: {**logs.VERL}, 2: {**logs.VERL}})
     code, out, err = grpo(tmp_path)
     assert (code, err) == (0, "2 steps, 0 findings\n")
     assert out.startswith("step 1  reward 0.8125  length 240  truncated 0%  loss -0.0021  KL 0.00041")
 
 
-def test_the_log_of_a_pod_is_refused_with_the_command_that_prints_the_output(grpo: Run, tmp_path: Path) -> None:
+def test_a_pod_log_is_refused_with_the_command_that_prints_the_output(grpo: Run, tmp_path: Path) -> None:
     """Ray writes the output of a training into a file of the head, so `kubectl logs` has no step."""
     path = tmp_path / "pod.log"
     path.write_text("2026-11-26 19:00:00,000 INFO scripts.py:1164 -- Ray runtime started.\n")
@@ -367,14 +371,16 @@ def test_the_log_of_a_pod_is_refused_with_the_command_that_prints_the_output(grp
     assert "kubectl logs" not in err
 
 
-def test_tensorboard_files_of_something_else_are_refused(grpo: Run, tmp_path: Path) -> None:
+def test_unrelated_tensorboard_files_are_refused(grpo: Run, tmp_path: Path) -> None:
     write_scalars(tmp_path / "logs", {1: {"accuracy": 0.5}})
     code, _, err = grpo(tmp_path)
     assert code == 2
     assert "it has no step of NeMo RL's GRPO or of verl" in err
 
 
-def test_without_the_library_its_extra_is_named(grpo: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_tensorboard_library_its_extra_is_named(
+    grpo: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write_scalars(tmp_path / "logs", {1: {**logs.VERL}})
     monkeypatch.setitem(sys.modules, "tensorboard", None)
     code, _, err = grpo(tmp_path)
@@ -389,7 +395,7 @@ def start(*words: object, **options: Any) -> subprocess.Popen[str]:
     return subprocess.Popen(command, text=True, env=environment(), cwd=ROOT, **pipes, **options)  # type: ignore[call-overload,no-any-return]
 
 
-def test_a_pipe_is_shown_while_it_is_written() -> None:
+def test_a_pipe_is_shown_while_it_is_being_written() -> None:
     text = logs.nemo_rl(steps=2)
     cut = text.index("Step 2/2")
     with start("-") as process:
@@ -409,7 +415,7 @@ def test_an_empty_pipe_is_refused() -> None:
     assert (process.returncode, err.splitlines()[0]) == (2, "<stdin>: there is nothing in it")
 
 
-def test_a_log_is_followed_until_the_training_has_ended(tmp_path: Path) -> None:
+def test_a_log_is_followed_until_training_ends(tmp_path: Path) -> None:
     path = tmp_path / "driver.log"
     path.write_text("")
     text = logs.nemo_rl(steps=3)
@@ -425,7 +431,7 @@ def test_a_log_is_followed_until_the_training_has_ended(tmp_path: Path) -> None:
     assert (process.returncode, out[:7], err) == (0, "step 3 ", "3 steps, 0 findings\n")
 
 
-def test_a_log_that_became_shorter_is_read_from_its_start(tmp_path: Path) -> None:
+def test_a_truncated_log_is_read_from_its_start(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_text("first")
     text = pieces.of_file(str(path), follow=True, pause=lambda _: None)
@@ -434,14 +440,14 @@ def test_a_log_that_became_shorter_is_read_from_its_start(tmp_path: Path) -> Non
     assert [next(text), next(text)] == ["2nd", ""]
 
 
-def test_what_may_still_be_written_waits_for_a_second_look(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_entry_that_may_still_be_growing_is_read_only_once_stable(monkeypatch: pytest.MonkeyPatch) -> None:
     looks: Iterator[dict[int, int]] = iter([{1: 10, 2: 5}, {1: 10, 2: 9}, {1: 10, 2: 9}, {1: 10, 2: 9, 3: 1}])
     monkeypatch.setattr(time, "sleep", lambda _: None)
     found = polling.items(lambda: next(looks), follow=True)
     assert [next(found) for _ in range(4)] == [[(1, 10)], [], [(2, 9)], []]
 
 
-def test_silence_is_a_sign_of_a_live_training_only(capsys: pytest.CaptureFixture[str]) -> None:
+def test_silence_is_a_sign_only_for_a_live_run(capsys: pytest.CaptureFixture[str]) -> None:
     clock = [0.0]
     steps = [Found(Step(n, reward=0.1 * n, loss=0.1, seconds=400.0), Location("log", n)) for n in range(1, 6)]
 
@@ -462,7 +468,7 @@ def test_silence_is_a_sign_of_a_live_training_only(capsys: pytest.CaptureFixture
 
 
 @pytest.mark.parametrize(("phase", "stalls"), [("ended", False), ("loading", False), ("validation", True)])
-def test_a_training_that_loads_or_has_ended_may_be_silent(phase: str, stalls: bool) -> None:
+def test_a_run_that_is_loading_or_has_ended_may_be_silent(phase: str, stalls: bool) -> None:
     clock = [0.0]
     steps = [Found(Step(n, reward=0.1 * n, loss=0.1, seconds=400.0), Location("log", n)) for n in range(1, 6)]
 
@@ -484,21 +490,21 @@ def test_a_sparkline_has_a_bar_for_each_value(values: list[float], bars: str) ->
     assert lines.sparkline(values) == bars
 
 
-def test_a_terminal_shows_the_curve_of_the_reward(log: Path) -> None:
+def test_a_terminal_shows_the_reward_curve(log: Path) -> None:
     coloured = watched(log.parent, "watch", str(log))
     assert "▁▄█" in coloured
     assert "\x1b[36m" in coloured
 
 
 @pytest.mark.full
-def test_a_curve_has_no_colour_where_none_is_wanted_and_ci_has_no_curve(log: Path) -> None:
+def test_no_color_disables_curve_colours_and_ci_shows_no_curve(log: Path) -> None:
     plain = watched(log.parent, "watch", str(log), NO_COLOR="1")
     assert "▁▄█" in plain
     assert "\x1b[36m" not in plain
     assert "▁" not in watched(log.parent, "watch", str(log), CI="1")
 
 
-def test_the_readers_of_a_job_need_the_standard_library_only() -> None:
+def test_the_job_log_readers_need_only_the_standard_library() -> None:
     folder = ROOT / "jobs/runlog"
     modules = ",".join(sorted(path.stem for path in folder.glob("*.py")))
     code = f"import sys; sys.path.insert(0, {str(folder)!r}); import {modules}"

@@ -144,14 +144,14 @@ def numbers(out: str) -> list[str]:
     ("url", "job"),
     [("", "new"), ("/", "new"), ("/#/jobs/old", "old"), ("/api/jobs/old", "old"), ("/api/jobs/old/", "old")],
 )
-def test_the_job_is_the_one_of_the_url_else_the_newest_that_runs(grpo: Run, ray: Dashboard, url: str, job: str) -> None:
+def test_the_job_comes_from_the_url_or_is_the_newest_running_one(grpo: Run, ray: Dashboard, url: str, job: str) -> None:
     ray.log = TEXT
     code, out, err = grpo(ray.url + url)
     assert (code, numbers(out), err) == (0, ["1", "2", "3"], "3 steps, 0 findings\n")
     assert f"node_id=n&submission_id={job}&" in ray.asked[-1]
 
 
-def test_a_dashboard_below_a_path(grpo: Run, ray: Dashboard) -> None:
+def test_a_dashboard_served_below_a_path_is_supported(grpo: Run, ray: Dashboard) -> None:
     ray.log, ray.prefix = TEXT, "/teams/rl"
     for page in ("", "/", "/#/jobs/old", "/api/jobs/old"):
         assert numbers(grpo(f"{ray.url}/teams/rl{page}")[1]) == ["1", "2", "3"]
@@ -180,14 +180,14 @@ def test_a_job_is_followed_to_its_end_through_lost_connections(grpo: Run, ray: D
     assert "/logs/file?" in ray.asked[-1]
 
 
-def test_a_log_that_ends_before_its_end_is_no_whole_log(grpo: Run, ray: Dashboard) -> None:
+def test_a_log_cut_off_by_the_connection_is_an_error(grpo: Run, ray: Dashboard) -> None:
     ray.log, ray.cuts = TEXT, [MIDDLE + 10]
     code, out, err = grpo(ray.url)
     assert (code, numbers(out)) == (3, ["1"])
     assert err.startswith(f"{ray.url} does not answer any more: ")
 
 
-def test_the_token_is_in_the_environment_or_in_a_file(
+def test_the_token_is_read_from_the_environment_or_a_file(
     grpo: Run, ray: Dashboard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ray.log, ray.token = TEXT, TOKEN
@@ -211,7 +211,7 @@ def test_the_token_is_in_the_environment_or_in_a_file(
     assert (code, err) == (3, f"--token-file {tmp_path / 'none'} cannot be read: No such file or directory\n")
 
 
-def test_a_redirect_does_not_get_the_token(grpo: Run, ray: Dashboard, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_token_is_not_sent_to_a_redirect_target(grpo: Run, ray: Dashboard, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAY_AUTH_TOKEN", TOKEN)
     ray.redirect = f"{ray.url.replace('127.0.0.1', 'localhost')}/elsewhere"
     code, _, err = grpo(ray.url)
@@ -219,7 +219,7 @@ def test_a_redirect_does_not_get_the_token(grpo: Run, ray: Dashboard, monkeypatc
     assert ray.asked == ["/api/jobs/"]
 
 
-def test_what_is_not_there_is_a_sentence(grpo: Run, ray: Dashboard) -> None:
+def test_a_missing_job_or_output_is_reported_clearly(grpo: Run, ray: Dashboard) -> None:
     assert grpo(f"{ray.url}/#/jobs/none")[2].startswith(f"{ray.url} has no job none\n  fix: ")
     ray.job("new", "PENDING", driver_node_id=None)
     code, _, err = grpo(ray.url)
@@ -231,7 +231,7 @@ def test_what_is_not_there_is_a_sentence(grpo: Run, ray: Dashboard) -> None:
     assert (code, err.splitlines()[0]) == (3, f"{ray.url} has no submitted job")
 
 
-def test_something_else_is_no_dashboard(grpo: Run, ray: Dashboard) -> None:
+def test_a_server_that_is_not_a_dashboard_is_refused(grpo: Run, ray: Dashboard) -> None:
     ray.jobs["new"] = []  # type: ignore[assignment]
     code, _, err = grpo(f"{ray.url}/#/jobs/new")
     assert (code, err.splitlines()[0]) == (3, f"{ray.url} does not answer as Ray's dashboard does")
@@ -243,7 +243,7 @@ def test_a_url_with_a_password_is_refused_without_showing_it(grpo: Run) -> None:
     assert "fix: give the token in RAY_AUTH_TOKEN or --token-file" in err
 
 
-def test_a_dashboard_that_is_away_is_said_in_time(grpo: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_dashboard_is_reported_in_time(grpo: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ray_jobs, "PATIENCE", 0.5)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"

@@ -74,7 +74,7 @@ def numbers(out: str) -> list[str]:
     return re.findall(r"^step (\d+) ", out, re.MULTILINE)
 
 
-def test_the_output_of_a_job_is_read_in_its_head_pod(grpo: Run, cluster: Cluster) -> None:
+def test_the_output_of_a_job_is_read_from_its_head_pod(grpo: Run, cluster: Cluster) -> None:
     cluster.write(TEXT)
     code, out, err = grpo()
     assert (code, numbers(out), err) == (0, ["1", "2", "3"], "3 steps, 0 findings\n")
@@ -114,7 +114,7 @@ def test_a_job_is_followed_from_before_its_start_to_its_end(
 
 
 @pytest.mark.full
-def test_a_watch_goes_on_after_a_cluster_that_was_away(
+def test_a_watch_resumes_after_a_cluster_outage(
     grpo: Run, cluster: Cluster, meanwhile: Callable[[Callable[[], None]], None]
 ) -> None:
     cluster.write(TEXT[:MIDDLE])
@@ -135,7 +135,7 @@ def test_a_watch_goes_on_after_a_cluster_that_was_away(
 
 
 @pytest.mark.full
-def test_a_retry_has_another_cluster_and_is_read_from_its_start(
+def test_a_retry_on_a_new_cluster_is_read_from_its_start(
     grpo: Run, cluster: Cluster, meanwhile: Callable[[Callable[[], None]], None]
 ) -> None:
     cluster.write(TEXT[:MIDDLE])
@@ -156,14 +156,14 @@ def test_a_retry_has_another_cluster_and_is_read_from_its_start(
     assert err.endswith("has no output yet: Retrying\n3 steps, 0 findings\n")
 
 
-def test_a_job_without_output_is_not_waited_for(grpo: Run, cluster: Cluster) -> None:
+def test_a_job_without_output_is_reported_without_waiting(grpo: Run, cluster: Cluster) -> None:
     cluster.state("", "Initializing")
     code, out, err = grpo()
     assert (code, out) == (2, "")
     assert err == f"RayJob {NAME} has no output yet: Initializing\n  fix: --follow waits for it\n"
 
 
-def test_output_that_is_gone_with_its_cluster_is_on_the_volume(grpo: Run, cluster: Cluster) -> None:
+def test_output_of_a_deleted_cluster_is_read_from_the_volume(grpo: Run, cluster: Cluster) -> None:
     cluster.state("SUCCEEDED", "Complete")
     cluster.no_head()
     code, out, err = grpo()
@@ -177,13 +177,13 @@ def test_output_that_is_gone_with_its_cluster_is_on_the_volume(grpo: Run, cluste
     assert "labelSelector=ray.io%2Fcluster%3Dother%2C" in cluster.calls("get")[-1]
 
 
-def test_the_volume_has_what_a_restarted_head_has_lost(grpo: Run, cluster: Cluster) -> None:
+def test_output_lost_by_a_restarted_head_is_read_from_the_volume(grpo: Run, cluster: Cluster) -> None:
     cluster.state("SUCCEEDED", "Complete")
     cluster.write_on_volume(TEXT)
     assert numbers(grpo()[1]) == ["1", "2", "3"]
 
 
-def test_a_job_that_failed_before_its_start_says_why(grpo: Run, cluster: Cluster) -> None:
+def test_a_job_that_failed_before_starting_is_reported_with_its_reason(grpo: Run, cluster: Cluster) -> None:
     cluster.state("", "Failed", message="the cluster was not ready in time\nmore")
     assert "is not there: Failed: the cluster was not ready in time\n" in grpo()[2]
 
@@ -193,7 +193,7 @@ FORBIDDEN = 'Error from server (Forbidden): pods "ray-head" is forbidden: User "
 
 
 @pytest.mark.parametrize(("verb", "message"), [("get", NOT_FOUND), ("exec", FORBIDDEN)])
-def test_a_refusal_is_a_sentence(grpo: Run, cluster: Cluster, verb: str, message: str) -> None:
+def test_a_kubectl_refusal_is_reported_in_one_message(grpo: Run, cluster: Cluster, verb: str, message: str) -> None:
     cluster.refuse(verb, f"warning: a plugin is old\n{message}")
     for words in ([], ["--follow"]):
         code, out, err = grpo(*words)
@@ -201,7 +201,7 @@ def test_a_refusal_is_a_sentence(grpo: Run, cluster: Cluster, verb: str, message
         assert err.startswith(f"kubectl failed: {message}  fix: ")
 
 
-def test_an_api_server_that_is_away_is_said_in_time(
+def test_an_unreachable_api_server_is_reported_in_time(
     grpo: Run, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waits = Waits(monkeypatch, hang="get")
@@ -211,9 +211,7 @@ def test_an_api_server_that_is_away_is_said_in_time(
     assert waits.clock.moment == 6
 
 
-def test_a_cluster_that_is_slow_each_time_is_not_a_silent_one(
-    grpo: Run, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_slow_cluster_is_not_reported_as_silent(grpo: Run, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each answer comes within the time, all together do not."""
     waits = Waits(monkeypatch, late=4.0)
     cluster.write(TEXT)
@@ -223,7 +221,7 @@ def test_a_cluster_that_is_slow_each_time_is_not_a_silent_one(
 
 
 @pytest.mark.parametrize("words", [[], ["--follow"]])
-def test_a_program_in_the_pod_that_never_begins_is_said_in_time(
+def test_a_program_that_never_starts_in_the_pod_is_reported_in_time(
     grpo: Run, cluster: Cluster, monkeypatch: pytest.MonkeyPatch, words: list[str]
 ) -> None:
     waits = Waits(monkeypatch, hang="exec")
@@ -233,7 +231,7 @@ def test_a_program_in_the_pod_that_never_begins_is_said_in_time(
     assert 6 <= waits.clock.moment < 8
 
 
-def test_an_output_that_is_empty_for_long_is_no_pod_that_hangs(
+def test_a_long_empty_output_is_not_taken_for_a_hung_pod(
     grpo: Run, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waits = Waits(monkeypatch)
@@ -250,7 +248,7 @@ def test_an_output_that_is_empty_for_long_is_no_pod_that_hangs(
     assert "does not answer" not in err
 
 
-def test_a_pod_that_stops_to_answer_ends_the_watch_of_what_is_there(
+def test_a_pod_that_stops_answering_ends_the_watch(
     grpo: Run, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waits = Waits(monkeypatch)
@@ -261,7 +259,7 @@ def test_a_pod_that_stops_to_answer_ends_the_watch_of_what_is_there(
     assert 36 < waits.clock.moment < 38
 
 
-def test_without_kubectl_it_is_named(grpo: Run, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_kubectl_is_reported(grpo: Run, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(cluster.folder))
     code, _, err = grpo()
     assert (code, err.splitlines()[0]) == (3, "cannot run kubectl: No such file or directory")
@@ -279,7 +277,9 @@ def test_a_wrong_command_line_is_refused(words: list[str], message: str, capsys:
     assert capsys.readouterr().err.startswith(message)
 
 
-def test_an_interrupt_ends_it_quietly_and_leaves_no_kubectl(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_ends_the_watch_quietly_and_leaves_no_kubectl(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # Otherwise kubectl ends by itself when nobody reads its output.
     monkeypatch.setenv("STAYS", "1")
     cluster.write(TEXT[:MIDDLE])

@@ -24,7 +24,7 @@ def text_of(block: str) -> str:
     return written.removeprefix(f"a line <!-- {block} -->").removesuffix("<!-- end -->\n")
 
 
-def test_a_page_whose_block_is_old_is_stale(tmp_path: Path) -> None:
+def test_a_page_with_an_outdated_block_is_stale(tmp_path: Path) -> None:
     page = tmp_path / "docs/howto/page.md"
     page.parent.mkdir(parents=True)
     page.write_text("before <!-- default: job.lapseSeconds -->20<!-- end --> after\n", encoding="utf-8")
@@ -34,28 +34,28 @@ def test_a_page_whose_block_is_old_is_stale(tmp_path: Path) -> None:
     assert generate.stale(tmp_path, texts) == [*texts]
 
 
-def test_every_kind_of_block_is_on_a_page() -> None:
+def test_every_kind_of_block_is_used_on_some_page() -> None:
     text = "".join(pages.render(Facts(ROOT, merge.defaults())).values())
     assert [name for name in WRITERS if not re.search(rf"<!-- {name}(: [^>]+)? -->", text)] == []
 
 
-def test_numbers_come_from_their_sources() -> None:
+def test_numbers_in_blocks_come_from_their_sources() -> None:
     assert text_of("default: job.lapseSeconds") == "240"
     assert text_of("percent: job.share") == "12.5 %"
     assert text_of("kubernetes: default") == "1.35"
     assert text_of("value: schemas/catalogues/verl/0.8.0.yaml version") == "0.8.0"
 
 
-def test_the_block_of_causes_has_every_cause_once() -> None:
+def test_the_causes_block_lists_every_cause_once() -> None:
     assert sorted(re.findall(r"`([a-z-]+)`", text_of("causes"))) == [cause.id for cause in registry.causes()]
 
 
-def test_a_table_stands_between_blank_lines() -> None:
+def test_a_table_is_surrounded_by_blank_lines() -> None:
     """Else Markdown takes it for a part of the comment."""
     assert re.fullmatch(r"\n\n\|.*\|\n\n", text_of("versions"), re.DOTALL)
 
 
-def test_the_table_of_signs_has_every_sign_with_its_severity() -> None:
+def test_the_signs_table_lists_every_sign_with_its_severity() -> None:
     text = (ROOT / "docs/howto/watch.md").read_text(encoding="utf-8")
     assert dict(re.findall(r"^\| `([a-z-]+)` \| (error|warning) \|", text, re.MULTILINE)) == SEVERITIES
 
@@ -73,7 +73,7 @@ def test_the_table_of_signs_has_every_sign_with_its_severity() -> None:
         ("<!-- default: job.lapseSeconds -->1<!-- end -->", "begins a line"),
     ],
 )
-def test_a_block_that_cannot_be_is_refused(text: str, said: str, tmp_path: Path) -> None:
+def test_an_invalid_block_is_refused(text: str, said: str, tmp_path: Path) -> None:
     (tmp_path / "README.md").write_text(text, encoding="utf-8")
     with pytest.raises(SourceError, match=re.escape(said)) as refused:
         pages.render(FACTS._replace(root=tmp_path))

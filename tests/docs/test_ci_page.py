@@ -85,7 +85,7 @@ def run(command: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.full
-def test_the_hooks_run_as_the_page_configures_them(folder: Path) -> None:
+def test_the_hooks_run_as_configured_on_the_page(folder: Path) -> None:
     hooks = {hook["id"]: hook for hook in yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())}
     (repository,) = blocks()[0]["repos"]
     assert {hook["id"] for hook in repository["hooks"]} == {*hooks}
@@ -103,7 +103,7 @@ def test_the_hooks_run_as_the_page_configures_them(folder: Path) -> None:
     assert run(shlex.join(["grpo", "lint", *repository["hooks"][0]["args"]])).returncode == 1
 
 
-def test_the_template_for_gitlab_runs(folder: Path) -> None:
+def test_the_gitlab_template_runs(folder: Path) -> None:
     job = yaml.safe_load((ROOT / "examples/gitlab-ci.yml").read_text())["grpo-lint"]
     install, lint = job["script"]
     assert install == "pip install --quiet 'grpo-charts[render]'"
@@ -136,7 +136,7 @@ def started(**inputs: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.full
-def test_the_action_judges_what_it_is_given(folder: Path) -> None:
+def test_the_action_checks_the_given_values_and_manifests(folder: Path) -> None:
     used = blocks()[1]["steps"][1]["with"]
     declared = yaml.safe_load((ROOT / "action.yml").read_text())
     assert {*used} <= {*declared["inputs"]}
@@ -161,7 +161,7 @@ def test_the_action_gives_lint_the_files_of_values(folder: Path) -> None:
     assert "--set-file" not in check
 
 
-def test_the_action_installs_a_helm_where_there_is_none(folder: Path) -> None:
+def test_the_action_installs_helm_if_it_is_missing(folder: Path) -> None:
     def installed(**inputs: str) -> str:
         assert action(folder, manifests="deploy", **inputs).returncode == 0
         return (folder / "installed").read_text().split()[-1]
@@ -174,7 +174,7 @@ def test_the_action_installs_a_helm_where_there_is_none(folder: Path) -> None:
     assert [*(folder / "runner").iterdir()] == []
 
 
-def test_later_steps_find_grpo_and_no_other_program(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_action_adds_only_grpo_to_the_path_of_later_steps(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "bin/grpo").rename(folder / "bin/judge")
     add_program(folder, "grpo", "exit 0")
     monkeypatch.setenv("GITHUB_PATH", str(folder / "path"))
@@ -190,7 +190,7 @@ def test_later_steps_find_grpo_and_no_other_program(folder: Path, monkeypatch: p
     assert result["ruleId"] == "checks/could-not-run"
 
 
-def test_the_action_shows_no_file_behind_a_link(folder: Path) -> None:
+def test_the_action_does_not_print_the_target_of_a_link(folder: Path) -> None:
     (folder / "link.yaml").symlink_to("/proc/self/environ")
     done = action(folder, values="values/b200.yaml\nvalues/recipe.yaml\nvalues/site.yaml\nlink.yaml")
     assert done.returncode == 2
@@ -216,7 +216,7 @@ def wheel(folder: Path) -> Path:
 
 
 @pytest.mark.full
-def test_the_action_runs_nothing_of_the_checkout(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_the_action_runs_no_code_from_the_checkout(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Whoever opens a pull request writes these files; PYTHONPATH and the variables of pip are the workflow's."""
     add_program(folder, "python3", f'exec {shlex.quote(sys.executable)} "$@"')
     poison = f"import os; open(os.path.join({str(folder)!r}, 'ran-' + os.path.basename(__file__)), 'w')\n"
@@ -244,7 +244,7 @@ def test_the_action_runs_nothing_of_the_checkout(folder: Path, tmp_path_factory:
     assert not [*folder.glob("ran-*")]
 
 
-def test_the_action_hands_every_input_on_as_a_variable() -> None:
+def test_the_action_passes_every_input_as_an_environment_variable() -> None:
     """An input that stood in the script itself would be run as a command."""
     declared = yaml.safe_load((ROOT / "action.yml").read_text())
     (step,) = declared["runs"]["steps"]
@@ -254,7 +254,7 @@ def test_the_action_hands_every_input_on_as_a_variable() -> None:
         assert name in script or name in step["run"]
 
 
-def test_the_table_says_which_command_has_an_option() -> None:
+def test_the_table_lists_the_commands_that_have_each_option() -> None:
     listed = re.findall(r"^\| `(--[-a-z]+)[^`]*` \| ([a-z, ]+) \|", PAGE, re.MULTILINE)
     assert len(listed) == len(re.findall(r"^\| `--", PAGE, re.MULTILINE)) > 0
     commands = {"lint": lint, "check": check}

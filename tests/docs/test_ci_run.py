@@ -68,7 +68,7 @@ def run(checkout: Path, fails: str = "{}") -> Ended:
     return Ended(done.returncode, parts, done.stderr, table)
 
 
-def test_all_parts_run_in_their_order_and_stand_in_the_table(checkout: Path) -> None:
+def test_all_parts_run_in_order_and_are_listed_in_the_table(checkout: Path) -> None:
     ended = run(checkout)
     assert (ended.code, ended.calls) == (0, WHOLE)
     assert all(re.match(r" *\d+ s  ", row) for row in ended.rows)
@@ -85,7 +85,7 @@ def test_a_part_that_fails_ends_the_run_with_its_code(checkout: Path) -> None:
 
 
 @pytest.mark.parametrize("part", ["make e2e ONLY", "make planted", "make e2e-node"])
-def test_an_end_to_end_test_that_fails_is_a_failure(checkout: Path, part: str) -> None:
+def test_a_failing_end_to_end_test_fails_the_run(checkout: Path, part: str) -> None:
     ended = run(checkout, f'{{"{part}": 2}}')
     assert ended.code == 2
     assert any(part in row and "FAILED" in row for row in ended.rows)
@@ -99,7 +99,7 @@ def test_an_end_to_end_test_that_fails_is_a_failure(checkout: Path, part: str) -
         ('{"node.sh": 1}', "e2e-node", "tools/node.sh has failed, or did not end within 15 minutes"),
     ],
 )
-def test_what_a_machine_cannot_run_is_named_and_not_called_passed(
+def test_parts_the_machine_cannot_run_are_reported_as_not_run(
     checkout: Path, fails: str, target: str, reason: str
 ) -> None:
     ended = run(checkout, fails)
@@ -110,7 +110,7 @@ def test_what_a_machine_cannot_run_is_named_and_not_called_passed(
     assert rows == [f"       -  make {target}: NOT RUN, because {reason}"]
 
 
-def test_nothing_of_make_check_is_left_out() -> None:
+def test_ci_runs_every_part_of_make_check() -> None:
     """CI runs its parts one by one, for the table."""
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     (parts,) = re.findall(r"^check: (.*?) ##", makefile, re.MULTILINE)

@@ -87,7 +87,7 @@ def test_pre_commit_installs_and_runs_the_hooks_of_the_page(
     assert done.stdout.count("Passed") == 2
 
 
-def test_the_action_judges_charts_and_leaves_grpo_for_a_report(
+def test_the_action_checks_charts_and_keeps_grpo_for_later_steps(
     source: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("GITHUB_OUTPUT", "GITHUB_PATH", "GITHUB_ENV"):

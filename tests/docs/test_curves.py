@@ -13,7 +13,7 @@ from grpo.runlog.shared import SIGNS
 from tests.conftest import ROOT
 
 
-def test_every_sign_has_a_picture_that_the_page_shows() -> None:
+def test_the_page_shows_a_picture_of_every_sign() -> None:
     pictures = curves.render(ROOT)
     assert {path.rpartition("/")[2].removesuffix(".svg") for path in pictures} == SIGNS.keys()
     page = (ROOT / "docs/howto/metrics.md").read_text()
@@ -23,7 +23,7 @@ def test_every_sign_has_a_picture_that_the_page_shows() -> None:
         assert ("found at" in text, "real: " in text or "synthetic: " in text) == (True, True)
 
 
-def test_a_curve_that_does_not_show_its_sign_is_no_picture(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_curve_without_its_sign_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(curves.SIGNS, "slow-steps", curves.Sign("seconds", "Time", lambda step, count: None))
     with pytest.raises(SourceError, match="the sign slow-steps is at step 0 of the bad curve"):
         curves.render(ROOT)

@@ -20,7 +20,7 @@ def plants() -> list[dict[str, Any]]:
     return list(yaml.safe_load((ROOT / "tests/e2e/faults.yaml").read_text(encoding="utf-8"))["plants"])
 
 
-def test_the_example_is_what_the_command_says(plants: list[dict[str, Any]]) -> None:
+def test_the_example_is_real_output_of_the_command(plants: list[dict[str, Any]]) -> None:
     (shown,) = pages.blocks(PAGE, "text")
     found = re.match(r"fail +(?P<check>\S+): (?P<text>.*)\n +value: my-site\.yaml:\S+ (?P<value>\S+)\n", shown)
     assert found

@@ -46,7 +46,7 @@ def test_all_versions_are_pinned_and_agree() -> None:
     assert {*re.findall(r"(?:aws-ofi-nccl|check_plugin\.py) (\d+\.\d+\.\d+)", PAGE)} == {plugin}
 
 
-def test_the_bases_are_the_images_of_the_recipes() -> None:
+def test_the_base_images_are_those_of_the_recipes() -> None:
     recipes = images("recipes")
     assert ARGUMENTS["BASE"] in recipes
     for text in (README, PAGE):
@@ -55,7 +55,7 @@ def test_the_bases_are_the_images_of_the_recipes() -> None:
 
 
 @pytest.mark.parametrize("profile", PROFILES, ids=lambda path: path.stem)
-def test_the_image_is_what_a_profile_expects(profile: Path) -> None:
+def test_the_image_meets_the_requirements_of_the_profile(profile: Path) -> None:
     text = profile.read_text(encoding="utf-8")
     accelerator = yaml.safe_load(text)["accelerator"]
     assert "examples/eks-image" in text
@@ -67,7 +67,7 @@ def test_the_image_is_what_a_profile_expects(profile: Path) -> None:
     assert f"network: {accelerator['nccl']['net']}, NCCL: " in PAGE
 
 
-def test_the_files_are_in_form() -> None:
+def test_the_files_have_short_lines_and_valid_shell_code() -> None:
     long = {name for name, text in FILES.items() if max(map(len, text.splitlines())) > 120}
     assert long <= {"README.md"}  # its tables
     runs = [line.removeprefix("RUN ") for line in DOCKERFILE.splitlines() if line.startswith("RUN ")]
@@ -91,7 +91,7 @@ def check() -> ModuleType:
 NCCL = b"\0ncclNetPlugin_v10\0ncclNetPlugin_v11\0no ncclNetPlugin_v12 here\0NCCL version 2.28.9+cuda13.0\0"
 
 
-def test_the_check_compares_the_interfaces_of_plugin_and_nccl(check: ModuleType) -> None:
+def test_the_check_compares_the_plugin_interface_with_that_of_nccl(check: ModuleType) -> None:
     assert check.interfaces(NCCL) == {10, 11}
     assert check.shared({6, 10, 11, 12}, NCCL, "libnccl.so.2") == 11
     assert check.shared({6, 10}, NCCL, "libnccl.so.2") == 10
@@ -99,7 +99,7 @@ def test_the_check_compares_the_interfaces_of_plugin_and_nccl(check: ModuleType)
         check.shared({12}, NCCL, "lib")
 
 
-def test_the_check_reads_every_nccl_and_wants_that_of_a_wheel(
+def test_the_check_reads_every_nccl_and_requires_the_one_from_a_wheel(
     check: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     system, wheel = tmp_path / "usr/lib/libnccl.so.2", tmp_path / "venv/nvidia/nccl/lib/libnccl.so.2"
@@ -119,7 +119,7 @@ def test_the_check_reads_every_nccl_and_wants_that_of_a_wheel(
         check.check_nccls({11}, str(tmp_path))
 
 
-def test_the_check_opens_what_nccl_opens(check: ModuleType) -> None:
+def test_the_check_opens_the_same_libraries_as_nccl(check: ModuleType) -> None:
     assert check.plugin_name({"NCCL_NET_PLUGIN": "ofi"}) == "libnccl-net-ofi.so"
     assert check.plugin_name({}) == "libnccl-net.so"
     library, path = check.opened("libc.so.6")
@@ -129,7 +129,7 @@ def test_the_check_opens_what_nccl_opens(check: ModuleType) -> None:
         check.opened("libnccl-net-none.so")
 
 
-def test_the_commands_and_the_values_of_the_page_name_one_image() -> None:
+def test_the_commands_and_the_values_on_the_page_name_the_same_image() -> None:
     named = dict(re.findall(r"^(?:export )?([A-Z_]+)=(\S+)$", "\n".join(pages.blocks(PAGE, "bash")), re.MULTILINE))
     image = named["IMAGE"]
     for name in ("REGISTRY", "AWS_REGION"):

@@ -50,7 +50,7 @@ def wanted(helm: Engine) -> dict[str, tuple[dict[str, Any], ...]]:
     }
 
 
-def test_argo_has_the_four_releases_in_steps(helm: Engine) -> None:
+def test_argo_installs_the_four_releases_in_order(helm: Engine) -> None:
     elements = ARGO["generators"][0]["list"]["elements"]
     assert [tuple(element.values()) for element in elements] == [
         (layer, RELEASES[layer], VERSIONS[layer]) for layer in LAYERS
@@ -63,7 +63,7 @@ def test_argo_has_the_four_releases_in_steps(helm: Engine) -> None:
     assert {f"helm install {RELEASES[layer]} charts/{layer} " in notes for layer in ("storage", "raycluster")} == {True}
 
 
-def test_argo_finds_charts_and_manifests_of_a_repository(
+def test_argo_paths_match_vendored_charts_and_rendered_manifests(
     tmp_path: Path, wanted: Mapping[str, Any], helm: Engine
 ) -> None:
     """As grpo init --vendor and grpo render --output-dir write them; a folder has no hooks of Helm."""
@@ -89,7 +89,7 @@ def test_argo_finds_charts_and_manifests_of_a_repository(
     assert objects == [item for item in wanted["grpo-job"] if not export.is_hook(item)]
 
 
-def test_argo_names_each_release_of_a_repository() -> None:
+def test_argo_gives_each_release_in_a_repository_its_name() -> None:
     text = " ".join((EXAMPLES / "argocd/from-git.yaml").read_text(encoding="utf-8").replace("#", " ").split())
     assert RELEASES["grpo-job"] == documents("argocd/from-git.yaml")[0]["spec"]["source"]["helm"]["releaseName"]
     assert [layer for layer in LAYERS[:-1] if f"{layer} ({RELEASES[layer]}" not in text] == []
@@ -119,7 +119,7 @@ def test_argo_renders_what_grpo_renders(packages: Path, wanted: Mapping[str, Any
         assert rendered.documents == wanted[layer], layer
 
 
-def test_flux_has_the_four_releases_in_order() -> None:
+def test_flux_installs_the_four_releases_in_order() -> None:
     assert [*FLUX] == [*LAYERS]
     before: list[str] = []
     for layer, release in FLUX.items():
@@ -134,14 +134,14 @@ def test_flux_has_the_four_releases_in_order() -> None:
     assert [(check["apiVersion"], check["kind"]) for check in checks] == [("ray.io/v1", "RayCluster")]
 
 
-def test_flux_rolls_a_refused_run_back_and_waits_for_no_training() -> None:
+def test_flux_rolls_back_a_refused_run_and_does_not_wait_for_training() -> None:
     run = FLUX["grpo-job"]["spec"]
     assert run["upgrade"]["remediation"] == {"retries": 0, "remediateLastFailure": True, "strategy": "rollback"}
     assert {run[action]["disableWait"] for action in ("install", "upgrade", "rollback")} == {True}
     assert "driftDetection" not in run
 
 
-def test_flux_takes_a_newer_copy_of_a_chart_with_the_same_version() -> None:
+def test_flux_picks_up_a_changed_chart_in_git_without_a_version_bump() -> None:
     """Only the source of the chart differs from the published one."""
     source, release = documents("flux/from-git.yaml")
     chart = release["spec"].pop("chart")["spec"]
@@ -179,7 +179,7 @@ def test_flux_renders_what_grpo_renders(tmp_path: Path, wanted: Mapping[str, Any
         assert rendered.documents == wanted[layer], layer
 
 
-def test_kustomize_builds_the_folder_of_flux(tmp_path: Path) -> None:
+def test_kustomize_builds_the_flux_folder(tmp_path: Path) -> None:
     folder = folder_of_flux(tmp_path / "flux")
     kubectl = require_tool("kubectl")
     built = subprocess.run([kubectl, "kustomize", folder], check=True, capture_output=True, text=True).stdout
@@ -190,7 +190,7 @@ def test_kustomize_builds_the_folder_of_flux(tmp_path: Path) -> None:
     assert [*values.values()] == [file.read_text(encoding="utf-8") for file in stack_files()]
 
 
-def test_helmfile_has_the_four_releases_in_order_and_renders_them(wanted: Mapping[str, Any], helm: Engine) -> None:
+def test_helmfile_renders_the_four_releases_in_order(wanted: Mapping[str, Any], helm: Engine) -> None:
     assert [*HELMFILE] == [*LAYERS]
     before: list[str] = []
     for layer, release in HELMFILE.items():
@@ -221,7 +221,7 @@ def requests(group: dict[str, Any], count: int) -> dict[str, float]:
     return {"nvidia.com/gpu": 0, **{name: count * gibibytes(amount) for name, amount in asked.items()}}
 
 
-def test_the_queue_holds_one_stack_of_the_readme(helm: Engine) -> None:
+def test_the_queue_quota_fits_exactly_one_stack_from_the_readme(helm: Engine) -> None:
     """One flavor has the workers, the other the head."""
     objects = {(one["kind"], one["metadata"]["name"]): one for one in documents("kueue/queue.yaml")}
     queue, local = objects["ClusterQueue", "gpus"], objects["LocalQueue", "gpus"]
@@ -241,7 +241,7 @@ def test_the_queue_holds_one_stack_of_the_readme(helm: Engine) -> None:
     assert ("Topology", flavor["topologyName"]) in objects
 
 
-def test_the_server_finds_the_volume_and_the_account_of_the_stack(wanted: Mapping[str, Any]) -> None:
+def test_the_server_uses_the_volume_and_service_account_of_the_stack(wanted: Mapping[str, Any]) -> None:
     deployment, service = documents("serve/deployment.yaml")
     pod = deployment["spec"]["template"]
     (volume,) = [each["persistentVolumeClaim"] for each in pod["spec"]["volumes"] if "persistentVolumeClaim" in each]

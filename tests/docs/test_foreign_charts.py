@@ -110,7 +110,7 @@ def outputs(folder: Path) -> dict[str, Any]:
     return found
 
 
-def test_every_command_of_the_page_renders_the_same(folder: Path, outputs: dict[str, Any]) -> None:
+def test_every_command_on_the_page_renders_the_same_manifest(folder: Path, outputs: dict[str, Any]) -> None:
     assert [*outputs] == ["export", "set"]
     assert (folder / "added.yaml").exists()
     first, *others = outputs.values()
@@ -118,7 +118,7 @@ def test_every_command_of_the_page_renders_the_same(folder: Path, outputs: dict[
     assert all(other == first for other in others)
 
 
-def test_the_files_of_the_page_wire_the_workers(outputs: dict[str, Any]) -> None:
+def test_the_files_on_the_page_wire_the_workers(outputs: dict[str, Any]) -> None:
     spec = outputs["export"]["spec"]
     worker, head = spec["workerGroupSpecs"][0]["template"], spec["headGroupSpec"]["template"]
     annotations = worker["metadata"]["annotations"]
@@ -130,7 +130,7 @@ def test_the_files_of_the_page_wire_the_workers(outputs: dict[str, Any]) -> None
     assert [variable["name"] for variable in head["spec"]["containers"][0]["env"]] == ["LD_LIBRARY_PATH", "HF_TOKEN"]
 
 
-def test_the_refused_stream_of_the_page_is_not_added(folder: Path, tmp_path: Path) -> None:
+def test_a_refused_stream_is_not_added_to_the_repository(folder: Path, tmp_path: Path) -> None:
     """A secret in the chart's values; the file in Git stays what it was."""
     secret = "hf_" + "a1B2c3D4e5" * 4
     own = shutil.copytree(folder, tmp_path / "own", symlinks=True)

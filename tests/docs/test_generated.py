@@ -101,7 +101,7 @@ def copy_sources(folder: Path) -> None:
 
 
 @pytest.mark.full
-def test_a_stale_file_is_named_with_the_command_that_mends_it(
+def test_a_stale_file_is_reported_with_the_command_that_updates_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     copy_sources(tmp_path)
@@ -128,14 +128,14 @@ def test_a_generated_file_without_a_source_is_named_and_removed(
     assert main(["--check"], root=tmp_path) == 0
 
 
-def test_a_model_is_like_one_that_stands_above_it() -> None:
+def test_a_model_can_only_refer_to_one_above_it() -> None:
     assert facts.models({"a": {"x": 1, "y": 2}, "b": {"like": "a", "y": 3}})["b"] == {"x": 1, "y": 3}
     with pytest.raises(SourceError, match="a is like b, expected a model above it in the file"):
         facts.models({"a": {"like": "b"}, "b": {"x": 1}})
 
 
 @pytest.mark.parametrize("chart", CHARTS)
-def test_a_schema_is_draft_07_and_its_patterns_need_no_look_around(chart: str) -> None:
+def test_a_schema_is_draft_07_and_its_patterns_use_no_lookaround(chart: str) -> None:
     content = chart_schema(chart)
     jsonschema.Draft7Validator.check_schema(content)
     jsonschema_rs.Draft7Validator(content, pattern_options=jsonschema_rs.RegexOptions())
@@ -143,14 +143,14 @@ def test_a_schema_is_draft_07_and_its_patterns_need_no_look_around(chart: str) -
 
 
 @pytest.mark.parametrize("chart", CHARTS)
-def test_references_lead_where_draft_07_keeps_definitions(chart: str) -> None:
+def test_references_point_to_the_draft_07_definitions_section(chart: str) -> None:
     """Elsewhere they work too, but Helm then needs twice the time for the schema, at each command."""
     found = set(re.findall(r'"\$ref": "([^"]*)"', json.dumps(chart_schema(chart))))
     assert found == {reference for reference in found if reference.startswith("#/definitions/")} != set()
 
 
 @pytest.mark.parametrize("chart", CHARTS)
-def test_default_values_are_those_of_the_sections_read_and_fit(chart: str) -> None:
+def test_values_yaml_has_valid_defaults_of_exactly_the_sections_it_reads(chart: str) -> None:
     text = (ROOT / "charts" / chart / "values.yaml").read_text("utf-8")
     values = yaml.safe_load(text)
     assert text.startswith("# yaml-language-server: $schema=values.schema.json\n")
@@ -160,12 +160,12 @@ def test_default_values_are_those_of_the_sections_read_and_fit(chart: str) -> No
 
 
 @pytest.mark.parametrize("chart", CHARTS)
-def test_sections_of_other_charts_require_nothing(chart: str) -> None:
+def test_sections_of_other_charts_have_no_required_keys(chart: str) -> None:
     others: dict[str, Schema] = {s: {} for s in SECTIONS if s not in CHARTS[chart]}
     assert [e for e in errors(chart, others) if e.instance_path] == []
 
 
-def test_what_is_required_is_required_by_the_readers_only() -> None:
+def test_a_key_is_required_only_by_charts_that_read_it() -> None:
     missing = {c: {e.kind.value for e in errors(c, reference.defaults(TREE, c))} for c in CHARTS}
     assert missing == {
         "network": {"name"},
@@ -187,13 +187,13 @@ def test_a_misspelt_key_fails_in_every_chart(chart: str, path: tuple[str, ...]) 
 
 
 @pytest.mark.parametrize("chart", CHARTS)
-def test_an_unknown_section_fails_and_helms_own_keys_pass(chart: str) -> None:
+def test_an_unknown_section_fails_but_helms_own_keys_pass(chart: str) -> None:
     assert wrong(chart, {"values": {}}) == [()]
     assert wrong(chart, {"global": {"a": 1}, "common": {}, "enabled": True, "tags": {}}) == []
 
 
 @pytest.mark.parametrize("chart", CHARTS)
-def test_null_deletes_an_entry_of_a_map_and_nothing_else(chart: str) -> None:
+def test_null_can_delete_only_map_entries(chart: str) -> None:
     maps = {
         "stack": {"labels": {"a": None}},
         "accelerator": {"interfaces": {"eth1": None}, "hostPaths": {"gib": None}},
@@ -212,7 +212,7 @@ def test_null_deletes_an_entry_of_a_map_and_nothing_else(chart: str) -> None:
 
 @pytest.mark.parametrize("chart", CHARTS)
 @pytest.mark.parametrize("path", thin([(path,) for path in STRINGS], 12), ids=".".join)
-def test_a_token_is_refused_at_every_string_and_never_echoed(chart: str, path: tuple[str, ...]) -> None:
+def test_a_token_is_refused_in_every_string_and_never_echoed(chart: str, path: tuple[str, ...]) -> None:
     found = [e for e in errors(chart, nested(path, f"x{TOKEN}")) if tuple(e.instance_path) == path]
     assert [e.kind.name for e in found] == ["const"]
     assert "looks like a token" in found[0].message
@@ -220,7 +220,7 @@ def test_a_token_is_refused_at_every_string_and_never_echoed(chart: str, path: t
 
 
 @pytest.mark.parametrize("name", TREE.tokens)
-def test_each_shape_of_token_is_in_the_one_pattern(name: str) -> None:
+def test_every_token_shape_is_part_of_the_combined_pattern(name: str) -> None:
     assert f"|{TREE.tokens[name]}|" in f"|{TREE.token_pattern}|"
     template = (ROOT / "charts/common/templates/_tokens.tpl").read_text("utf-8")
     assert f"`{TREE.tokens[name]}`" in template
@@ -251,7 +251,7 @@ def _merge(into: dict[str, Any], other: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("chart", ["raycluster", "grpo-job"])
-def test_a_pod_spec_overlay_is_strict_and_owns_no_containers(chart: str) -> None:
+def test_a_pod_spec_overlay_is_strict_and_allows_no_containers(chart: str) -> None:
     good = {"priorityClassName": "high", "tolerations": [{"key": "a", "operator": "Exists"}], "hostNetwork": True}
     assert wrong(chart, {"ray": {"workers": {"podSpec": good}}}) == []
     bad = {"containers": [], "tolerations": [{"kye": "a"}], "schedulerName": TOKEN, "hostNetwork": "yes"}
@@ -265,7 +265,7 @@ def test_a_pod_spec_overlay_is_strict_and_owns_no_containers(chart: str) -> None
 
 
 @pytest.mark.parametrize("chart", CHARTS)
-def test_the_readme_of_a_chart_names_each_key_that_it_reads(chart: str) -> None:
+def test_a_chart_readme_names_every_key_the_chart_reads(chart: str) -> None:
     """And says what the chart makes, needs, and what comes next."""
     page = (ROOT / reference.readme_path(chart)).read_text("utf-8")
     for heading in (f"# {chart}", "## What it makes", "## What it needs", "## Install", "## Next", "## Values"):
@@ -275,7 +275,7 @@ def test_the_readme_of_a_chart_names_each_key_that_it_reads(chart: str) -> None:
         assert all((f"| {key} |" in page) == (section in CHARTS[chart]) for key in keys)
 
 
-def test_a_chart_without_a_head_for_its_readme_is_refused(tmp_path: Path) -> None:
+def test_a_chart_without_a_readme_header_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match=r"schemas/readme/network\.md: expected a head"):
         reference.readme(TREE, "network", tmp_path)
 
@@ -287,7 +287,7 @@ def test_the_values_reference_names_every_leaf() -> None:
         assert prose(str(node["description"])) in pages[f"docs/values/{path[0]}.md"], path
 
 
-def test_a_key_has_a_heading_with_its_facts() -> None:
+def test_each_key_has_a_heading_followed_by_its_facts() -> None:
     pages, node = reference.pages(TREE), dict(LEAVES)["ray", "test", "timeoutSeconds"]
     heading = f"## `ray.test.timeoutSeconds`\n\ninteger; default `{node['default']}`; unit: seconds\n\n"
     assert f"{heading}{prose(node['description'])}\n" in pages["docs/values/ray.md"]
@@ -295,7 +295,7 @@ def test_a_key_has_a_heading_with_its_facts() -> None:
 
 
 @pytest.mark.parametrize("section", SECTIONS)
-def test_the_page_of_a_section_names_the_charts_that_read_it(section: str) -> None:
+def test_a_section_page_names_the_charts_that_read_the_section(section: str) -> None:
     (line,) = re.findall(r"^Charts that read .*$", reference.pages(TREE)[f"docs/values/{section}.md"], re.MULTILINE)
     assert re.findall("`([a-z-]+)`", line) == [chart for chart, read in CHARTS.items() if section in read]
 
@@ -337,7 +337,7 @@ LEAF: Schema = {"type": "string", "description": "A leaf.", "default": "x", "x-s
         ({"type": "array", "default": []}, "platform.leaf: expected items"),
     ],
 )
-def test_a_careless_leaf_is_refused(change: Schema, said: str) -> None:
+def test_an_incomplete_schema_leaf_is_refused(change: Schema, said: str) -> None:
     leaf = {k: v for k, v in {**LEAF, **change}.items() if v is not None or k == "default"}
     assert any(line.startswith(said) for line in problems({"leaf": leaf}))
 
@@ -384,7 +384,7 @@ def test_an_entry_with_an_enum_may_still_be_deleted() -> None:
     assert [validator.is_valid(v) for v in (None, "a", "b", 1)] == [True, True, False, False]
 
 
-def test_a_shared_object_requires_nothing_where_its_section_is_not_read() -> None:
+def test_a_shared_object_has_no_required_keys_in_sections_a_chart_ignores() -> None:
     shared: Schema = {
         "type": "object",
         "description": "Shared.",
@@ -402,7 +402,7 @@ def test_a_shared_object_requires_nothing_where_its_section_is_not_read() -> Non
     assert not validator.is_valid({**values, "ray": {"x": {"b": 1}}})
 
 
-def test_an_editor_misses_nothing_in_a_single_file() -> None:
+def test_the_editor_schema_is_as_strict_as_the_chart_schemas() -> None:
     """The schema of the modelines is as strict as the charts' about what stands in a file."""
     content = json.loads((ROOT / "schemas/values.schema.json").read_text("utf-8"))
     validator = jsonschema_rs.Draft7Validator(content)
@@ -422,12 +422,12 @@ def of_tokens(pattern: str) -> list[str]:
 
 
 @pytest.mark.parametrize("pattern", ["acme_[a-z]{8}|zz9[0-9]{8}", "ab|c", "acme_(a|b)|c", "[|]a|b"])
-def test_alternatives_are_shapes_of_their_own(pattern: str) -> None:
+def test_a_token_pattern_with_alternatives_is_refused(pattern: str) -> None:
     assert of_tokens(pattern) == ["tokens.acme: the pattern has alternatives: write each as a separate shape"]
 
 
 @pytest.mark.parametrize("pattern", ["[a-z]{8}", "a[a-z]{8}", "(?i)acme_", "(?:acme|other)_", "a?b", "^acme"])
-def test_a_shape_needs_a_text_that_it_begins_with(pattern: str) -> None:
+def test_a_token_shape_must_begin_with_literal_text(pattern: str) -> None:
     (problem,) = of_tokens(pattern)
     assert problem.startswith("tokens.acme: expected two letters")
 
@@ -435,5 +435,5 @@ def test_a_shape_needs_a_text_that_it_begins_with(pattern: str) -> None:
 @pytest.mark.parametrize(
     "pattern", [r"\bacme_[a-z]+", "ac[me]_x", r"acme\|[|](?:a|b)", "acme_(a|(b|c))*", r"acme[\]|]"]
 )
-def test_shapes_with_a_beginning_are_fine(pattern: str) -> None:
+def test_token_shapes_with_a_literal_prefix_are_accepted(pattern: str) -> None:
     assert of_tokens(pattern) == []

@@ -28,7 +28,7 @@ def judge(kind: str, **parts: Any) -> tuple[str, str]:
     return str(answer.status), str(answer.message)
 
 
-def test_ours_are_the_kinds_that_the_charts_wait_for() -> None:
+def test_health_checks_exist_for_exactly_three_kinds() -> None:
     assert {key.removeprefix(PREFIX) for key in SCRIPTS} == {
         "ray.io_RayCluster",
         "ray.io_RayJob",
@@ -55,17 +55,17 @@ CLUSTERS = {
 
 
 @pytest.mark.parametrize("case", CLUSTERS)
-def test_raycluster(case: str) -> None:
+def test_the_raycluster_health_follows_its_status(case: str) -> None:
     status, health = CLUSTERS[case]
     parts = {} if status is None else {"status": status}
     assert judge("ray.io_RayCluster", **parts)[0] == health
 
 
-def test_a_raycluster_that_waits_in_a_queue_is_suspended() -> None:
+def test_a_raycluster_waiting_in_a_queue_is_suspended() -> None:
     assert judge("ray.io_RayCluster", spec={"suspend": True})[0] == "Suspended"
 
 
-def test_the_generation_counts_only_where_kuberay_recreates() -> None:
+def test_the_generation_matters_only_if_kuberay_recreates_pods() -> None:
     """With ray.upgrade manual KubeRay 1.6 may never write it."""
     old = {**READY, "observedGeneration": 1}
     assert judge("ray.io_RayCluster", status=old)[0] == "Healthy"
@@ -91,13 +91,13 @@ JOBS = {
 
 
 @pytest.mark.parametrize("case", JOBS)
-def test_rayjob(case: str) -> None:
+def test_the_rayjob_health_follows_its_status(case: str) -> None:
     status, health = JOBS[case]
     parts = {} if status is None else {"status": status}
     assert judge("ray.io_RayJob", **parts)[0] == health
 
 
-def test_a_failed_rayjob_says_why() -> None:
+def test_the_health_of_a_failed_rayjob_includes_the_reason() -> None:
     assert judge("ray.io_RayJob", status=JOBS["failed"][0])[1] == "exit code 1"
     assert judge("ray.io_RayJob", status=JOBS["never submitted"][0])[1] == "SubmissionFailed"
 
@@ -106,14 +106,14 @@ def test_a_failed_rayjob_says_why() -> None:
     ("phase", "ours", "theirs"),
     [("Bound", "Healthy", "Healthy"), ("Pending", "Healthy", "Progressing"), ("Lost", "Degraded", "Degraded")],
 )
-def test_only_our_own_claims_may_wait_for_their_pods(phase: str, ours: str, theirs: str) -> None:
+def test_only_the_charts_claims_may_be_pending(phase: str, ours: str, theirs: str) -> None:
     labels = {"app.kubernetes.io/name": "storage", "app.kubernetes.io/part-of": "gemma"}
     kind = "PersistentVolumeClaim"
     assert judge(kind, metadata={"labels": labels}, status={"phase": phase})[0] == ours
     assert judge(kind, status={"phase": phase})[0] == theirs
 
 
-def test_the_labels_are_those_of_the_storage_chart() -> None:
+def test_a_pending_claim_from_the_storage_chart_is_healthy() -> None:
     golden = (ROOT / "tests/goldens/gemma3-27b-gsm8k-b200/storage.yaml").read_text(encoding="utf-8")
     (claim,) = [each for each in yaml.safe_load_all(golden) if each and each["kind"] == "PersistentVolumeClaim"]
     assert judge("PersistentVolumeClaim", metadata=claim["metadata"], status={"phase": "Pending"})[0] == "Healthy"

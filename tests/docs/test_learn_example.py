@@ -40,7 +40,7 @@ def test_the_first_and_the_last_steps_are_compared(curve: ModuleType) -> None:
     assert curve.means(rewards) == pytest.approx((0.1, 0.9))
 
 
-def test_the_picture_has_a_point_for_each_step_in_its_place(curve: ModuleType) -> None:
+def test_the_picture_plots_one_point_per_step(curve: ModuleType) -> None:
     results = [result([0.0, 0.5, 1.0], seed=7), result([1.0, 0.5, 0.0], seed=8)]
     root = ElementTree.fromstring(curve.picture(results))  # noqa: S314 - our own text
     lines = [line.get("points", "").split() for line in root.iter(f"{SVG}polyline") if line.get("stroke")]
@@ -52,7 +52,7 @@ def test_the_picture_has_a_point_for_each_step_in_its_place(curve: ModuleType) -
 
 
 @pytest.mark.parametrize(("ending", "cluster"), [("", "pods"), ("-verl", "processes")])
-def test_the_committed_picture_is_that_of_the_committed_results(curve: ModuleType, ending: str, cluster: str) -> None:
+def test_the_committed_picture_matches_the_committed_results(curve: ModuleType, ending: str, cluster: str) -> None:
     lines = (EXAMPLE / f"results{ending}.jsonl").read_text(encoding="utf-8").splitlines()
     results = [json.loads(line) for line in lines]
     assert [one["seed"] for one in results] == [1, 2, 3]
@@ -64,7 +64,7 @@ def test_the_committed_picture_is_that_of_the_committed_results(curve: ModuleTyp
 
 
 @pytest.mark.full
-def test_a_context_of_a_device_acts_as_without_the_stand_in() -> None:
+def test_a_device_context_works_with_the_stand_in() -> None:
     """transformers makes models on `meta`, and gives values only to what is there."""
     change = "import torch, cpu_devices; cpu_devices.change(torch)"
     code = change + "\nwith torch.device('meta'): print(torch.arange(3).device)"
@@ -82,7 +82,7 @@ def test_every_replaced_module_is_named_in_the_readme() -> None:
 
 
 @pytest.mark.full
-def test_a_device_for_a_block_of_code_is_obeyed() -> None:
+def test_a_device_set_for_a_block_of_code_is_used() -> None:
     """transformers makes a model on the device meta first; else it leaves its rotary embedding without values."""
     program = """
 import torch, cpu_devices

@@ -51,7 +51,7 @@ def options(files: list[str]) -> list[str]:
     return [word for name in files for word in ("-f", str(ROOT / name))]
 
 
-def test_lint_finds_nothing(framework: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_lint_finds_nothing_in_the_values(framework: Any, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["lint", "--fail-on", "warning", *options(framework.files)]) == 0, capsys.readouterr().out
 
 
@@ -61,12 +61,12 @@ def test_lint_finds_nothing_in_pods(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["lint", "--fail-on", "warning", *options(files)]) == 0, capsys.readouterr().out
 
 
-def test_the_environment_lies_at_the_path_that_the_story_uses(framework: Any) -> None:
+def test_the_environment_is_created_at_the_path_the_script_uses(framework: Any) -> None:
     made = f"venv=$folder/{framework.folders[framework.venv]} place={framework.venv} "
     assert made in (ROOT / "tools/learn.sh").read_text(encoding="utf-8")
 
 
-def test_the_wheels_are_those_of_the_values(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_wheels_have_the_versions_in_the_values(capsys: pytest.CaptureFixture[str]) -> None:
     files = importlib.import_module("frameworks").FRAMEWORKS["verl"].files
     assert cli.main(["render", "grpo-job", *options(files), "--set", "job.task=fetch"]) == 0
     packages = re.search(r'"packages": (\{.*?\})', capsys.readouterr().out, re.DOTALL)
@@ -84,13 +84,13 @@ def attempt(folder: Path, framework: Any, *steps: tuple[int, str]) -> Any:
     return importlib.import_module("records").Run(folder)
 
 
-def test_the_worst_step_counts_in_both_directions(framework: Any, story: ModuleType, tmp_path: Path) -> None:
+def test_the_mismatch_is_the_largest_absolute_difference(framework: Any, story: ModuleType, tmp_path: Path) -> None:
     run = attempt(tmp_path, framework, (21, "0.0001"), (22, "-0.003"), (23, "0.002"))
     assert story.mismatch(run) == pytest.approx(0.003)
 
 
 @pytest.mark.parametrize("kl", ["nan", "nothing"])
-def test_a_step_without_a_difference_is_no_agreement(
+def test_a_step_without_a_logged_difference_does_not_count_as_agreement(
     kl: str, framework: Any, story: ModuleType, tmp_path: Path
 ) -> None:
     run = attempt(tmp_path, framework, (21, "0.0"), (22, kl))
@@ -100,7 +100,7 @@ def test_a_step_without_a_difference_is_no_agreement(
 
 
 @pytest.mark.parametrize(("first", "said"), [(21, ""), (1, "went on with step 1, expected 21"), (11, "step 11")])
-def test_the_second_attempt_must_begin_after_the_last_checkpoint(
+def test_the_second_attempt_must_start_after_the_last_checkpoint(
     first: int, said: str, framework: Any, story: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = attempt(tmp_path, framework, *((step, "0.0") for step in range(first, 61)))
@@ -125,7 +125,7 @@ def test_verl_runs_without_a_gpu_and_without_pods(
 
 
 @pytest.mark.full
-def test_answers_are_sampled_to_their_end_and_keep_their_probabilities() -> None:
+def test_answers_are_sampled_up_to_the_end_token_with_their_probabilities() -> None:
     """The model of this test continues token n with n + 1 in most cases, and 4 is the end."""
     program = """
 import torch

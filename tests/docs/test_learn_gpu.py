@@ -82,13 +82,13 @@ def learn(environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(words, check=False, capture_output=True, text=True, env=dict(environment))
 
 
-def test_without_a_gpu_one_line_says_so(tmp_path: Path) -> None:
+def test_without_a_gpu_one_line_is_printed(tmp_path: Path) -> None:
     done = learn({**os.environ, "PATH": str(tmp_path)})
     assert (done.returncode, done.stdout) == (3, "")
     assert done.stderr == "learn: SKIPPED: needs an NVIDIA GPU: nvidia-smi finds no GPU 0 here\n"
 
 
-def test_a_gpu_that_does_not_do_is_named_with_its_numbers(tmp_path: Path) -> None:
+def test_an_unsuitable_gpu_or_driver_is_reported_with_its_numbers(tmp_path: Path) -> None:
     done = learn(program(tmp_path, "echo 'NVIDIA L4, 550.90.07, 23034, 4'\n"))
     assert (done.returncode, done.stdout) == (3, "")
     assert "learn: SKIPPED: needs the NVIDIA driver 580 or newer (CUDA 13): here it is 550\n" in done.stderr
@@ -105,7 +105,7 @@ def test_nothing_is_installed_without_a_gpu(tmp_path: Path) -> None:
     assert done.stderr == "learn: SKIPPED: needs an NVIDIA GPU: nvidia-smi finds none here\n"
 
 
-def test_lines_of_nvidia_smi_are_times_and_sizes(memory: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nvidia_smi_lines_are_parsed_into_times_and_sizes(memory: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TZ", "UTC-2")
     time.tzset()
     lines = "2026/11/25 16:00:00.100, 512\n2026/11/25 16:00:00.203, 71234\n2026/11/25 16:00:0"
@@ -118,7 +118,7 @@ def test_lines_of_nvidia_smi_are_times_and_sizes(memory: ModuleType, monkeypatch
         memory.series("2026/11/25 16:00:00.100, [N/A]\n")
 
 
-def test_a_sample_counts_for_the_phase_in_which_it_was_taken(memory: ModuleType) -> None:
+def test_a_sample_is_assigned_to_the_phase_it_was_taken_in(memory: ModuleType) -> None:
     """One sample before each beginning of the recorded output, one at it, and one after it."""
     phases = memory.beginnings(RECORDED)
     first = ["refit", "generation", "log-probabilities", "training", "refit", "generation", "training", "checkpoint"]
@@ -133,7 +133,7 @@ def test_a_sample_counts_for_the_phase_in_which_it_was_taken(memory: ModuleType)
     assert memory.peaks(samples, phases) == wanted
 
 
-def test_the_plan_has_the_phases_that_are_compared(memory: ModuleType, planned: dict[str, Any]) -> None:
+def test_the_plan_has_every_compared_phase(memory: ModuleType, planned: dict[str, Any]) -> None:
     names = [name for names in memory.PLANNED.values() for name in names]
     assert sorted(names) == sorted(one["name"] for one in planned["phases"])
     assert planned["model"]["parameters"] == 494032768, "those of Qwen2.5 0.5B"
@@ -141,7 +141,7 @@ def test_the_plan_has_the_phases_that_are_compared(memory: ModuleType, planned: 
     assert {one["name"]: one["tokens"] for one in planned["phases"]}["train: loss"] == 8 * 512
 
 
-def test_the_share_of_error_is_of_what_was_measured(memory: ModuleType, planned: dict[str, Any]) -> None:
+def test_the_error_is_relative_to_the_measured_size(memory: ModuleType, planned: dict[str, Any]) -> None:
     sizes = {one["name"]: one["peakGiB"] for one in planned["phases"]}
     largest = max(sizes[name] for name in memory.PLANNED["training"])
     assert largest == sizes["train: loss"] > sizes["optimizer step"]
@@ -160,7 +160,7 @@ def test_the_share_of_error_is_of_what_was_measured(memory: ModuleType, planned:
         memory.compare(measured, before, planned)
 
 
-def test_the_table_says_what_is_off(memory: ModuleType) -> None:
+def test_the_table_shows_the_error_of_the_plan(memory: ModuleType) -> None:
     rows = [
         {"phase": "generation", "measuredGiB": 40.0, "planGiB": 42.6, "error": 0.065},
         {"phase": "checkpoint", "measuredGiB": 9.5, "planGiB": None, "error": None},
@@ -192,7 +192,9 @@ class Trained:
         time.sleep(0.6)
 
 
-def test_a_training_is_watched(memory: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gpu_memory_is_sampled_during_a_run(
+    memory: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """nvidia-smi and the trainer are played; the clock, the process and its end are real."""
     counting = 'n=0; while :; do n=$((n + 1)); /bin/date +"%Y/%m/%d %H:%M:%S.%3N, $n"; /bin/sleep 0.05; done\n'
     monkeypatch.setenv("PATH", program(tmp_path, counting)["PATH"])
@@ -206,7 +208,7 @@ def test_a_training_is_watched(memory: ModuleType, tmp_path: Path, monkeypatch: 
     assert found["training"] == samples[-1][1]
 
 
-def test_links_are_made_and_removed(gpu: ModuleType, tmp_path: Path) -> None:
+def test_links_are_created_and_removed_on_interrupt(gpu: ModuleType, tmp_path: Path) -> None:
     (tmp_path / "brought").mkdir()
     link = tmp_path / "opt/nemo-rl"
 
@@ -221,7 +223,7 @@ def test_links_are_made_and_removed(gpu: ModuleType, tmp_path: Path) -> None:
     assert (tmp_path / "brought").is_dir()
 
 
-def test_phases_are_announced(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_stand_in_announces_phases(capsys: pytest.CaptureFixture[str]) -> None:
     standin = importlib.import_module("cuda_phases")
 
     class VllmGeneration:
@@ -252,7 +254,7 @@ def test_phases_are_announced(capsys: pytest.CaptureFixture[str]) -> None:
     assert all(before - 0.001 <= moment <= time.time() + 0.001 for moment, _ in printed)
 
 
-def test_nemo_rl_has_what_announces_phases() -> None:
+def test_nemo_rl_has_the_methods_that_announce_phases() -> None:
     source = tree("nemo-rl", "v0.7.0")
     standin = importlib.import_module("cuda_phases")
     files = ("models/policy/lm_policy.py", "models/generation/vllm/vllm_generation.py")
@@ -265,7 +267,7 @@ def test_nemo_rl_has_what_announces_phases() -> None:
     assert f"prepare_for_generation(tags={json.dumps(standin.WAKES_FOR_WEIGHTS)})" in loop
 
 
-def test_the_versions_are_those_that_nemo_rl_locks() -> None:
+def test_the_versions_are_those_locked_by_nemo_rl() -> None:
     lock = tomllib.loads((tree("nemo-rl", "v0.7.0") / "uv.lock").read_text(encoding="utf-8"))
     locked: dict[str, set[str]] = {}
     for package in lock["package"]:
@@ -279,17 +281,17 @@ def requirements(name: str) -> dict[str, str]:
     return {line.partition("==")[0].partition("[")[0]: line.partition("==")[2] for line in lines if line[0] != "#"}
 
 
-def test_a_gpu_needs_what_the_cpu_needs_and_vllm() -> None:
+def test_gpu_requirements_are_the_cpu_requirements_plus_vllm() -> None:
     assert requirements("requirements-cuda.txt").keys() - requirements("requirements.txt").keys() == {"vllm"}
     assert not requirements("requirements.txt").keys() - requirements("requirements-cuda.txt").keys()
 
 
-def test_attention_of_vllm_takes_the_heads() -> None:
+def test_the_head_size_is_one_vllm_attention_supports() -> None:
     for name in ("cuda", "memory"):
         assert MODELS[name]["hidden_size"] // MODELS[name]["num_attention_heads"] == 64, name
 
 
 @pytest.mark.parametrize("count", [len(FILES) - 1, len(FILES)])
-def test_lint_finds_nothing(count: int, capsys: pytest.CaptureFixture[str]) -> None:
+def test_lint_finds_nothing_in_the_values(count: int, capsys: pytest.CaptureFixture[str]) -> None:
     words = [word for name in FILES[:count] for word in ("-f", str(ROOT / name))]
     assert cli.main(["lint", "--fail-on", "warning", *words]) == 0, capsys.readouterr().out

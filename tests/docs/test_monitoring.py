@@ -66,12 +66,12 @@ def selectors(node: Any) -> Iterator[Any]:
         yield from selectors(argument)
 
 
-def test_every_expression_asks_for_metrics_of_ray() -> None:
+def test_every_expression_uses_existing_ray_metrics() -> None:
     found = [each for text in expressions() for each in selectors(promql_parser.parse(text))]
     assert {each.name for each in found} == SERVED | IN_SOURCE
 
 
-def test_ray_has_the_gpu_metrics() -> None:
+def test_ray_exports_the_gpu_metrics() -> None:
     reporters = sorted((ROOT / ".tools/node").glob(f"ray-*/opt/nemo_rl_venv/{REPORTER}"))
     if not reporters:
         pytest.skip("needs .tools/node (tools/node.sh)")
@@ -89,7 +89,7 @@ def test_both_prometheuses_get_the_same_alerts() -> None:
     assert set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)) == alerts
 
 
-def test_alerts_over_a_cluster_keep_its_name() -> None:
+def test_alerts_aggregated_over_a_cluster_keep_its_name() -> None:
     """The message names it, and Google's managed Prometheus keeps what it stores apart by namespace."""
     for rule in rules("google-rules.yaml"):
         told = set(re.findall(r"\$labels\.(\w+)", rule["annotations"]["summary"]))
@@ -142,7 +142,7 @@ LINES: dict[str, tuple[list[str], list[str]]] = {
 
 
 @pytest.mark.parametrize("name", LINES)
-def test_a_log_query_finds_its_lines(name: str) -> None:
+def test_each_log_query_matches_its_lines(name: str) -> None:
     """Lines as NeMo RL, verl and NCCL write them. Cloud Logging has RE2, which agrees with Python here."""
     queries = blocks((ROOT / "docs/howto/alerts.md").read_text("utf-8"), "text")
     (pattern,) = [found for text in queries for found in re.findall(r'=~"([^"]*)"', text) if name in found]
@@ -150,7 +150,7 @@ def test_a_log_query_finds_its_lines(name: str) -> None:
     assert [line for line in [*wanted, *others] if re.search(pattern, line)] == wanted
 
 
-def test_what_check_node_says_when_all_is_well_is_left_out() -> None:
+def test_the_success_message_of_check_node_is_not_matched() -> None:
     """The words stand in the script of the init container."""
     queries = blocks((ROOT / "docs/howto/alerts.md").read_text("utf-8"), "text")
     ((fine,),) = [found for text in queries if (found := re.findall(r'-textPayload:"([^"]*)"', text))]

@@ -20,7 +20,7 @@ BLOCKS = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
 
 @pytest.mark.parametrize("site", thin(SITES, 2), ids=lambda site: site.parent.name)
 @pytest.mark.parametrize("block", thin(BLOCKS, 6), ids=lambda block: "-".join(re.findall(r"[a-z]+", block)[:4]))
-def test_a_block_is_what_its_reader_can_use(
+def test_each_block_works_as_the_last_values_file(
     block: str, site: Path, render_text: Callable[..., Rendered], tmp_path: Path
 ) -> None:
     """As the last file of a stack, in all four charts, and it changes what is rendered or said."""
@@ -36,6 +36,6 @@ def test_a_block_is_what_its_reader_can_use(
     assert [(one.manifest, one.notes) for one in before] != [(one.manifest, one.notes) for one in after]
 
 
-def test_the_page_has_its_blocks() -> None:
+def test_the_block_pattern_finds_the_blocks_on_the_page() -> None:
     """The pattern above finds them."""
     assert len(BLOCKS) >= 12

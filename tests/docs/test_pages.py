@@ -67,7 +67,7 @@ def refused(found: dict[str, object]) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(("stack", "first", "block"), list(blocks()))
-def test_a_block_is_what_its_reader_can_use(
+def test_each_values_block_works_as_the_last_file_of_a_stack(
     stack: tuple[str, str], first: str, block: str, helm: Engine, tmp_path: Path
 ) -> None:
     """As the last file of a stack, in all charts and tasks; it changes something, and nothing is refused for it."""
@@ -88,7 +88,7 @@ def test_a_block_is_what_its_reader_can_use(
 
 
 @pytest.mark.parametrize(("stack", "first", "block"), [pytest.param(*each.values, id=each.id) for each in blocks()])
-def test_a_block_works_over_the_site_file_of_init(
+def test_a_block_works_on_top_of_a_site_file_from_init(
     stack: tuple[str, str], first: str, block: str, tmp_path: Path
 ) -> None:
     """That file states the kind of cluster and the GPU network, which another machine refuses.
@@ -104,7 +104,7 @@ def test_a_block_works_over_the_site_file_of_init(
     platform.check(merge.over_defaults(given), given)
 
 
-def test_the_block_that_moves_a_stack_is_for_every_machine_or_the_refusal_says_what_else(tmp_path: Path) -> None:
+def test_the_migration_block_works_for_every_machine_or_a_refusal_says_what_to_do(tmp_path: Path) -> None:
     page = TEXTS["docs/howto/clouds.md"]
     profile, *files = [str(path) for path in stack_files()[:-1]]
     for name, text in (
@@ -126,13 +126,13 @@ def test_the_block_that_moves_a_stack_is_for_every_machine_or_the_refusal_says_w
     assert refusals == {"set network.mode to dranet"}
 
 
-def test_the_pattern_finds_the_blocks() -> None:
+def test_the_block_pattern_finds_blocks_on_every_page() -> None:
     assert len(list(blocks())) >= 20
     assert {name for name in HOWTO if name not in RENDERED} == set()
 
 
 @pytest.mark.parametrize("name", TEXTS)
-def test_a_helm_command_renders(name: str, helm: Engine, tmp_path: Path) -> None:
+def test_each_helm_command_renders(name: str, helm: Engine, tmp_path: Path) -> None:
     """With its files and options; the RayJobs that the page names are rendered, or belong to the stack of the page."""
     folder = pages.folder_of(TEXTS[name], tmp_path)
     made = set()
@@ -148,7 +148,7 @@ def test_a_helm_command_renders(name: str, helm: Engine, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("name", TEXTS)
-def test_a_shell_block_is_one(name: str) -> None:
+def test_each_shell_block_parses_and_names_existing_files(name: str) -> None:
     """Bash reads it, and the files of the checkout that it names exist."""
     for block in pages.blocks(TEXTS[name], "bash"):
         done = subprocess.run(["bash", "-n"], input=block, text=True, capture_output=True, check=False)
@@ -184,7 +184,7 @@ def is_of_a_cluster(words: list[str]) -> bool:
 @pytest.mark.parametrize(
     "name", thin([name for name in TEXTS if "\ngrpo " in TEXTS[name] or "$ grpo " in TEXTS[name]], 6)
 )
-def test_what_runs_without_a_cluster_runs(name: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_commands_that_need_no_cluster_succeed(name: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pages.folder_of(TEXTS[name], folder)
     ran = 0
     for command in pages.commands(TEXTS[name]):
@@ -204,7 +204,7 @@ def test_what_runs_without_a_cluster_runs(name: str, folder: Path, capsys: pytes
 @pytest.mark.parametrize(
     ("name", "command", "output"), [(name, *each) for name in TEXTS for each in pages.outputs(TEXTS[name])]
 )
-def test_an_output_is_what_the_command_prints(
+def test_each_shown_output_is_what_the_command_prints(
     name: str, command: str, output: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Where it begins with an ellipsis: what it prints at the end."""
@@ -214,11 +214,11 @@ def test_an_output_is_what_the_command_prints(
     assert (printed[-len(end) :] if end != output else printed) == end
 
 
-def test_the_pattern_finds_the_outputs() -> None:
+def test_the_output_pattern_finds_the_shown_outputs() -> None:
     assert [*pages.outputs(TEXTS["docs/howto/plan.md"])]
 
 
-def test_the_cluster_of_somebody_else_can_be_wired(folder: Path) -> None:
+def test_the_manifest_of_a_third_party_cluster_can_be_wired(folder: Path) -> None:
     """The page recommends grpo-post-render for its manifest."""
     pages.folder_of(TEXTS["docs/howto/own-cluster.md"], folder)
     (check,) = [one for one in pages.commands(TEXTS["docs/howto/own-cluster.md"]) if one.startswith("grpo check ")]
@@ -229,7 +229,7 @@ def test_the_cluster_of_somebody_else_can_be_wired(folder: Path) -> None:
     assert b"check-node" in outcome.output
 
 
-def test_the_list_of_checkpoints_looks_as_in_the_tutorial(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_checkpoint_list_looks_as_shown_in_the_tutorial(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["checkpoints", "runs/gemma3-gsm8k"]) == 0
     shown = capsys.readouterr().out.splitlines()[0]
     (text,) = pages.blocks(TEXTS["docs/tutorial.md"], "text")
@@ -237,7 +237,7 @@ def test_the_list_of_checkpoints_looks_as_in_the_tutorial(folder: Path, capsys: 
 
 
 @pytest.mark.parametrize("name", [*TEXTS, "README.md", "CONTRIBUTING.md"])
-def test_a_link_leads_somewhere(name: str) -> None:
+def test_each_link_has_an_existing_target(name: str) -> None:
     """To a file, and to a heading of it where it names one."""
     page = ROOT / name
     for target, anchor in re.findall(r"\]\(([^)#:]*)(?:#([^)]*))?\)", page.read_text(encoding="utf-8")):
@@ -247,20 +247,20 @@ def test_a_link_leads_somewhere(name: str) -> None:
             assert anchor in pages.headings(file.read_text(encoding="utf-8")), f"{target}#{anchor}"
 
 
-def test_the_index_has_every_page() -> None:
+def test_the_index_lists_every_page() -> None:
     listed = set(re.findall(r"(?<!!)\[[^\]]+\]\(([^)#:]+)\)", TEXTS["docs/README.md"]))
     assert listed == {name.removeprefix("docs/") for name in TEXTS} - {"README.md"}
 
 
 @pytest.mark.parametrize("name", TEXTS)
-def test_a_page_keeps_to_its_form(name: str) -> None:
+def test_each_page_follows_the_style_rules(name: str) -> None:
     """How-tos are short; no dash stands for a missing verb; prose fits a screen."""
     assert "\u2014" not in TEXTS[name]
     if name in HOWTO:
         assert len(TEXTS[name].splitlines()) <= 120
 
 
-def test_the_second_stacks_role_is_the_one_that_its_tutorial_binds(tmp_path: Path) -> None:
+def test_the_second_stacks_role_is_the_one_its_tutorial_binds(tmp_path: Path) -> None:
     """The page shows the command, because who reuses a bucket does not read the step that makes it."""
     text = TEXTS["docs/howto/h200.md"]
     folder = pages.folder_of(text, tmp_path)

@@ -47,7 +47,7 @@ INSTALLED = [item for extra in ("render", "report") for item in PROJECT["optiona
         ("runtime", PROJECT["dependencies"] + INSTALLED),
     ],
 )
-def test_a_lock_of_the_release_has_all_that_is_asked_for_with_hashes(name: str, wanted: list[str]) -> None:
+def test_the_release_lock_has_every_required_package_with_hashes(name: str, wanted: list[str]) -> None:
     """Where a bound has moved, the first lines of build.in say how to write the lock."""
     text = (ROOT / f"tools/release/{name}.txt").read_text(encoding="utf-8").replace("\\\n", " ")
     pinned = {match[1].lower(): match[2] for match in re.finditer(r"^([\w.-]+)==(\S+)", text, re.MULTILINE)}

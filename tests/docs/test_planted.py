@@ -27,20 +27,20 @@ def kinds() -> Iterator[ModuleType]:
     del sys.modules[spec.name]
 
 
-def test_a_seed_gives_the_same_plant_each_time(kinds: ModuleType) -> None:
+def test_a_seed_always_plants_the_same_failure(kinds: ModuleType) -> None:
     for kind in kinds.KINDS:
         plants = [str(kinds.planned(kind, seed)) for seed in range(1, 6)]
         assert plants == [str(kinds.planned(kind, seed)) for seed in range(1, 6)]
         assert {"nemo-rl", "verl"} == {kinds.planned(kind, seed)[0] for seed in (1, 2)}
 
 
-def test_ci_has_one_kind_of_each_outcome(kinds: ModuleType) -> None:
+def test_ci_plants_one_failure_kind_per_outcome(kinds: ModuleType) -> None:
     for places in (kinds.KINDS, kinds.FROM_INSIDE):
         chosen = [kind.outcome for kind in kinds.first_of_each_outcome(places)]
         assert sorted(chosen) == sorted({kind.outcome for kind in places})
 
 
-def test_the_page_has_a_row_of_each_kind(kinds: ModuleType) -> None:
+def test_the_page_has_a_row_for_each_failure_kind(kinds: ModuleType) -> None:
     assert len(kinds.KINDS) >= 15
     for kind in kinds.KINDS:
         assert PAGE.count(f"| {kind.what} | {kind.outcome} |") == 1, "run make planted"

@@ -22,7 +22,7 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 LINES = README.splitlines()
 
 
-def test_the_first_result_comes_early_and_all_of_it_is_short() -> None:
+def test_the_readme_is_short_and_shows_a_result_early() -> None:
     """A newcomer reads two screens."""
     assert len(LINES) <= 120
     assert LINES.index("make demo") < 30
@@ -60,7 +60,7 @@ def test_the_install_block_renders(layer: str, render_text: Callable[..., Render
     assert render_text(layer, files=files).manifest
 
 
-def test_the_releases_are_those_of_the_site_file_that_init_writes() -> None:
+def test_the_release_names_match_the_site_file_written_by_init() -> None:
     """`grpo status` looks for the releases that init names, in the namespace of the stack."""
     (line,) = re.findall(r"^\$ grpo init (--.*)$", README, re.MULTILINE)
     words = shlex.split(line, comments=True)
@@ -72,7 +72,7 @@ def test_the_releases_are_those_of_the_site_file_that_init_writes() -> None:
     assert {layer: release for release, layer in named} == next_steps.releases(interview.answers)
 
 
-def test_the_gitops_block_writes_a_folder(
+def test_the_command_in_the_gitops_block_writes_a_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The command runs as it stands, and says how many objects each layer has."""
@@ -92,7 +92,7 @@ def first_cells(text: str) -> list[str]:
     return re.findall(r"^\| `([^`]+)`", text, re.MULTILINE)
 
 
-def test_the_tables_list_what_there_is() -> None:
+def test_the_tables_list_exactly_the_existing_charts_and_tasks() -> None:
     """Each chart and task has its row, and no row is left over."""
     assert first_cells(README) == [*LAYERS]
     page = (ROOT / "docs/recipes.md").read_text(encoding="utf-8")

@@ -32,11 +32,11 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_tag_that_fits_has_no_problem(root: Path) -> None:
+def test_a_matching_tag_has_no_problems(root: Path) -> None:
     assert problems(TAG, root / "dist", root) == []
 
 
-def test_whatever_contradicts_the_tag_is_named(root: Path) -> None:
+def test_everything_that_contradicts_the_tag_is_named(root: Path) -> None:
     assert problems("v1", root, root) == ["the tag is 'v1', expected vX.Y.Z"]
     found = "\n".join(problems("v99.0.0", root / "dist", root))
     for place in (
@@ -64,7 +64,7 @@ def steps(path: Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
-def test_every_action_is_pinned_and_one_version_of_each_is_used(path: Path) -> None:
+def test_every_action_is_pinned_and_used_in_one_version_only(path: Path) -> None:
     """A tag can be moved; the comment says to people which version the commit is."""
     everywhere = "\n".join(each.read_text(encoding="utf-8") for each in WORKFLOWS)
     text = path.read_text(encoding="utf-8")
@@ -82,7 +82,7 @@ def test_no_workflow_needs_a_secret(path: Path) -> None:
     assert all(step["with"]["persist-credentials"] is False for step in checkouts)
 
 
-def test_whatever_a_release_installs_is_pinned_by_its_hash() -> None:
+def test_everything_a_release_installs_is_pinned_by_hash() -> None:
     """The workflow builds by `make dist`, and installs nothing by itself."""
     run = "\n".join(step.get("run", "") for step in steps(ROOT / ".github/workflows/release.yaml"))
     assert "make dist" in run
@@ -99,6 +99,6 @@ def test_the_wheel_is_published_with_its_attested_sbom() -> None:
     assert attest["with"] == {"subject-path": "dist/*.whl", "sbom-path": "sbom/grpo-charts.cdx.json"}
 
 
-def test_the_charts_of_the_release_are_all_there_are() -> None:
+def test_a_release_contains_every_chart() -> None:
     jobs = yaml.safe_load((ROOT / ".github/workflows/release.yaml").read_text(encoding="utf-8"))["jobs"]
     assert tuple(jobs["charts"]["strategy"]["matrix"]["chart"]) == LAYERS

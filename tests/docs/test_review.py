@@ -102,7 +102,7 @@ CHANGES: dict[Change, tuple[int, str]] = {
 
 
 @pytest.mark.parametrize("change", [pytest.param(each, id=each.__name__) for each in CHANGES])
-def test_ci_finds_what_main_refuses_and_a_folder_that_is_not_rendered(
+def test_ci_finds_changes_main_refuses_and_folders_not_rendered_again(
     change: Change, clone: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(clone)
@@ -114,7 +114,7 @@ def test_ci_finds_what_main_refuses_and_a_folder_that_is_not_rendered(
     assert said in done.stdout + done.stderr
 
 
-def test_the_template_for_gitlab_does_the_same(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_gitlab_template_finds_the_same_problems(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(clone)
     reverted()
     done = shell(steps()["gitlab"], clone)
@@ -124,7 +124,7 @@ def test_the_template_for_gitlab_does_the_same(clone: Path, monkeypatch: pytest.
     assert [line.replace("$F", values) for line in lines] == steps()["page"].splitlines()
 
 
-def test_a_reviewer_sees_a_change_of_the_recipe(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reviewer_sees_a_change_to_the_recipe(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both pages compare with a folder that has the files of main."""
     monkeypatch.chdir(clone)
     recipe = Path("values/recipe.yaml")

@@ -19,7 +19,7 @@ def rule_pages() -> dict[str, str]:
     return site.rule_pages()
 
 
-def test_a_rule_has_a_page_that_says_what_it_says(rule_pages: dict[str, str]) -> None:
+def test_each_rule_has_a_page_with_its_texts(rule_pages: dict[str, str]) -> None:
     for rule in RULES.values():
         page = rule_pages[f"docs/rules/{rule.id}.md"].replace("\\", "")
         for text in (rule.title, rule.severity, rule.why, rule.fix, rule.source, rule.command, rule.versions):
@@ -29,7 +29,7 @@ def test_a_rule_has_a_page_that_says_what_it_says(rule_pages: dict[str, str]) ->
         assert page.count("```") % 2 == 0, rule.id
 
 
-def test_the_tables_link_to_every_page_and_the_pages_back(rule_pages: dict[str, str]) -> None:
+def test_the_tables_link_to_every_page_and_every_page_links_back(rule_pages: dict[str, str]) -> None:
     tables = site.rule_tables()
     listed = re.findall(r"\]\((\S+\.md)\)", tables)
     assert sorted(f"docs/{name}" for name in listed) == sorted(rule_pages)
@@ -40,7 +40,7 @@ def test_the_tables_link_to_every_page_and_the_pages_back(rule_pages: dict[str, 
         assert (Path("/") / page).parent.joinpath(up).resolve() == Path("/docs/rules.md")
 
 
-def test_an_example_keeps_its_marks_and_names_the_files_below_it(rule_pages: dict[str, str]) -> None:
+def test_an_example_keeps_its_finding_marks_and_names_its_base_files(rule_pages: dict[str, str]) -> None:
     page = rule_pages["docs/rules/nodes/another-accelerator.md"]
     assert "`values/accelerators/b200.yaml`:\n\n```yaml\n---\n" in page
     assert " # <- finding: " in page
@@ -66,7 +66,7 @@ def test_an_example_keeps_its_marks_and_names_the_files_below_it(rule_pages: dic
         ("# A comment of the example.", ()),
     ],
 )
-def test_the_files_that_a_case_names_are_listed(
+def test_the_files_named_by_a_case_are_listed(
     monkeypatch: pytest.MonkeyPatch, first: str, files: tuple[str, ...]
 ) -> None:
     rule = next(iter(RULES))
@@ -87,5 +87,5 @@ def test_the_files_that_a_case_names_are_listed(
         ("see https://a.io/b_c (d), https://e.io/f.", "see <https://a.io/b_c> (d), <https://e.io/f>."),
     ],
 )
-def test_markdown_finds_nothing_to_format(text: str, shown: str) -> None:
+def test_text_is_escaped_so_that_markdown_does_not_format_it(text: str, shown: str) -> None:
     assert prose(text) == shown

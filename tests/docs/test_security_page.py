@@ -10,7 +10,7 @@ from tests.scan import PAGE, failed, problems, with_pods
 REPORT = {"results": {"failed_checks": [{"check_id": "CKV_K8S_0", "check_name": "No pods", "resource": "Pod.a"}]}}
 
 
-def test_a_finding_without_a_reason_and_a_reason_without_a_finding_are_named() -> None:
+def test_findings_without_a_reason_and_reasons_without_a_finding_are_named() -> None:
     found = failed([REPORT, REPORT])
     assert problems(found, "| `CKV_K8S_0` | all | because |") == []
     assert problems(found, "| `CKV_K8S_1` | all | because |") == [

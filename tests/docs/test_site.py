@@ -33,7 +33,7 @@ def test_generated_pages_are_not_in_git(generated: set[str]) -> None:
     assert not [path for path in generated if (ROOT / path).exists()]
 
 
-def test_a_page_keeps_its_text_and_gets_its_list(site_pages: dict[str, str]) -> None:
+def test_an_index_page_keeps_its_text_and_gets_a_list_of_pages(site_pages: dict[str, str]) -> None:
     for name in ("docs/values.md", "docs/rules.md"):
         assert site_pages[name].startswith((ROOT / name).read_text("utf-8"))
     assert "\nvalues/stack\nvalues/platform\n" in site_pages["docs/values.md"]
@@ -50,7 +50,7 @@ def test_every_profile_and_recipe_has_its_row(site_pages: dict[str, str]) -> Non
         assert 20 < len(text) < 160, (name, text)
 
 
-def test_the_how_tos_stand_in_the_order_of_the_list(site_pages: dict[str, str]) -> None:
+def test_the_how_tos_are_in_the_order_of_the_index(site_pages: dict[str, str]) -> None:
     menu = site_pages["index.md"].split(":caption: How to\n")[1].split("```")[0].split()[1:]
     listed = re.findall(r"\]\((howto/[\w-]+|gitops)\.md\)", (ROOT / "docs/README.md").read_text("utf-8"))
     assert menu == [f"docs/{name}" for name in dict.fromkeys(listed)]
@@ -69,13 +69,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return found
 
 
-def test_the_folder_holds_what_the_pages_link_to(folder: Path, site_pages: dict[str, str]) -> None:
+def test_the_site_folder_has_every_linked_file(folder: Path, site_pages: dict[str, str]) -> None:
     assert not (folder / "docs/old.md").exists()
     assert (folder / "docs/options.md").read_text("utf-8") == site_pages["docs/options.md"]
     assert (folder / "examples/helmfile.yaml").is_file()
 
 
-def test_the_folder_holds_the_pictures_of_the_pages(folder: Path, site_pages: dict[str, str]) -> None:
+def test_the_site_folder_has_every_picture_on_the_pages(folder: Path, site_pages: dict[str, str]) -> None:
     shown = [(path, name) for path, text in site_pages.items() for name in re.findall(r"!\[[^]]*\]\(([^):]+)\)", text)]
     assert ("docs/howto/report.md", "report.png") in shown
     for path, name in shown:
@@ -84,7 +84,9 @@ def test_the_folder_holds_the_pictures_of_the_pages(folder: Path, site_pages: di
         assert picture.stat().st_size < 150_000, "a picture loads at once"
 
 
-def test_the_command_wants_one_folder(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_requires_a_folder_argument(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr("sys.argv", ["site"])
     assert site.main() == 2
     assert "FOLDER" in capsys.readouterr().err

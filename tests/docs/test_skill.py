@@ -32,14 +32,14 @@ TAUGHT = (
 )
 
 
-def test_it_is_short_and_names_itself() -> None:
+def test_the_skill_is_short_and_names_itself() -> None:
     assert len(TEXT.splitlines()) <= 100
     head = re.match(r"---\nname: grpo\ndescription: .{50,1024}\n---\n", TEXT)
     assert head
 
 
 @pytest.mark.full
-def test_every_command_runs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_command_in_the_skill_runs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The site file that the others read is the one that the first one writes."""
     for name in ("values", "charts", "jobs"):
         (folder / name).symlink_to(ROOT / name)
@@ -56,6 +56,6 @@ def test_every_command_runs(folder: Path, capsys: pytest.CaptureFixture[str]) ->
     assert (folder / "report.html").exists()
 
 
-def test_its_files_are_there() -> None:
+def test_every_docs_file_named_in_the_skill_exists() -> None:
     for path in re.findall(r"`(docs/[\w./-]+)`", TEXT):
         assert (ROOT / path).exists()

@@ -47,7 +47,7 @@ def requested(pod: Pod, name: str) -> float:
     return own + amount(annotations.get(SIDECAR.format(name), 0))
 
 
-def test_the_quota_holds_one_stack_of_the_readme_and_one_pod_of_a_hook(helm: Engine) -> None:
+def test_the_quota_fits_one_stack_from_the_readme_and_one_hook_pod(helm: Engine) -> None:
     quota, _ = yaml.safe_load_all((EXAMPLES / "quota.yaml").read_text(encoding="utf-8"))
     documents = rendered(helm, "raycluster", {})
     ray = [pod for each in documents if each["kind"] == "RayCluster" for pod in pods(each)]
@@ -62,7 +62,7 @@ def test_the_quota_holds_one_stack_of_the_readme_and_one_pod_of_a_hook(helm: Eng
 
 
 @pytest.mark.parametrize(("layer", "values"), [("raycluster", MORE), ("grpo-job", {**MORE, **EPHEMERAL})])
-def test_every_pod_states_the_requests_that_a_quota_asks_for(layer: str, values: dict[str, Any], helm: Engine) -> None:
+def test_every_pod_states_the_requests_a_quota_requires(layer: str, values: dict[str, Any], helm: Engine) -> None:
     found = [pod for each in rendered(helm, layer, values) for pod in pods(each)]
     assert found
     for pod in found:

@@ -124,14 +124,14 @@ def notes(rendered: Rendered) -> str:
     return re.sub(r"[ \t]+", " ", (rendered.notes or "").replace("\\\n", " "))
 
 
-def test_every_helm_command_renders_and_all_layers_are_there(page: Page) -> None:
+def test_every_helm_command_renders_and_all_layers_are_covered(page: Page) -> None:
     assert {one.layer for one in page.installs} == {*LAYERS}
     assert {one.namespace for one in page.installs} == {"rl"}
     tasks = [one.values["job"]["task"] for one in page.installs if one.values]
     assert [task for task in tasks if task != "prepare-data"] == ["fetch", "convert", "evaluate"]
 
 
-def test_networks_and_subnets_are_those_of_the_network_chart(page: Page) -> None:
+def test_networks_and_subnets_match_the_network_chart(page: Page) -> None:
     objects = page.of("network").documents
     sets = [each["spec"] for each in objects if each["kind"] == "GKENetworkParamSet"]
     made = [
@@ -155,7 +155,7 @@ def test_networks_and_subnets_are_those_of_the_network_chart(page: Page) -> None
     assert [word for word in page.told["networks"].split() if word in made] == [made[0], made[1], made[-1]]
 
 
-def test_the_node_pool_is_the_one_of_the_network_charts_notes(page: Page) -> None:
+def test_the_node_pool_command_matches_the_network_charts_notes(page: Page) -> None:
     theirs = next(line.strip() for line in notes(page.of("network")).splitlines() if "node-pools create" in line)
     nodes = by_kind(page.of("raycluster").documents, "RayCluster")["spec"]["workerGroupSpecs"][0]["replicas"]
     named = {"POOL": "gpus", "CLUSTER": "$CLUSTER", "LOCATION": "$REGION", "ZONE": "$ZONE", "NODES": str(nodes)}
@@ -164,7 +164,7 @@ def test_the_node_pool_is_the_one_of_the_network_charts_notes(page: Page) -> Non
     assert sorted(page.words("gcloud container node-pools create")) == sorted(shlex.split(theirs))
 
 
-def test_what_the_notes_ask_for_is_what_the_page_does(page: Page) -> None:
+def test_the_page_has_every_command_the_chart_notes_ask_for(page: Page) -> None:
     said = notes(page.of("storage")) + notes(page.of("network")) + notes(page.of("raycluster"))
     asked = [line.strip() for line in said.splitlines() if re.match(" +(gcloud storage|kubectl|helm install k)", line)]
     buckets = sum(each["kind"] == "PersistentVolume" for each in page.of("storage").documents)
@@ -180,7 +180,7 @@ def test_what_the_notes_ask_for_is_what_the_page_does(page: Page) -> None:
             assert command.replace("=REGION", "=$REGION") in done, command
 
 
-def test_names_of_the_cluster_the_claim_and_the_tests_are_the_charts(page: Page) -> None:
+def test_cluster_claim_and_test_names_are_those_the_charts_render(page: Page) -> None:
     cluster = by_kind(page.of("raycluster").documents, "RayCluster")["metadata"]["name"]
     assert f"raycluster/{cluster} " in page.command("kubectl wait --for=jsonpath='{.status.state}'")
     asked = [line for line in page.lines if line.startswith("kubectl exec")]
@@ -194,7 +194,7 @@ def test_names_of_the_cluster_the_claim_and_the_tests_are_the_charts(page: Page)
     assert page.command("helm test") == test[1]
 
 
-def test_jobs_and_directories_are_what_the_charts_make(page: Page) -> None:
+def test_jobs_and_directories_match_what_the_charts_render(page: Page) -> None:
     made = {}
     for one, each in zip(page.installs, page.rendered, strict=True):
         if one.layer == "grpo-job":
@@ -222,7 +222,7 @@ def test_jobs_and_directories_are_what_the_charts_make(page: Page) -> None:
     assert page.words("grpo checkpoints")[2] == page.words("grpo samples")[2] == run.rpartition("/")[2]
 
 
-def test_all_that_was_installed_is_uninstalled(page: Page) -> None:
+def test_everything_installed_is_uninstalled(page: Page) -> None:
     gone = [word for line in page.lines if line.startswith("helm uninstall") for word in line.split()[2:-2]]
     assert sorted(gone) == sorted(one.release for one in page.installs)
 
@@ -252,7 +252,9 @@ huggingface: {cache: {volume: data}}
 
 
 @pytest.mark.parametrize("machine", ["eks-h200", "coreweave-h200", "aks-h200", "infiniband-h100"])
-def test_off_gke_the_nodes_have_what_the_pods_ask_for(machine: str, tmp_path: Path, render: Render) -> None:
+def test_outside_gke_the_page_states_the_node_sizes_the_pods_request(
+    machine: str, tmp_path: Path, render: Render
+) -> None:
     stack = files(tmp_path, machine, "gemma3-27b-gsm8k", CLOUD)
     text = page_of(stack)
     cluster = by_kind(render("raycluster", files=[ROOT / name for name in stack]), "RayCluster")["spec"]
@@ -263,14 +265,14 @@ def test_off_gke_the_nodes_have_what_the_pods_ask_for(machine: str, tmp_path: Pa
     assert f"GPUs and {worker['ephemeral-storage']} of local disk each" in text
 
 
-def test_names_that_changed_are_gone(tmp_path: Path) -> None:
+def test_no_default_name_remains_after_renaming(tmp_path: Path) -> None:
     text = page_of(files(tmp_path, "h200", "gemma3-27b-gsm8k", OTHER))
     commands = "\n".join(pages.blocks(text, "bash"))
     for old in ("my-project", "my-gvnic", "my-rdma", "my-bucket", "gemma-", "gemma3-gsm8k", "hf-secret", "b200"):
         assert old not in commands.replace("gemma3-27b-gsm8k.yaml", ""), old
 
 
-def test_the_recipes_numbers_are_its_own(tmp_path: Path) -> None:
+def test_the_numbers_on_the_page_are_those_of_the_recipe(tmp_path: Path) -> None:
     fewer = files(tmp_path, "b200", "gemma3-27b-gsm8k", "job: {config: {grpo: {max_num_steps: 40}}}")
     assert numbers(told(fewer)["time"]) == ["20.6", "40", "1850"]
     assert "prepare-data" not in "".join(pages.blocks(page_of(fewer), "bash"))
@@ -279,7 +281,7 @@ def test_the_recipes_numbers_are_its_own(tmp_path: Path) -> None:
     assert "job.task=prepare-data" in "".join(pages.blocks(text, "bash"))
 
 
-def test_one_is_no_plural(tmp_path: Path) -> None:
+def test_a_count_of_one_uses_the_singular(tmp_path: Path) -> None:
     single = files(tmp_path, "b200", "gemma3-1b-openmath", "job: {config: {checkpointing: {save_period: 1}}}")
     assert not re.search(r"\b1 (nodes|steps|answers|GPU nodes|checkpoints)\b", " ".join(page_of(single).split()))
     one, two = told(single), told(files(tmp_path, "b200", "gemma3-27b-gsm8k", ""))
@@ -290,7 +292,7 @@ def test_one_is_no_plural(tmp_path: Path) -> None:
     assert (numbers(one["saves"]), numbers(one["benchmarks"])[0]) == ([], "1")
 
 
-def test_sizes_are_rounded_up_and_few_steps_are_called_so(tmp_path: Path) -> None:
+def test_sizes_are_rounded_up_and_a_short_run_is_pointed_out(tmp_path: Path) -> None:
     """11 GiB of which a third is weights do not fit into 3."""
     found = told(files(tmp_path, "b200", "gemma3-1b-openmath", ""))
     assert (found["disk"], found["weights"], found["few"]) == ("11", "4", "")
@@ -321,7 +323,7 @@ def of_b200(steps: int, times: Mapping[str, Any] | None) -> dict[str, Any]:
         ("92 s a step on two nodes, less on four", [], "hours"),
     ],
 )
-def test_the_time_is_read_as_the_headers_say_it(said: str, time: list[str], unit: str) -> None:
+def test_times_are_parsed_in_the_form_used_in_recipe_headers(said: str, time: list[str], unit: str) -> None:
     text = f"# a step is about 6 GiB; three.\n#\n# Expected: a reward.\n# {said}\n"
     tree = of_b200(10, {})
     found = training.header(text, tree)
@@ -348,7 +350,7 @@ def test_the_time_is_read_as_the_headers_say_it(said: str, time: list[str], unit
         ({"h200": {"seconds": 120, "nodes": 1, "model": "a/c", "source": ""}}, 100, ["2.6", "100", "92"], True),
     ],
 )
-def test_a_time_of_other_machines_is_called_so(
+def test_a_time_measured_on_other_machines_is_labelled(
     times: Mapping[str, Any] | None, steps: int, time: list[str], *, is_anothers: bool
 ) -> None:
     """The result that a header expects has the times of the machines that its recipe was written for."""
@@ -362,7 +364,7 @@ def test_a_time_of_other_machines_is_called_so(
 
 @pytest.mark.parametrize("machine", ["b200", "h200", "aks-gb300"])
 @pytest.mark.parametrize("recipe", thin(RECIPES, 3))
-def test_the_time_is_the_one_of_grpo_plan(machine: str, recipe: str) -> None:
+def test_the_time_matches_grpo_plan(machine: str, recipe: str) -> None:
     stack = [str(ROOT / f"values/{name}.yaml") for name in (f"accelerators/{machine}", f"recipes/{recipe}")]
     tree = merge.over_defaults(merge.load(stack))
     planned = cost.step_time(RunConfig(tree))
@@ -372,12 +374,12 @@ def test_the_time_is_the_one_of_grpo_plan(machine: str, recipe: str) -> None:
         assert f" of {planned.seconds:g} s: {planned.source})" in said
 
 
-def test_what_a_header_lacks_is_left_out() -> None:
+def test_facts_missing_from_a_header_are_left_out() -> None:
     found = training.header("# Mine.\n", of_b200(0, {}))
     assert found == {"time": "hours", "expected": ""}
 
 
-def test_a_name_that_nothing_has_is_refused() -> None:
+def test_an_unknown_template_name_is_refused() -> None:
     text = "{{#flag}}{{one}}{{/flag}}{{^flag}}{{two}}{{/flag}}"
     assert guide.filled(text, {"flag": False}, {"two": "2"}) == "2"
     with pytest.raises(GuideError, match="nothing is called one"):
@@ -386,7 +388,7 @@ def test_a_name_that_nothing_has_is_refused() -> None:
         guide.filled(text, {}, {"one": "1", "two": "2"})
 
 
-def test_every_name_and_flag_of_the_page_is_used() -> None:
+def test_every_name_and_flag_is_used_in_a_template() -> None:
     template = "".join((ROOT / name).read_text(encoding="utf-8") for name in tutorial.TEMPLATES.values())
     values = merge.load([str(ROOT / name) for name in tutorial.FILES]).effective()
     tree = merge.overlay(merge.defaults(), values)

@@ -127,7 +127,7 @@ BAD: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 }
 
 
-def test_each_rule_refuses_its_pod(autopilot: None, kube: Kube) -> None:
+def test_each_admission_rule_refuses_a_violating_pod(autopilot: None, kube: Kube) -> None:
     """An expression that is always true would let the clusters below pass whatever they ask for."""
     assert set(BAD) == set(RULES)
     for rule, (pod, container) in BAD.items():
@@ -144,7 +144,7 @@ def values(kind: str, **ray: Any) -> dict[str, Any]:
     return {"platform": {"kind": kind}, "ray": more, "tracking": {"tensorboard": server}}
 
 
-def test_a_cluster_on_autopilot(autopilot: None, new_stack: NewStack, kube: Kube) -> None:
+def test_a_cluster_for_autopilot_passes_its_admission_rules(autopilot: None, new_stack: NewStack, kube: Kube) -> None:
     """Every pod passes, those that KubeRay and the Deployment make too; one for Standard does not."""
     stack = new_stack("b200", **values("gke-autopilot"))
     kube.run("label", "namespace", stack.namespace, f"{LABEL}=true")
@@ -162,7 +162,7 @@ def test_a_cluster_on_autopilot(autopilot: None, new_stack: NewStack, kube: Kube
     stack.uninstall("raycluster", "storage")
 
 
-def test_pod_security_baseline_holds_where_there_is_no_rdma(new_stack: NewStack, kube: Kube) -> None:
+def test_pods_outside_gke_without_rdma_pass_pod_security_baseline(new_stack: NewStack, kube: Kube) -> None:
     """Elsewhere than on GKE no folder of the node is needed, so the stricter namespace will do; on GKE it will not."""
     other = {
         "network": {"mode": "none"},

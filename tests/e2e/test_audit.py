@@ -81,7 +81,9 @@ def asked(server: ApiServer, stack: Stack, command: str, *options: str) -> list[
 
 @pytest.mark.ci
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-def test_a_command_only_reads(stack: Stack, control_plane: ControlPlane, command: tuple[str, ...]) -> None:
+def test_each_command_only_reads_from_the_api_server(
+    stack: Stack, control_plane: ControlPlane, command: tuple[str, ...]
+) -> None:
     entries = asked(control_plane.server, stack, *command)
     assert [(each["verb"], each["requestURI"]) for each in entries if not is_read(each)] == []
     # Otherwise the head was not asked, and the line above proves less.
@@ -93,7 +95,7 @@ def test_a_command_only_reads(stack: Stack, control_plane: ControlPlane, command
 
 
 @pytest.mark.parametrize("command", [("logs", "--attempt", "7"), ("checkpoints", RUN), ("samples", RUN)], ids=" ".join)
-def test_a_command_by_kubectl_asks_in_the_pod_what_it_shows(
+def test_a_command_executes_in_the_pod_what_show_commands_prints(
     stack: Stack, control_plane: ControlPlane, tools: Tools, command: tuple[str, ...]
 ) -> None:
     """A pod that nobody runs gives no answer; what is asked there is what --show-commands prints, or prints a file."""
@@ -128,6 +130,6 @@ def test_a_command_by_kubectl_asks_in_the_pod_what_it_shows(
         ("create", "proxy", "/api/v1/namespaces/x/services/y/proxy/api/jobs/"),
     ],
 )
-def test_the_judge_knows_a_change(verb: str, subresource: str, uri: str) -> None:
+def test_the_audit_recognizes_a_write_request(verb: str, subresource: str, uri: str) -> None:
     entry = {"verb": verb, "requestURI": uri, "objectRef": {"resource": "pods", "subresource": subresource}}
     assert not is_read(entry)

@@ -181,25 +181,25 @@ def namespace(kube: Kube) -> Iterator[None]:
 
 @pytest.mark.ci
 @pytest.mark.parametrize("kind", GOOD)
-def test_the_good_objects_are_good(kind: str, kube: Kube) -> None:
+def test_the_server_accepts_the_valid_sample_objects(kind: str, kube: Kube) -> None:
     kube.create([GOOD[kind]], NAMESPACE, dry_run=True)
 
 
 @pytest.mark.parametrize(("kind", "place", "value"), for_ci(CHANGES, CHANGES[::10].__contains__), ids=str)
-def test_a_check_and_the_server_agree(kind: str, place: str, value: Any, kube: Kube) -> None:
+def test_each_check_agrees_with_the_server(kind: str, place: str, value: Any, kube: Kube) -> None:
     made = changed(kind, place, value)
     refused = said(made, kube)
     assert bool(found([made])) == bool(refused), refused
 
 
 @pytest.mark.parametrize("items", [[None], ["text"], [[]], [{}], None, {}], ids=str)
-def test_a_list_of_what_is_no_object_is_refused(items: Any, kube: Kube) -> None:
+def test_a_list_with_items_that_are_not_objects_is_refused(items: Any, kube: Kube) -> None:
     made = {"apiVersion": "v1", "kind": "List", "items": items}
     assert said(made, kube)
     assert found([made]) == ["kubernetes/value-refused"]
 
 
-def test_the_kinds_in_no_namespace_are_those_of_the_server(kube: Kube) -> None:
+def test_the_cluster_scoped_kinds_are_those_of_the_server(kube: Kube) -> None:
     rows = [line.split() for line in kube.run("api-resources", "--namespaced=false", "--no-headers").splitlines()]
     there = {(row[-3].rpartition("/")[0], row[-1]) for row in rows}
     # Questions are asked and not kept, and of the components nobody makes objects.

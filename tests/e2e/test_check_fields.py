@@ -212,33 +212,33 @@ def judged(kind: str, place: str, value: Any, kube: Kube) -> tuple[list[str], st
 
 
 @pytest.mark.parametrize(("kind", "place", "value"), for_ci(TAKEN, TAKEN[::10].__contains__), ids=str)
-def test_what_the_server_takes_has_no_error(kind: str, place: str, value: Any, kube: Kube) -> None:
+def test_a_value_the_server_accepts_gives_no_error(kind: str, place: str, value: Any, kube: Kube) -> None:
     assert judged(kind, place, value, kube) == ([], "")
 
 
 @pytest.mark.parametrize(("kind", "place", "value"), for_ci(REFUSED, REFUSED[::10].__contains__), ids=str)
-def test_what_the_server_refuses_has_an_error(kind: str, place: str, value: Any, kube: Kube) -> None:
+def test_a_value_the_server_refuses_gives_an_error(kind: str, place: str, value: Any, kube: Kube) -> None:
     errors, refused = judged(kind, place, value, kube)
     assert errors
     assert refused
 
 
 @pytest.mark.parametrize(("kind", "place", "value"), NOT_JUDGED, ids=str)
-def test_what_is_not_judged_is_refused_by_the_server_alone(kind: str, place: str, value: Any, kube: Kube) -> None:
+def test_known_unchecked_values_are_refused_by_the_server_only(kind: str, place: str, value: Any, kube: Kube) -> None:
     errors, refused = judged(kind, place, value, kube)
     assert not errors
     assert refused
 
 
 @pytest.mark.parametrize(("kind", "place", "value"), REFUSED_HERE, ids=str)
-def test_what_is_refused_here_alone_is_known(kind: str, place: str, value: Any, kube: Kube) -> None:
+def test_known_stricter_checks_refuse_what_the_server_accepts(kind: str, place: str, value: Any, kube: Kube) -> None:
     errors, refused = judged(kind, place, value, kube)
     assert errors
     assert not refused
 
 
 @pytest.mark.parametrize("place", ["data", "stringData"])
-def test_the_keys_of_a_typed_secret_stand_in_either_map(place: str, kube: Kube) -> None:
+def test_the_keys_of_a_typed_secret_may_be_in_either_map(place: str, kube: Kube) -> None:
     made = changed("Secret", "type", "kubernetes.io/tls")
     assert found([{**made, place: TLS}]) == []
     assert said({**made, place: TLS}, kube) == ""

@@ -56,7 +56,7 @@ def installed(new_stack: NewStack, kube: Kube, name: str, **values: Any) -> Stac
     "name",
     ["aks-h200", "coreweave-b200", pytest.param("eks-h200", marks=pytest.mark.ci), "infiniband-h100", "oci-b200"],
 )
-def test_workers_get_the_devices_of_the_plugin(
+def test_workers_get_the_devices_of_the_device_plugin(
     name: str, machines: Machines, new_stack: NewStack, kube: Kube, profiles: dict[str, Profile]
 ) -> None:
     nodes = machines(name)
@@ -108,7 +108,9 @@ def test_workers_claim_the_rdma_devices_of_their_node(
         stack.uninstall("raycluster", "storage", "network")
 
 
-def test_the_scheduler_judges_what_devices_have_in_common(machines: Machines, new_stack: NewStack, kube: Kube) -> None:
+def test_the_scheduler_respects_a_constraint_on_shared_device_attributes(
+    machines: Machines, new_stack: NewStack, kube: Kube
+) -> None:
     """Four devices of a p5.48xlarge have one PCIe root: four of one root and processor are found, and five are not."""
     nodes = machines("eks-h100")
     claim = {
@@ -139,7 +141,7 @@ def test_the_scheduler_judges_what_devices_have_in_common(machines: Machines, ne
 
 
 @pytest.mark.parametrize(("name", "amount"), [("coreweave-h200", "65"), ("eks-h200", "17"), ("aks-h200", "9")])
-def test_more_devices_than_the_machine_offers(
+def test_a_worker_requesting_more_devices_than_its_machine_has_stays_pending(
     name: str, amount: str, machines: Machines, new_stack: NewStack, kube: Kube, profiles: dict[str, Profile]
 ) -> None:
     """CoreWeave's nodes offer rdma/ib to 64 pods: one of them gives all devices (network/more-devices-than-machine)."""
@@ -153,7 +155,7 @@ def test_more_devices_than_the_machine_offers(
 
 
 @pytest.mark.parametrize(("resource", "more"), [("cpu", "193"), ("memory", "1900Gi")])
-def test_a_worker_that_is_larger_than_the_machine(
+def test_a_worker_larger_than_its_machine_stays_pending(
     resource: str, more: str, machines: Machines, new_stack: NewStack, kube: Kube
 ) -> None:
     """EC2's own numbers are 192 CPUs and 2048 GiB: Kubernetes has less to give."""
@@ -185,7 +187,7 @@ EKS = {
 }
 
 
-def test_kuberays_chart_runs_on_machines_of_coreweave(
+def test_the_kuberay_chart_runs_on_coreweave_with_the_post_renderer(
     machines: Machines, new_stack: NewStack, new_foreign: NewForeign
 ) -> None:
     """The chart knows no cloud, and the post-renderer brings what this one needs; the release moves to AWS and back."""
@@ -244,7 +246,7 @@ def test_a_cluster_for_efa_moves_to_another_cloud_and_back(
         until(lambda: not pods_of(stack, "efa"), "pods gone")
 
 
-def test_spot_nodes_of_another_cloud_take_the_workers(machines: Machines, new_stack: NewStack, kube: Kube) -> None:
+def test_workers_run_on_spot_nodes_of_another_cloud(machines: Machines, new_stack: NewStack, kube: Kube) -> None:
     """By the block of docs/howto/clouds.md, which names AKS's label and taint."""
     nodes = machines("aks-h200")
     spot = {"key": "kubernetes.azure.com/scalesetpriority", "value": "spot", "effect": "NoSchedule"}

@@ -24,7 +24,7 @@ def printed(stack: Stack, *words: str) -> list[str]:
 
 
 @pytest.mark.parametrize("helm", ["helm3", pytest.param("helm4", marks=pytest.mark.ci)])
-def test_the_commands_install_and_upgrade(new_stack: NewStack, helm: str, tmp_path: Path) -> None:
+def test_the_printed_commands_install_and_upgrade(new_stack: NewStack, helm: str, tmp_path: Path) -> None:
     stack = new_stack("b200", helm)
     folders = {f"HELM_{name}_HOME": str(tmp_path / name) for name in ("CACHE", "CONFIG", "DATA")}
     environment = {**os.environ, **folders, "KUBECONFIG": str(stack.kube.kubeconfig)}

@@ -110,7 +110,7 @@ def spec_fields(kube: Kube, plural: str) -> list[str]:
 
 
 @pytest.mark.parametrize(("plural", "expected"), [("rayclusters", NEW_IN_CLUSTERS), ("rayjobs", NEW_IN_JOBS)])
-def test_what_1_5_lacks_is_known(old: ApiServer, kube: Kube, plural: str, expected: set[str]) -> None:
+def test_the_fields_missing_from_1_5_are_recorded(old: ApiServer, kube: Kube, plural: str, expected: set[str]) -> None:
     """Only the outermost of the new fields are compared; 1.6 has dropped none."""
     before, after = spec_fields(old.kube, plural), spec_fields(kube, plural)
     assert set(before) <= set(after)
@@ -122,7 +122,7 @@ def outermost(names: set[str]) -> set[str]:
     return {name for name in names if not any(name.startswith((f"{outer}.", f"{outer}[")) for outer in names)}
 
 
-def test_1_5_accepts_every_pair_of_options_that_is_upgraded_by_hand(
+def test_1_5_accepts_every_pair_of_options_with_manual_upgrades(
     old: ApiServer, engine: Embedded, new_stack: NewStack, namespace: str
 ) -> None:
     # In a queue Kueue replaces the pods, and manual is refused.
@@ -159,7 +159,7 @@ def rendered(rows: Sequence[options.Row], engine: Embedded, new_stack: NewStack,
         ),
     ],
 )
-def test_1_5_refuses_what_it_does_not_know(
+def test_1_5_refuses_unknown_fields(
     old: ApiServer, kube: Kube, new_stack: NewStack, namespace: str, layer: str, values: dict[str, Any], field: str
 ) -> None:
     """Otherwise the test above would prove nothing."""
@@ -170,7 +170,7 @@ def test_1_5_refuses_what_it_does_not_know(
     assert f'unknown field "{field}"' in str(refusal.value)
 
 
-def test_1_7_refuses_what_it_does_not_know(newer: ApiServer, kube: Kube, new_stack: NewStack, namespace: str) -> None:
+def test_1_7_refuses_unknown_fields(newer: ApiServer, kube: Kube, new_stack: NewStack, namespace: str) -> None:
     """Otherwise its acceptance above would prove nothing."""
     values = {"ray": {"workers": {"podSpec": {"workloadRef": {"name": "a", "podGroup": "b"}}}}}
     manifests = [item for item in new_stack(namespace=namespace, **values).render("raycluster") if item["kind"] in RAY]
@@ -190,7 +190,9 @@ def on(server: ApiServer, helm: Helm) -> Helm:
     return Helm(helm.program, server.kubeconfig, helm.home)
 
 
-def test_an_install_on_1_5_without_the_setting(old: ApiServer, helm: Helm, new_stack: NewStack, namespace: str) -> None:
+def test_an_install_on_1_5_without_the_setting_is_refused(
+    old: ApiServer, helm: Helm, new_stack: NewStack, namespace: str
+) -> None:
     """The chart says it before anything is installed, in the same words under both Helms."""
     name = f"{helm.program.name}-recreate"
     stack = new_stack("b200", helm.program.name, namespace, stack={"name": name}).with_helm(on(old, helm))
@@ -199,14 +201,16 @@ def test_an_install_on_1_5_without_the_setting(old: ApiServer, helm: Helm, new_s
     assert stack.cluster not in old.kube.run("get", "rayclusters", "-n", namespace, "-o", "name")
 
 
-def test_an_install_on_1_5_with_the_setting(old: ApiServer, helm: Helm, new_stack: NewStack, namespace: str) -> None:
+def test_an_install_on_1_5_with_the_setting_succeeds(
+    old: ApiServer, helm: Helm, new_stack: NewStack, namespace: str
+) -> None:
     values = merge(MANUAL, {"stack": {"name": f"{helm.program.name}-manual"}})
     stack = new_stack("b200", helm.program.name, namespace, **values).with_helm(on(old, helm))
     stack.install("storage", "raycluster")
     assert stack.helm.status(stack.release("raycluster"), namespace) == "deployed"
 
 
-def test_an_install_on_1_7(newer: ApiServer, helm: Helm, new_stack: NewStack, namespace: str) -> None:
+def test_an_install_on_1_7_needs_no_setting(newer: ApiServer, helm: Helm, new_stack: NewStack, namespace: str) -> None:
     """Nothing needs a setting, and nothing is lost."""
     name = f"{helm.program.name}-newer"
     stack = new_stack("b200", helm.program.name, namespace, stack={"name": name}).with_helm(on(newer, helm))

@@ -13,7 +13,7 @@ from harness.waiting import until
 pytestmark = pytest.mark.ci
 
 
-def test_a_cluster_that_never_comes_fails_the_run(new_stack: NewStack, kube: Kube) -> None:
+def test_a_run_fails_if_its_cluster_never_appears(new_stack: NewStack, kube: Kube) -> None:
     run = new_stack("b200", job={"cluster": {"timeoutSeconds": 5}})
     run.install("grpo-job")
 

@@ -58,7 +58,7 @@ def stack(new_stack: NewStack, kube: Kube, control_plane: ControlPlane, work: Pa
 
 
 @pytest.mark.usefixtures("stack")
-def test_networks_that_the_stack_will_make_are_no_fault(new_stack: NewStack) -> None:
+def test_networks_the_stack_will_create_are_not_reported_as_missing(new_stack: NewStack) -> None:
     """Before the first install nothing is there but what others make."""
     other = new_stack("h200", "helm4", network={"names": {"prefix": "other"}})
     assert failures(other) == []
@@ -69,7 +69,7 @@ def test_networks_that_the_stack_will_make_are_no_fault(new_stack: NewStack) -> 
 
 @pytest.mark.ci
 @pytest.mark.parametrize("values", [{}, QUEUED], ids=["plain", "queued"])
-def test_a_good_cluster(stack: Stack, values: dict[str, Any]) -> None:
+def test_a_healthy_cluster_passes_every_check(stack: Stack, values: dict[str, Any]) -> None:
     results = examine(stack.with_values(**values))
     # This API server is no GKE; tests/live/test_checks.py has its versions.
     assert {each["check"] for each in results if each["state"] != "pass"} == NOT_HERE | WARNS
@@ -87,7 +87,7 @@ def shown(place: str) -> str:
 
 
 @pytest.mark.parametrize("plant", for_ci(PLANTS, lambda plant: plant.name in FOR_CI), ids=lambda plant: plant.name)
-def test_a_fault_is_found_by_name_and_no_other(stack: Stack, kube: Kube, plant: Plant) -> None:
+def test_each_planted_fault_is_found_and_no_other(stack: Stack, kube: Kube, plant: Plant) -> None:
     text = plant.text.replace(HERE, stack.namespace)
     options = [word.replace(HERE, stack.namespace) for word in plant.options]
     failed: list[dict[str, Any]] = []
@@ -109,7 +109,7 @@ def test_a_fault_is_found_by_name_and_no_other(stack: Stack, kube: Kube, plant: 
     assert set(plant.follows) <= {each["check"] for each in failed}, "a check that does not fail too"
 
 
-def test_another_teams_stack_leaves_no_room(stack: Stack, new_stack: NewStack) -> None:
+def test_gpus_in_use_by_another_team_fail_the_room_check(stack: Stack, new_stack: NewStack) -> None:
     other = new_stack("b200", "helm4", ray={"workers": {"replicas": 3}})
     other.install("storage", "raycluster")
     other.until_ready()
@@ -121,7 +121,7 @@ def test_another_teams_stack_leaves_no_room(stack: Stack, new_stack: NewStack) -
         other.uninstall_all()
 
 
-def test_a_member_of_a_team_reads_what_was_not_checked(stack: Stack, kube: Kube) -> None:
+def test_a_team_member_is_shown_which_checks_were_skipped(stack: Stack, kube: Kube) -> None:
     namespace = stack.namespace
     kube.run("create", "serviceaccount", "viewer", "-n", namespace)
     kube.run(
@@ -139,7 +139,7 @@ def test_a_member_of_a_team_reads_what_was_not_checked(stack: Stack, kube: Kube)
 
 
 @pytest.mark.ci
-def test_the_table_has_every_check_and_each_name_once() -> None:
+def test_the_planted_faults_cover_every_check_with_unique_names() -> None:
     assert len({plant.name for plant in PLANTS}) == len(PLANTS) >= 40
     # Rights are those of a user, the hub is no part of the cluster, and a policy is an option: they have other tests.
     elsewhere = {"rights", "hugging-face", *NOT_HERE, *WARNS}

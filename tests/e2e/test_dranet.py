@@ -65,7 +65,9 @@ def test_workers_get_all_devices_of_their_node(devices: None, new_stack: NewStac
     until(lambda: not allocated(kube, stack.namespace), "devices released")
 
 
-def test_devices_without_rdma_are_not_of_the_class(machines: Machines, new_stack: NewStack, kube: Kube) -> None:
+def test_devices_without_rdma_do_not_match_the_device_class(
+    machines: Machines, new_stack: NewStack, kube: Kube
+) -> None:
     """As on A4X Max while asapd-lite does not run: the driver publishes the four other functions of each node."""
     nodes = machines("gb300")
     with published(kube, "gb300", nodes, nodes):
@@ -82,7 +84,7 @@ def test_devices_without_rdma_are_not_of_the_class(machines: Machines, new_stack
 
 
 @pytest.mark.parametrize(("name", "count"), [("gb200", 4), ("gb300", 8)])
-def test_workers_of_a_rack_get_the_rdma_devices_of_their_node(
+def test_workers_in_a_rack_get_the_rdma_devices_of_their_node(
     name: str, count: int, machines: Machines, new_stack: NewStack, kube: Kube
 ) -> None:
     """One a GPU on A4X, two on A4X Max, and none of the other interfaces."""

@@ -36,7 +36,7 @@ def owners(job: Manifest, *path: str) -> list[str]:
 
 
 @pytest.mark.ci
-def test_upgrades_of_a_run_with_its_own_cluster(run: Stack, kube: Kube) -> None:
+def test_upgrades_of_a_run_with_its_own_cluster_do_not_conflict(run: Stack, kube: Kube) -> None:
     """They are those that the operator's first write would make fail with Helm 4."""
     job = kube.get("rayjob", run.run, run.namespace)
     assert job["status"]["jobDeploymentStatus"] == "Initializing"
@@ -51,7 +51,7 @@ def test_upgrades_of_a_run_with_its_own_cluster(run: Stack, kube: Kube) -> None:
     assert [pod["metadata"]["uid"] for pod in run.pods()] == before
 
 
-def test_tasks_of_one_run_are_releases_side_by_side(new_stack: NewStack, kube: Kube, helm: Helm) -> None:
+def test_tasks_of_one_run_are_independent_releases(new_stack: NewStack, kube: Kube, helm: Helm) -> None:
     """Each brings its own cluster and what protects it; uninstalling one leaves the others alone."""
     run = new_stack("b200", helm.program.name, job={"cluster": {"mode": "ephemeral"}})
     tasks = [run, *(run.with_values(job={"task": task}) for task in ("fetch", "convert"))]

@@ -18,19 +18,19 @@ PORTS = {"ports": [{"port": 8265}]}
 SERVICE = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "x-head-svc"}, "spec": PORTS}
 
 
-def test_there_is_no_way_out() -> None:
+def test_the_test_network_has_no_interface_but_loopback() -> None:
     interfaces = [line.split(":")[0].strip() for line in Path("/proc/net/dev").read_text().splitlines()[2:]]
     assert interfaces == ["lo"]
 
 
-def test_a_gpu_node_has_what_its_profile_says(kube: Kube, profiles: dict[str, Profile]) -> None:
+def test_a_simulated_gpu_node_matches_its_profile(kube: Kube, profiles: dict[str, Profile]) -> None:
     for profile in (profiles[name] for name in MACHINES):
         offered = kube.get("node", f"{profile.name}-0")["status"]["allocatable"]
         assert offered["nvidia.com/gpu"] == str(profile.values["gpusPerNode"])
         assert {f"networking.gke.io.networks/{network}" for network in profile.networks} <= set(offered)
 
 
-def test_every_worker_fits_into_what_its_machine_offers(profiles: dict[str, Profile]) -> None:
+def test_every_worker_fits_the_allocatable_resources_of_its_machine(profiles: dict[str, Profile]) -> None:
     """And what a profile says that a node leaves is no more than the vendor says."""
     for name, profile in profiles.items():
         for resource, amount in {**profile.wanted, **profile.values.get("node", {})}.items():
@@ -45,7 +45,7 @@ def test_unknown_fields_are_refused(kube: Kube) -> None:
         kube.create([service], "default", dry_run=True)
 
 
-def test_the_tolerations_of_gke_are_there(kube: Kube) -> None:
+def test_gke_tolerations_are_added_even_for_zero_gpus(kube: Kube) -> None:
     """A request of zero GPUs earns the toleration: the admission plugin that GKE switches on."""
     container = {"name": "a", "image": "a", "resources": {"limits": {"nvidia.com/gpu": 0}}}
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {"containers": [container]}}
@@ -55,7 +55,7 @@ def test_the_tolerations_of_gke_are_there(kube: Kube) -> None:
     assert "nvidia.com/gpu" in [entry.get("key") for entry in tolerations]
 
 
-def test_a_pod_of_a_hook_succeeds(kube: Kube) -> None:
+def test_a_hook_pod_succeeds(kube: Kube) -> None:
     """Nothing runs in it: what its program says is tested in tests/jobs, and on real nodes."""
     metadata = {"name": "hook", "annotations": {"helm.sh/hook": "pre-upgrade"}}
     spec = {"containers": [{"name": "a", "image": "a"}], "restartPolicy": "Never"}

@@ -47,7 +47,7 @@ def container(pod: Manifest) -> Manifest:
     return dict(pod["spec"]["containers"][0])
 
 
-def test_pods_are_on_the_right_nodes(installed: Installed, kube: Kube) -> None:
+def test_pods_are_scheduled_on_the_right_nodes(installed: Installed, kube: Kube) -> None:
     head, *workers = installed.stack.pods()
     assert head["spec"]["nodeName"].startswith("cpu-")
     assert "nvidia.com/gpu" not in container(head)["resources"]["limits"]
@@ -58,7 +58,7 @@ def test_pods_are_on_the_right_nodes(installed: Installed, kube: Kube) -> None:
         assert installed.profile.values["nodeSelector"].items() <= node["metadata"]["labels"].items()
 
 
-def test_workers_ask_for_a_whole_machine(installed: Installed) -> None:
+def test_workers_request_a_whole_machine(installed: Installed) -> None:
     wanted = installed.profile.values["worker"]
     for worker in installed.stack.pods()[1:]:
         resources = container(worker)["resources"]
@@ -125,7 +125,7 @@ def test_an_unchanged_upgrade_recreates_nothing(installed: Installed, kube: Kube
     assert kube.get("rayjob", stack.run, stack.namespace)["metadata"]["uid"] == job
 
 
-def test_uninstall_leaves_the_storage_and_its_notes_delete_it(installed: Installed, kube: Kube) -> None:
+def test_uninstall_keeps_the_storage_and_the_commands_in_its_notes_delete_it(installed: Installed, kube: Kube) -> None:
     """Keep this test last: it ends the stack that the module shares."""
     stack = installed.stack
     storage = stack.release("storage")

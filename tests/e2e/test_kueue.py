@@ -83,7 +83,7 @@ def start(stack: Stack, kueue: Kueue) -> set[str]:
 
 
 @pytest.mark.parametrize("helm", ["helm3", pytest.param("helm4", marks=pytest.mark.ci)], indirect=True)
-def test_upgrades_and_rollbacks_that_change_no_pod(new_queued: Any, kueue: Kueue, kube: Kube) -> None:
+def test_upgrades_and_rollbacks_that_change_no_pod_pass(new_queued: Any, kueue: Kueue, kube: Kube) -> None:
     stack = new_queued()
     before = start(stack, kueue)
     assert len(before) == 3
@@ -96,7 +96,9 @@ def test_upgrades_and_rollbacks_that_change_no_pod(new_queued: Any, kueue: Kueue
 
 
 @pytest.mark.parametrize("helm", ["helm4"], indirect=True)
-def test_a_release_with_server_side_apply(new_queued: Any, kueue: Kueue, kube: Kube, helm: Helm) -> None:
+def test_a_refused_server_side_upgrade_recovers_with_one_option(
+    new_queued: Any, kueue: Kueue, kube: Kube, helm: Helm
+) -> None:
     """Every upgrade of it is refused, and one option at the next upgrade is enough. No way ends the pods."""
     stack = new_queued().with_helm(helm)
     before = start(stack, kueue)
@@ -124,7 +126,7 @@ def test_kubectl_and_argo_cd_keep_the_pods(new_queued: Any, kueue: Kueue, kube: 
 
 
 @pytest.mark.parametrize("helm", [pytest.param("helm3", marks=pytest.mark.ci), "helm4"], indirect=True)
-def test_a_changed_image_gives_the_place_to_the_stack_that_waits(new_queued: Any, kueue: Kueue) -> None:
+def test_a_changed_image_yields_the_quota_to_the_waiting_stack(new_queued: Any, kueue: Kueue) -> None:
     first, second = new_queued(), new_queued()
     before = start(first, kueue)
     second.install("storage", "raycluster")
@@ -143,7 +145,7 @@ def test_a_changed_image_gives_the_place_to_the_stack_that_waits(new_queued: Any
     assert not uids(first) & before
 
 
-def test_a_run_with_its_own_cluster(new_queued: Any, kueue: Kueue) -> None:
+def test_kueue_admits_a_run_with_its_own_cluster(new_queued: Any, kueue: Kueue) -> None:
     """No Ray runs in the pods, so the job initializes for as long as the test takes."""
     own = {"job": {"cluster": {"mode": "ephemeral"}}}
     first, second = new_queued(**own), new_queued(**own)
@@ -165,7 +167,9 @@ def test_a_run_with_its_own_cluster(new_queued: Any, kueue: Kueue) -> None:
 
 
 @pytest.mark.parametrize("helm", ["helm4"], indirect=True)
-def test_status_reads_the_version_that_is_served(new_queued: Any, kueue: Kueue, control_plane: ControlPlane) -> None:
+def test_status_reads_the_kueue_version_the_server_offers(
+    new_queued: Any, kueue: Kueue, control_plane: ControlPlane
+) -> None:
     """Kueue serves an old version for some releases only."""
     first, second = new_queued(), new_queued()
     start(first, kueue)
@@ -179,6 +183,6 @@ def test_status_reads_the_version_that_is_served(new_queued: Any, kueue: Kueue, 
     assert found == {("v1beta2", 200)}
 
 
-def test_the_other_examples_are_accepted(kueue: Kueue, kube: Kube) -> None:
+def test_the_queued_provisioning_example_is_accepted(kueue: Kueue, kube: Kube) -> None:
     """Without machines and an autoscaler nothing can be provisioned."""
     kube.create(load((EXAMPLES / "queued-provisioning.yaml").read_text()), dry_run=True)

@@ -16,7 +16,7 @@ CASES = yaml.safe_load((REPOSITORY / "tests/e2e/locked.yaml").read_text(encoding
 REFUSED = "(?i)immutable|forbidden|cannot change|only dynamically provisioned|only bound"
 
 
-def test_what_is_locked_is_refused_and_the_rest_passes(
+def test_changes_to_locked_fields_are_refused_and_others_pass(
     new_stack: NewStack, kube: Kube, control_plane: ControlPlane
 ) -> None:
     control_plane.server.apply_crds("jobset-crds")

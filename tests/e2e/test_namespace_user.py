@@ -75,7 +75,7 @@ def test_the_namespaced_layers_need_no_administrator(stack: Stack, kube: Kube) -
 
 
 @pytest.mark.ci
-def test_the_cluster_scoped_layers_need_one(stack: Stack) -> None:
+def test_the_cluster_scoped_layers_need_an_administrator(stack: Stack) -> None:
     """Otherwise the test above would prove nothing."""
     stack.uninstall("storage")
     mine = as_member(stack)
@@ -84,7 +84,7 @@ def test_the_cluster_scoped_layers_need_one(stack: Stack) -> None:
             mine.install(layer)
 
 
-def test_the_quota_holds_one_stack_and_a_second_starts_when_it_is_gone(stack: Stack, kube: Kube) -> None:
+def test_the_quota_fits_one_stack_and_a_second_starts_once_it_is_gone(stack: Stack, kube: Kube) -> None:
     stack.install("raycluster")
     stack.until_ready()
     second = stack.with_values(stack={"name": "second"})
@@ -99,7 +99,7 @@ def test_the_quota_holds_one_stack_and_a_second_starts_when_it_is_gone(stack: St
     stack.uninstall("storage")
 
 
-def test_the_quota_needs_its_default_requests(stack: Stack, kube: Kube) -> None:
+def test_the_quota_refuses_pods_without_the_default_requests(stack: Stack, kube: Kube) -> None:
     """A pod of somebody who states no requests; without the LimitRange the quota refuses it."""
     container = {"name": "shell", "image": "shell"}
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "shell"}, "spec": {"containers": [container]}}
@@ -139,7 +139,7 @@ def refused(done: Done) -> set[str]:
 
 
 @pytest.mark.parametrize("command", ["status", "why"])
-def test_the_rights_to_look_are_enough(stack: Stack, looker: Path, command: str) -> None:
+def test_the_read_only_role_is_enough_for_the_commands(stack: Stack, looker: Path, command: str) -> None:
     done = ask(command, stack, "--format", "json", "--kubeconfig", str(looker))
     # Who may list Secrets reads their values; the names of Helm's releases are not worth that.
     assert refused(done) == {"releases", "secrets"}
@@ -153,7 +153,7 @@ def submits(stack: Stack) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize("words", [lambda _: ("logs",), submits], ids=["logs", "submit"])
-def test_the_rights_to_look_let_programs_run_in_the_head_pod(
+def test_the_read_only_role_allows_exec_in_the_head_pod(
     stack: Stack, kube: Kube, looker: Path, words: Callable[[Stack], tuple[str, ...]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """These pods have no kubelet: with the right the API server fails, without it it refuses."""
@@ -174,7 +174,7 @@ def test_the_rights_to_look_let_programs_run_in_the_head_pod(
     until(lambda: "forbidden" in said().lower(), "a refusal without pods/exec")
 
 
-def test_the_rights_to_look_change_nothing(stack: Stack, kube: Kube, looker: Path) -> None:
+def test_the_read_only_role_cannot_change_anything(stack: Stack, kube: Kube, looker: Path) -> None:
     kinds = (("", "pods"), ("", "secrets"), ("ray.io", "rayjobs"), ("ray.io", "rayclusters"), ("apps", "deployments"))
     for group_, resource in kinds:
         for verb in ("create", "delete", "patch", *(["list", "get"] if resource == "secrets" else [])):

@@ -120,7 +120,7 @@ def plant(stack: Stack, kube: Kube, node: str) -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_no_token_is_shown_or_saved(stack: Stack, command: str) -> None:
+def test_no_token_is_printed_or_saved(stack: Stack, command: str) -> None:
     path = str(stack.work / f"{command}-secrets.tar.gz")
     done = [
         ask(command, stack, "--bundle", path),

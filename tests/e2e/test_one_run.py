@@ -55,7 +55,7 @@ def test_a_changed_spec_is_refused_and_changes_nothing(run: Stack, kube: Kube) -
     assert rayjob(run, kube) == before
 
 
-def test_without_the_rollback_option_a_refused_spec_stays(run: Stack, kube: Kube) -> None:
+def test_without_the_rollback_option_a_refused_spec_stays_in_the_rayjob(run: Stack, kube: Kube) -> None:
     """So the launcher compares the digest of the specification once more (tests/jobs/test_start.py)."""
     before = rayjob(run, kube)
     with pytest.raises(HelmError, match=r"locked-raise-job\.attempt"):
@@ -75,7 +75,7 @@ def test_unchanged_and_label_only_upgrades_pass(run: Stack, kube: Kube) -> None:
     assert (after["uid"], after["spec"]) == (before["uid"], before["spec"])
 
 
-def test_a_newer_chart_passes_over_an_attempt(run: Stack, kube: Kube) -> None:
+def test_upgrading_to_a_newer_chart_leaves_the_attempt_running(run: Stack, kube: Kube) -> None:
     """As a GitOps fleet takes it: nothing of the values changed. A rollback passes as well."""
     before = rayjob(run, kube)
     newer = run.with_newer_programs("0.1.1")
@@ -91,7 +91,7 @@ def test_a_newer_chart_passes_over_an_attempt(run: Stack, kube: Kube) -> None:
 
 
 @pytest.mark.parametrize("safe", [pytest.param(True, marks=pytest.mark.ci), False])
-def test_another_run_is_refused_and_this_one_goes_on(run: Stack, kube: Kube, safe: bool) -> None:
+def test_a_different_run_in_the_release_is_refused_and_the_first_goes_on(run: Stack, kube: Kube, safe: bool) -> None:
     """As after a change of the recipe, which brings another job.name."""
     before, other = objects(run, kube), run.with_values(job={"name": "other"})
     with pytest.raises(HelmError, match=f"{GUARD}.* immutable"):
@@ -110,14 +110,14 @@ def test_another_run_is_refused_and_this_one_goes_on(run: Stack, kube: Kube, saf
     other.uninstall("grpo-job")
 
 
-def test_a_task_in_the_release_of_a_training_is_refused(run: Stack, kube: Kube) -> None:
+def test_a_task_in_the_release_of_a_training_run_is_refused(run: Stack, kube: Kube) -> None:
     before = objects(run, kube)
     with pytest.raises(HelmError, match=GUARD):
         replace_by(run.with_values(job={"task": "fetch"}), run)
     assert before.items() <= objects(run, kube).items()
 
 
-def test_after_an_uninstall_the_release_may_have_another_run(run: Stack, kube: Kube) -> None:
+def test_after_an_uninstall_the_release_can_start_a_different_run(run: Stack, kube: Kube) -> None:
     run.uninstall("grpo-job")
     words = (run.release("grpo-job"), run.chart("grpo-job"), run.namespace)
     run.helm.install(*words, run.with_values(job={"name": "other"}).options())

@@ -145,7 +145,7 @@ def selector(objects: list[Manifest]) -> dict[str, str]:
 
 
 @pytest.mark.ci
-def test_the_charts_own_pods_pass_and_no_stronger_ones(limited: Limited, kube: Kube) -> None:
+def test_the_policy_admits_the_charts_pods_and_no_more_privileged_ones(limited: Limited, kube: Kube) -> None:
     stack = limited.stack
     ephemeral = stack.with_values(job={"cluster": {"mode": "ephemeral"}}).render("grpo-job")
     rendered = stack.render("raycluster")
@@ -168,7 +168,7 @@ def test_the_charts_own_pods_pass_and_no_stronger_ones(limited: Limited, kube: K
 
 
 @pytest.mark.parametrize("limited", ["b200"], indirect=True)
-def test_what_is_not_pods_own_way_in_is_closed_too(limited: Limited, kube: Kube) -> None:
+def test_the_policy_also_covers_debug_containers_and_controller_pods(limited: Limited, kube: Kube) -> None:
     """A debug container in a pod that is there, and pods that a controller makes. Pods from before can be deleted."""
     stack = limited.stack
     name = "there"
@@ -200,14 +200,14 @@ def replaced(kube: Kube, path: str, manifest: Manifest) -> str:
 
 
 @pytest.mark.parametrize("limited", ["b200"], indirect=True)
-def test_doctor_knows_the_policy(limited: Limited, new_stack: NewStack) -> None:
+def test_doctor_recognizes_the_pod_policy(limited: Limited, new_stack: NewStack) -> None:
     for stack, state in ((limited.stack, "pass"), (new_stack("b200"), "warn")):
         found = json.loads(ask("doctor", stack, "--format", "json").stdout)
         assert [each["state"] for each in found if each["check"] == "pod-policy"] == [state]
 
 
 @pytest.mark.parametrize("limited", ["b200"], indirect=True)
-def test_other_namespaces_are_not_limited(limited: Limited, kube: Kube, new_stack: NewStack) -> None:
+def test_the_policy_does_not_apply_to_other_namespaces(limited: Limited, kube: Kube, new_stack: NewStack) -> None:
     other = new_stack("b200")
     until(lambda: kube.find("serviceaccount", "default", other.namespace), "the default service account")
     assert refusal(kube, other.namespace, [pod(*secured(privileged=True))]) == ""

@@ -53,7 +53,7 @@ def render(engine: Embedded, stack: Stack, layer: str, row: options.Row) -> list
     return [item for item in rendered.documents if item["kind"] not in NOT_SERVED | THERE]
 
 
-def test_every_pair_of_options_gives_objects_and_pods(
+def test_the_server_accepts_the_objects_and_pods_of_every_option_pair(
     engine: Embedded, kube: Kube, new_stack: NewStack, namespace: str
 ) -> None:
     """All in one request: what each object and each pod is refused for would name it."""
@@ -70,7 +70,7 @@ def test_every_pair_of_options_gives_objects_and_pods(
     kube.create(manifests, dry_run=True)
 
 
-def test_a_bad_template_is_refused(kube: Kube, new_stack: NewStack, namespace: str) -> None:
+def test_the_server_refuses_a_bad_pod_template(kube: Kube, new_stack: NewStack, namespace: str) -> None:
     """The check above can fail: a mount without a volume passes as a RayCluster and not as a Pod."""
     rendered = new_stack(namespace=namespace).render("raycluster")
     manifests = [manifest for manifest in rendered if manifest["kind"] == "RayCluster"]

@@ -95,7 +95,7 @@ def test_a_refused_stream_does_not_reach_the_server(
         foreign.upgrade()
 
 
-def test_hooks_are_wired_where_helm_sends_them(
+def test_hooks_are_wired_if_helm_passes_them_to_the_post_renderer(
     helm: Helm, new_stack: NewStack, renderer: PostRenderer, kube: Kube, tmp_path: Path
 ) -> None:
     """With devices, as Helm waits for a hook and makes no other object meanwhile."""
@@ -123,7 +123,7 @@ def gpu_job(name: str, annotations: dict[str, str]) -> Manifest:
 
 
 @pytest.mark.ci
-def test_a_manifest_for_verl_by_a_pipe(
+def test_a_verl_manifest_is_wired_through_a_pipe(
     new_stack: NewStack, new_foreign: NewForeign, renderer: PostRenderer, kube: Kube
 ) -> None:
     cluster = "b200-ray-cluster"
@@ -224,13 +224,13 @@ def release(request: pytest.FixtureRequest, new_stack: NewStack, new_foreign: Ne
 
 
 @pytest.mark.ci
-def test_the_operators_pods_are_wired_as_ours(release: Foreign) -> None:
+def test_pods_created_by_the_operator_are_wired_like_ours(release: Foreign) -> None:
     assert re.fullmatch(r"1 [0-9a-f]{8}", release.stamp() or "")
     same_wiring(release.ours, release.cluster, pods_of(release.ours, release.cluster))
 
 
 @pytest.mark.ci
-def test_the_same_input_changes_nothing(release: Foreign) -> None:
+def test_applying_the_same_input_again_changes_nothing(release: Foreign) -> None:
     """By three-way merge on the client, or by server-side apply without a conflict."""
     before, stored = release.get()["metadata"]["generation"], release.stored()
     pods = [pod["metadata"]["uid"] for pod in pods_of(release.ours, release.cluster)]
@@ -243,7 +243,7 @@ def test_the_same_input_changes_nothing(release: Foreign) -> None:
 
 
 @pytest.mark.ci
-def test_what_is_stored_changes_nothing_when_it_is_applied(release: Foreign, kube: Kube) -> None:
+def test_applying_the_stored_objects_changes_nothing(release: Foreign, kube: Kube) -> None:
     stored = release.stored()
     assert kube.diff(load(stored), release.ours.namespace) == ""
     again = release.renderer.pipe(stored, *release.ours.options())
@@ -260,7 +260,7 @@ def test_a_refused_upgrade_leaves_the_release_alone(release: Foreign) -> None:
 
 
 @pytest.mark.ci
-def test_an_upgrade_without_the_post_renderer_shows(release: Foreign) -> None:
+def test_an_upgrade_without_the_post_renderer_removes_its_stamp(release: Foreign) -> None:
     """Keep this test the last one of the release."""
     release.upgrade(wired=False)
     assert release.stamp() is None

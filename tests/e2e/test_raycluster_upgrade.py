@@ -32,7 +32,7 @@ def images(stack: Stack) -> set[str]:
 
 
 @pytest.mark.ci
-def test_a_label_recreates_no_pod_and_an_image_recreates_all(stack: Stack) -> None:
+def test_a_new_label_recreates_no_pod_and_a_new_image_recreates_all(stack: Stack) -> None:
     before = uids(stack)
     assert len(before) == 3
     stack.with_values(stack={"labels": {"cost-centre": "17"}}).upgrade("raycluster")
@@ -45,7 +45,7 @@ def test_a_label_recreates_no_pod_and_an_image_recreates_all(stack: Stack) -> No
     stack.until_ready()
 
 
-def test_more_workers_leave_the_others_alone(stack: Stack) -> None:
+def test_adding_workers_leaves_the_existing_ones_alone(stack: Stack) -> None:
     before = uids(stack)
     stack.with_values(ray={"workers": {"replicas": 3}}).upgrade("raycluster")
     until(lambda: len(uids(stack)) == 4, "one more pod", seconds=40)

@@ -23,7 +23,9 @@ def write(stack: Stack, folder: Path) -> str:
     return subprocess.run(command, cwd=REPOSITORY, check=True, capture_output=True, text=True, timeout=120).stderr
 
 
-def test_a_run_from_rendered_manifests(new_stack: NewStack, kube: Kube, tmp_path: Path) -> None:
+def test_a_run_applied_from_rendered_manifests_is_locked_until_the_next_attempt(
+    new_stack: NewStack, kube: Kube, tmp_path: Path
+) -> None:
     """Applied twice, refused at the lock, replaced by the next attempt."""
     stack = new_stack("b200", job={"name": "rendered"})
     folder = tmp_path / "deploy"

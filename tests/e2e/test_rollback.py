@@ -67,7 +67,7 @@ def remove_refused(run: Stack, kube: Kube) -> None:
 
 @pytest.mark.ci
 @pytest.mark.parametrize("back", ["rollback", "upgrade"])
-def test_an_uninstall_leaves_nothing_or_refuses(run: Stack, kube: Kube, back: str) -> None:
+def test_an_uninstall_removes_everything_or_is_refused(run: Stack, kube: Kube, back: str) -> None:
     """The newest revision is the refused one: its attempt is gone, and the one that runs is not its own."""
     before = identities(run, kube)
     first = run.with_values(job={"attempt": 1})
@@ -84,7 +84,7 @@ def test_an_uninstall_leaves_nothing_or_refuses(run: Stack, kube: Kube, back: st
     run.install("grpo-job")
 
 
-def test_a_refused_uninstall_hinders_no_newer_attempt(run: Stack, kube: Kube) -> None:
+def test_a_refused_uninstall_does_not_block_a_newer_attempt(run: Stack, kube: Kube) -> None:
     with pytest.raises(HelmError, match=r"-1-is-over-"):
         run.with_values(job={"attempt": 1}).upgrade("grpo-job", safe=False)
     with pytest.raises(HelmError, match=r"-1-is-over-"):
@@ -106,7 +106,7 @@ def test_an_upgrade_to_an_earlier_attempt_is_refused(run: Stack, kube: Kube) -> 
     run.upgrade("grpo-job")
 
 
-def test_an_attempt_that_cannot_be_made_leaves_the_one_before(run: Stack, kube: Kube) -> None:
+def test_an_attempt_that_cannot_be_created_leaves_the_previous_one_running(run: Stack, kube: Kube) -> None:
     """The rollback option takes everything back, and the same attempt may come again."""
     before = identities(run, kube)
     quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "runs"}}
@@ -140,7 +140,7 @@ def test_a_rollback_within_an_attempt_passes(run: Stack, kube: Kube) -> None:
     assert "cost-centre" not in job["metadata"]["labels"]
 
 
-def test_an_attempt_that_is_raised_again_keeps_the_others_closed(run: Stack, kube: Kube) -> None:
+def test_raising_the_attempt_again_keeps_older_attempts_closed(run: Stack, kube: Kube) -> None:
     third = run.with_values(job={"attempt": 3})
     third.upgrade("grpo-job")
     for revision, attempt in ((1, 1), (3, 2)):
@@ -150,7 +150,7 @@ def test_an_attempt_that_is_raised_again_keeps_the_others_closed(run: Stack, kub
     assert kube.find("rayjob", third.run, third.namespace) is not None
 
 
-def test_an_upgrade_says_that_it_starts_nothing(run: Stack) -> None:
+def test_an_upgrade_warns_that_a_started_attempt_is_not_restarted(run: Stack) -> None:
     said = run.helm.upgrade(run.release("grpo-job"), run.chart("grpo-job"), run.namespace, run.options())
     assert "If attempt 2 has started before, this upgrade starts nothing, even if the attempt has failed" in said
     assert "raise job.attempt" in said

@@ -93,7 +93,9 @@ def fill(server: ApiServer, stack: Stack, profiles: dict[str, Profile]) -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_five_hundred_nodes_and_two_thousand_pods(server: ApiServer, stack: Stack, command: str) -> None:
+def test_each_command_handles_500_nodes_and_2000_pods_within_its_cpu_limit(
+    server: ApiServer, stack: Stack, command: str
+) -> None:
     before = len(server.requests())
     found = timed(command, stack, server.audited, "--format", "json")
     assert found.done.returncode == 1, found.done.stderr
@@ -119,7 +121,7 @@ def away(stack: Stack, command: str, server: ApiServer) -> Timed:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_an_api_server_that_is_away_or_silent(server: ApiServer, stack: Stack, command: str) -> None:
+def test_each_command_ends_when_the_api_server_is_away_or_silent(server: ApiServer, stack: Stack, command: str) -> None:
     """It ends by itself. How long it waits is asserted with a clock of its own, in tests/live; here it is printed."""
     base = away(stack, command, server)
     assert (base.done.returncode, "nothing can be read" in base.done.stderr) == (3, True)
@@ -132,7 +134,9 @@ def test_an_api_server_that_is_away_or_silent(server: ApiServer, stack: Stack, c
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_an_api_server_that_stops_in_the_middle(server: ApiServer, stack: Stack, command: str) -> None:
+def test_each_command_ends_when_the_api_server_stops_answering_midway(
+    server: ApiServer, stack: Stack, command: str
+) -> None:
     """Short lists arrive, the nodes and the pods of all namespaces do not."""
     base = away(stack, command, server)
     with stalling(server, stack.work, after=200_000) as kubeconfig:
@@ -147,7 +151,7 @@ def test_an_api_server_that_stops_in_the_middle(server: ApiServer, stack: Stack,
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_half_of_the_objects_are_deleted(new_stack: NewStack, kube: Kube, command: str) -> None:
+def test_each_command_copes_with_half_of_the_objects_deleted(new_stack: NewStack, kube: Kube, command: str) -> None:
     """Every second object of a running stack, of each kind that its charts render."""
     stack = new_stack("b200", "helm4", stack={"name": "half"})
     stack.install("storage", "raycluster", "grpo-job")

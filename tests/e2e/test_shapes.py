@@ -22,7 +22,7 @@ def gpus(pod: Manifest) -> str:
     return str(pod["spec"]["containers"][0]["resources"]["limits"].get("nvidia.com/gpu", "0"))
 
 
-def test_a_head_with_gpus_takes_a_gpu_node(new_stack: NewStack) -> None:
+def test_a_head_with_gpus_occupies_a_gpu_node(new_stack: NewStack) -> None:
     stack = new_stack("h200", ray={"head": {"gpus": {"enabled": True}}, "workers": {"replicas": 1}})
     stack.install("storage", "raycluster")
     stack.until_ready()
@@ -35,7 +35,7 @@ def test_a_head_with_gpus_takes_a_gpu_node(new_stack: NewStack) -> None:
     stack.uninstall("raycluster", "storage")
 
 
-def test_a_cluster_that_is_not_googles(new_stack: NewStack) -> None:
+def test_a_stack_installs_on_a_cluster_outside_gke(new_stack: NewStack) -> None:
     """The claim of a dynamic class stays unbound here, so the pods would wait: the objects are what is judged."""
     stack = new_stack("coreweave-h200", **ELSEWHERE)
     stack.install("network", "storage", "raycluster")
@@ -52,7 +52,7 @@ PROFILES = sorted({file.stem for file in (suite.REPOSITORY / "values/accelerator
 
 
 @pytest.mark.parametrize("name", PROFILES)
-def test_a_worker_of_every_profile_finds_a_place_on_its_machine(
+def test_a_worker_of_every_profile_can_be_scheduled_on_its_machine(
     name: str, machines: Machines, new_stack: NewStack, kube: Kube, profiles: dict[str, Profile]
 ) -> None:
     """The pod of KubeRay without its claims and Secrets, as only the place is asked for."""

@@ -69,7 +69,7 @@ def test_each_stack_has_its_own_pods(stacks: list[Stack], kube: Kube) -> None:
     assert len(set(nodes)) == 3
 
 
-def test_uninstalling_one_touches_nothing_of_the_others(stacks: list[Stack], kube: Kube) -> None:
+def test_uninstalling_one_stack_leaves_the_others_alone(stacks: list[Stack], kube: Kube) -> None:
     here, *others = stacks
     before = [identities(kube, stack) for stack in others]
     assert all(len(found) >= 8 for found in before), before
@@ -100,7 +100,9 @@ def networks(kube: Kube) -> dict[str, str]:
     return {network["metadata"]["name"]: network["metadata"]["uid"] for network in found}
 
 
-def test_a_second_release_of_the_networks_is_refused(new_stack: NewStack, helms: dict[str, Helm], kube: Kube) -> None:
+def test_a_second_release_of_the_same_networks_is_refused(
+    new_stack: NewStack, helms: dict[str, Helm], kube: Kube
+) -> None:
     """Networks are the cluster's. Those of another machine family get a prefix."""
     owner = new_stack("b200")
     owner.install("network")
@@ -116,7 +118,7 @@ def test_a_second_release_of_the_networks_is_refused(new_stack: NewStack, helms:
     other.uninstall("network")
 
 
-def test_a_storage_class_is_made_by_one_release(new_stack: NewStack) -> None:
+def test_only_one_release_can_create_a_storage_class(new_stack: NewStack) -> None:
     """The others name it, without `lustre`."""
     claim: dict[str, Any] = {"storageClassName": "shared-lustre", "size": "9000Gi"}
     tier = {"perUnitStorageThroughput": "1000", "network": "projects/p/global/networks/vpc", "zone": "us-central1-a"}

@@ -46,7 +46,7 @@ def stack(new_stack: NewStack) -> Iterator[Stack]:
     stack.uninstall_all()
 
 
-def test_a_stack_that_is_not_installed(new_stack: NewStack) -> None:
+def test_a_stack_that_is_not_installed_is_reported_as_such(new_stack: NewStack) -> None:
     found = answer(new_stack("b200", "helm4"))
     assert set(found["releases"].values()) <= {"not installed", "unknown"}
     assert (found["cluster"], found["job"], found["gpus_there"], found["healthy"]) == (
@@ -57,7 +57,7 @@ def test_a_stack_that_is_not_installed(new_stack: NewStack) -> None:
     )
 
 
-def test_the_commands_by_hand_show_the_same(stack: Stack) -> None:
+def test_the_printed_commands_show_what_status_shows(stack: Stack) -> None:
     stack.install("raycluster")
     stack.until_ready()
     tools = f"{suite.TOOLS / 'bin'}:{os.environ['PATH']}"
@@ -74,7 +74,7 @@ def test_the_commands_by_hand_show_the_same(stack: Stack) -> None:
 
 
 @pytest.mark.ci
-def test_a_ready_cluster(stack: Stack) -> None:
+def test_a_ready_cluster_is_shown_with_all_gpus(stack: Stack) -> None:
     stack.install("raycluster")
     stack.until_ready()
     found = answer(stack)
@@ -117,7 +117,7 @@ def taint(kube: Kube, nodes: list[str]) -> Callable[[], object]:
     ],
     ids=["cordoned", "of another machine", "tainted"],
 )
-def test_workers_that_no_node_takes(
+def test_status_explains_why_no_node_fits_the_workers(
     stack: Stack, kube: Kube, change: Callable[[Kube, list[str]], Callable[[], object]], reason: str
 ) -> None:
     nodes = [name for each in kube.list("nodes") if (name := each["metadata"]["name"]).startswith("b200-")]
@@ -131,7 +131,7 @@ def test_workers_that_no_node_takes(
         undo()
 
 
-def test_workers_that_find_all_gpus_in_use(stack: Stack, new_stack: NewStack) -> None:
+def test_status_explains_that_all_gpus_are_in_use(stack: Stack, new_stack: NewStack) -> None:
     other = new_stack("b200", "helm4", ray={"workers": {"replicas": 3}})
     other.install("storage", "raycluster")
     other.until_ready()
@@ -157,7 +157,7 @@ def member(stack: Stack) -> str:
     return str(path)
 
 
-def test_a_member_of_a_team_sees_the_namespace_and_reads_what_was_not_read(stack: Stack, kube: Kube) -> None:
+def test_a_team_member_sees_the_namespace_and_what_could_not_be_read(stack: Stack, kube: Kube) -> None:
     stack.install("raycluster")
     stack.until_ready()
     found = json.loads(ask("status", stack, "--format", "json", "--kubeconfig", member(stack)).stdout)
@@ -166,7 +166,7 @@ def test_a_member_of_a_team_sees_the_namespace_and_reads_what_was_not_read(stack
     assert 'cannot list resource "nodes"' in found["unread"]["nodes"]
 
 
-def test_a_member_of_a_team_is_told_why_a_worker_waits(stack: Stack, kube: Kube) -> None:
+def test_a_team_member_is_shown_why_a_worker_is_pending(stack: Stack, kube: Kube) -> None:
     """Without the nodes, the scheduler's words are what can be said."""
     nodes = [name for each in kube.list("nodes") if (name := each["metadata"]["name"]).startswith("b200-")]
     undo = cordon(kube, nodes)
@@ -187,7 +187,7 @@ def test_a_member_of_a_team_is_told_why_a_worker_waits(stack: Stack, kube: Kube)
 
 
 @pytest.mark.ci
-def test_a_bundle_says_the_same_later_and_holds_no_secret(stack: Stack, kube: Kube) -> None:
+def test_a_bundle_gives_the_same_status_later_and_contains_no_secret(stack: Stack, kube: Kube) -> None:
     token, password = "hf_" + "a1B2" * 8, "correct-horse-battery"
     stack.with_values(ray={"head": {"env": {"MY_PASSWORD": {"value": password}}}}).install("raycluster")
     stack.until_ready()
@@ -205,7 +205,7 @@ def test_a_bundle_says_the_same_later_and_holds_no_secret(stack: Stack, kube: Ku
     assert not [word for word in (token, password, TOKEN) for text in (*texts, now.stdout, now.stderr) if word in text]
 
 
-def test_an_api_server_that_is_away(stack: Stack) -> None:
+def test_an_unreachable_api_server_is_reported(stack: Stack) -> None:
     away = stack.work / "away.kubeconfig"
     settings = yaml.safe_load(stack.kube.kubeconfig.read_text())
     settings["clusters"][0]["cluster"]["server"] = "https://127.0.0.1:1"

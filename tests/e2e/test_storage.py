@@ -34,7 +34,7 @@ def in_use(kube: Kube, stack: Stack) -> list[Manifest]:
 
 
 @pytest.mark.ci
-def test_uninstalling_under_a_cluster_takes_nothing_away(new_stack: NewStack, helm: Helm, kube: Kube) -> None:
+def test_uninstalling_storage_keeps_what_a_running_cluster_uses(new_stack: NewStack, helm: Helm, kube: Kube) -> None:
     """A claim or volume that is being deleted cannot be saved, and without its account no pod reaches the bucket."""
     stack = new_stack("b200", helm.program.name)
     stack.install("storage")
@@ -56,7 +56,7 @@ def test_uninstalling_under_a_cluster_takes_nothing_away(new_stack: NewStack, he
     stack.uninstall("raycluster", "storage")
 
 
-def test_another_release_name_does_not_take_over_what_was_kept(new_stack: NewStack, helm: Helm) -> None:
+def test_a_release_with_another_name_cannot_take_over_kept_objects(new_stack: NewStack, helm: Helm) -> None:
     """Helm says whose the objects are."""
     stack = new_stack("b200", helm.program.name)
     stack.install("storage")

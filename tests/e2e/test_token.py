@@ -26,7 +26,7 @@ def cluster(new_stack: NewStack) -> Iterator[Stack]:
     stack.uninstall("raycluster", "storage")
 
 
-def test_every_pod_has_the_token_once(cluster: Stack, kube: Kube) -> None:
+def test_every_pod_gets_the_token_exactly_once(cluster: Stack, kube: Kube) -> None:
     """KubeRay makes it. The charts write the mode too, and KubeRay adds no second one."""
     assert kube.get("secret", cluster.cluster, cluster.namespace)["data"]["auth_token"]
     for pod in cluster.pods():
@@ -34,7 +34,7 @@ def test_every_pod_has_the_token_once(cluster: Stack, kube: Kube) -> None:
         assert (names.count("RAY_AUTH_MODE"), names.count("RAY_AUTH_TOKEN")) == (1, 1)
 
 
-def test_no_pod_of_a_living_cluster_is_evicted(cluster: Stack, kube: Kube) -> None:
+def test_no_pod_of_a_running_cluster_can_be_evicted(cluster: Stack, kube: Kube) -> None:
     """As a drain for a node upgrade asks; an autoscaler reads the annotation."""
 
     def budget() -> dict[str, Any]:

@@ -237,7 +237,7 @@ def stack(new_stack: NewStack) -> Iterator[Stack]:
 
 
 @pytest.mark.parametrize("name", for_ci(FAULTS, {"cordoned", "token"}.__contains__))
-def test_a_fault_is_the_first_cause(name: str, stack: Stack, kube: Kube) -> None:
+def test_each_planted_fault_is_the_first_cause_named(name: str, stack: Stack, kube: Kube) -> None:
     fault = FAULTS[name]
     seen: list[dict[str, Any]] = []
 
@@ -255,7 +255,7 @@ def test_a_fault_is_the_first_cause(name: str, stack: Stack, kube: Kube) -> None
 
 
 @pytest.mark.ci
-def test_a_cluster_that_runs_has_no_cause(stack: Stack) -> None:
+def test_no_cause_is_reported_for_a_running_cluster(stack: Stack) -> None:
     stack.install("raycluster")
     stack.until_ready()
     assert causes(stack) == []

@@ -39,7 +39,7 @@ def parsed(size: str) -> Iterator[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(("size", "digest"), DIGESTS.items())
-def test_a_stream_is_the_same_with_every_python(size: str, digest: str) -> None:
+def test_a_stream_is_identical_with_every_python_version(size: str, digest: str) -> None:
     assert hashlib.sha256(streams.stream(size)).hexdigest() == digest
 
 
@@ -47,7 +47,7 @@ LARGE = [pytest.param(size, marks=pytest.mark.full) for size in ("large", "large
 
 
 @pytest.mark.parametrize("size", ["small", "medium", *LARGE])
-def test_a_stream_is_as_large_as_it_says(size: str) -> None:
+def test_a_stream_has_the_stated_size(size: str) -> None:
     count, length, targets = EXPECTED[size]
     data = streams.stream(size)
     assert data.startswith(b"---\n# Source: ")
@@ -57,7 +57,7 @@ def test_a_stream_is_as_large_as_it_says(size: str) -> None:
 
 
 @pytest.mark.parametrize("size", ["small", "medium"])
-def test_every_document_is_one_object_with_a_name_of_its_own(size: str) -> None:
+def test_every_document_is_one_object_with_a_unique_name(size: str) -> None:
     objects = list(parsed(size))
     assert len(objects) == EXPECTED[size][0]
     names = Counter((item["kind"], item["metadata"].get("namespace"), item["metadata"]["name"]) for item in objects)
@@ -65,7 +65,7 @@ def test_every_document_is_one_object_with_a_name_of_its_own(size: str) -> None:
     assert Counter(item["kind"] for item in objects if item["kind"] in TARGETS) == EXPECTED[size][2]
 
 
-def test_every_document_is_valid_where_its_kind_is_known() -> None:
+def test_every_document_of_a_known_kind_is_valid() -> None:
     judge = schemas.Kinds()
     known = [item for size in ("small", "medium") for item in parsed(size) if judge.entry(schemas.kind_of(item))]
     assert {item["kind"] for item in known} >= {"RayCluster", "RayJob", "Job", "Deployment"}
@@ -73,7 +73,7 @@ def test_every_document_is_valid_where_its_kind_is_known() -> None:
 
 
 @pytest.mark.parametrize("size", ["small", "medium"])
-def test_there_is_nothing_to_find_in_a_stream_for_check(size: str) -> None:
+def test_check_finds_nothing_in_a_benchmark_stream(size: str) -> None:
     # To tell what is wrong takes longer than to judge it, and those that it is compared with find nothing.
     stream = bench_check.mended(streams.stream(size))
     findings = check(loader.read({"stream": stream}), None, schemas.Kinds())

@@ -53,7 +53,7 @@ def written(rendered: Rendered) -> Any:
 
 
 @pytest.mark.parametrize("name", VARIANTS)
-def test_the_facts_are_those_of_the_charts(name: str, render_text: RenderText, tmp_path: Path) -> None:
+def test_the_computed_facts_equal_those_the_chart_renders(name: str, render_text: RenderText, tmp_path: Path) -> None:
     values = VARIANTS[name]
     found = expected(values, tmp_path)
     assert found
@@ -61,17 +61,19 @@ def test_the_facts_are_those_of_the_charts(name: str, render_text: RenderText, t
 
 
 @pytest.mark.parametrize("recipe", thin(RECIPES, 4))
-def test_the_facts_of_recipes_are_those_of_the_charts(recipe: str, render_text: RenderText, tmp_path: Path) -> None:
+def test_the_computed_facts_of_every_recipe_equal_those_the_chart_renders(
+    recipe: str, render_text: RenderText, tmp_path: Path
+) -> None:
     found = expected({}, tmp_path, recipe)
     if found:
         assert found.facts == written(render_text("raycluster", {}, recipe=recipe))
 
 
-def test_a_job_with_a_cluster_of_its_own_expects_none(tmp_path: Path) -> None:
+def test_a_job_with_its_own_cluster_expects_no_facts(tmp_path: Path) -> None:
     assert expected({"job": {"cluster": {"mode": "ephemeral"}}}, tmp_path) is None
 
 
-def test_a_cluster_of_other_values_is_found(render_text: RenderText, tmp_path: Path) -> None:
+def test_a_cluster_rendered_from_different_values_is_found(render_text: RenderText, tmp_path: Path) -> None:
     """As the entrypoint would find it at the start, by the facts alone."""
     old = {"ray": {"workers": {"replicas": 5}, "env": {"A": {"value": "a-value"}}}}
     text = render_text("raycluster", old, recipe="gemma3-27b-gsm8k").manifest

@@ -49,7 +49,7 @@ def assert_same(rendered: dict[str, Any], run: RunConfig) -> None:
 
 
 @pytest.mark.full
-def test_the_judged_configuration_is_the_rendered_one(helm: Engine) -> None:
+def test_the_linted_config_equals_the_rendered_one(helm: Engine) -> None:
     seen = 0
     for (recipe, version, accelerator), rendered in Configurations(helm).items():
         if recipe != "smoke-one-gpu":
@@ -79,7 +79,7 @@ OVERLAYS: list[dict[str, Any]] = [
 @pytest.mark.parametrize(
     "more", thin(OVERLAYS, 2), ids=lambda more: yaml.safe_dump(more, default_flow_style=True).strip()[:60]
 )
-def test_overlays_and_derived_keys_are_those_of_the_chart(helm: Engine, version: str, more: dict[str, Any]) -> None:
+def test_overlays_and_derived_keys_match_the_chart(helm: Engine, version: str, more: dict[str, Any]) -> None:
     files = stack("gemma3-1b-openmath", version)
     assert_same(render_plan(helm, files, more)["config"], effective(files, more))
 
@@ -112,7 +112,7 @@ ON_VERL: list[dict[str, Any]] = [
 @pytest.mark.parametrize(
     "more", thin(ON_VERL, 3), ids=lambda more: yaml.safe_dump(more, default_flow_style=True).strip()[:60]
 )
-def test_what_the_chart_derives_for_verl(helm: Engine, version: str, more: dict[str, Any]) -> None:
+def test_derived_verl_keys_match_the_chart(helm: Engine, version: str, more: dict[str, Any]) -> None:
     older = [] if version == "0.7.1" else [ROOT / f"values/frameworks/verl-{version}.yaml"]
     for recipe in VERL:
         files = [*stack(recipe), *older]
@@ -135,14 +135,14 @@ TRACKED = {
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_what_the_chart_derives_of_trackers(helm: Engine, version: str) -> None:
+def test_derived_tracker_keys_match_the_chart(helm: Engine, version: str) -> None:
     files = stack("gemma3-1b-openmath", version)
     run = effective(files, TRACKED)
     assert_same(render_plan(helm, files, TRACKED)["config"], run)
     assert run.derived["logger"]["mlflow"]["run_name"] == "gemma3-1b-openmath"
 
 
-def test_a_section_that_is_replaced_has_nothing_of_the_base_file() -> None:
+def test_a_replaced_section_keeps_nothing_from_the_base_file() -> None:
     more = {"job": {"config": {"env": {OVERRIDE: True, "math": {"num_workers": 2}}}}}
     assert effective(stack("gemma3-1b-openmath"), more).config["env"] == {"math": {"num_workers": 2}}
     # An older version merges all the same.
@@ -152,7 +152,7 @@ def test_a_section_that_is_replaced_has_nothing_of_the_base_file() -> None:
 
 
 @pytest.mark.parametrize("version", catalogue.versions("nemo-rl"))
-def test_references_are_resolved_as_omegaconf_does(version: str) -> None:
+def test_references_are_resolved_as_by_omegaconf(version: str) -> None:
     """The base files have every form that is used in practice."""
     tree = catalogue.load("nemo-rl", version).base
     for name, function in (("mul", lambda a, b: a * b), ("div", lambda a, b: a / b), ("max", max)):
@@ -188,7 +188,7 @@ def test_references_are_resolved_as_omegaconf_does(version: str) -> None:
         ("plain", "plain"),
     ],
 )
-def test_every_form_of_a_reference(text: str, wanted: object) -> None:
+def test_every_form_of_reference_is_resolved_as_by_omegaconf(text: str, wanted: object) -> None:
     OmegaConf.register_new_resolver("mul", lambda a, b: a * b, replace=True)
     OmegaConf.register_new_resolver("div", lambda a, b: a / b, replace=True)
     OmegaConf.register_new_resolver("max", max, replace=True)
@@ -210,12 +210,12 @@ def test_every_form_of_a_reference(text: str, wanted: object) -> None:
         ("${${a}}", UnknownError),
     ],
 )
-def test_what_cannot_be_known_is_said_to_be_so(text: str, error: type[Exception]) -> None:
+def test_an_unresolvable_reference_raises_an_error(text: str, error: type[Exception]) -> None:
     with pytest.raises(error):
         resolve({"a": {"b": 1}, "s": {"t": text}}, ("s", "t"))
 
 
-def test_a_map_with_the_marker_replaces_and_the_marker_goes() -> None:
+def test_a_map_with_the_marker_replaces_the_section_and_drops_the_marker() -> None:
     under = {"a": {"b": 1, "c": {"d": 2}}}
     assert overlaid(under, {"a": {"c": {OVERRIDE: True, "e": 3}}}) == {"a": {"b": 1, "c": {"e": 3}}}
     assert overlaid(under, {"a": {"c": {OVERRIDE: False, "e": 3}}}) == {"a": {"b": 1, "c": {"d": 2, "e": 3}}}
@@ -223,6 +223,6 @@ def test_a_map_with_the_marker_replaces_and_the_marker_goes() -> None:
     assert under == {"a": {"b": 1, "c": {"d": 2}}}
 
 
-def test_older_profiles_say_the_same_of_the_cluster() -> None:
+def test_an_h200_profile_gives_the_expected_cluster_size() -> None:
     run = effective([ROOT / "values/accelerators/h200.yaml", *stack("gemma3-27b-gsm8k")[1:]])
     assert (run.nodes, run.have, run.gpus, run.accelerator) == (2, 2, 8, "h200")

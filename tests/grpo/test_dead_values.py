@@ -67,7 +67,7 @@ def chart(tmp_path: Path) -> Path:
     return folder
 
 
-def test_what_moves_nothing_is_listed_with_its_line(chart: Path, helm: Embedded) -> None:
+def test_a_value_with_no_effect_is_listed_with_its_line(chart: Path, helm: Embedded) -> None:
     result = dead_values.find(helm, str(chart), [])
     found = {leaf.path: leaf.at.line for leaf in result.nothing}
     assert found == {"args[1].unused": 4, "onlyWhenEnabled": 8, "nothing": 10}
@@ -110,7 +110,7 @@ def switched(tmp_path: Path) -> Path:
     return write_chart(tmp_path / "switched", SWITCHES, SWITCHED)
 
 
-def test_what_waits_for_a_switch_is_listed_with_it(switched: Path, helm: Embedded) -> None:
+def test_a_value_disabled_by_a_switch_is_listed_with_the_switch(switched: Path, helm: Embedded) -> None:
     """Only what was seen to move with it turned over: a guess by the name would blame it for unused keys too."""
     result = dead_values.find(helm, str(switched), [])
     found = {leaf.path: leaf.switch.path if leaf.switch else None for leaf in result.nothing}
@@ -130,7 +130,7 @@ def test_what_waits_for_a_switch_is_listed_with_it(switched: Path, helm: Embedde
     }
 
 
-def test_a_switch_is_one_line(switched: Path, helm: Embedded, tmp_path: Path) -> None:
+def test_values_behind_one_switch_are_listed_on_one_line(switched: Path, helm: Embedded, tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text("group:\n  disabled: true\n  size: 2\n")
     result = dead_values.find(helm, str(switched), [str(file)])
@@ -154,7 +154,7 @@ def test_a_default_that_waits_for_a_switch_is_no_fault(switched: Path, helm: Emb
     assert "group.size" in {leaf.path for leaf in dead_values.find(helm, str(switched), [str(file)]).faults}
 
 
-def test_many_behind_one_switch_are_counted(helm: Embedded, switched: Path) -> None:
+def test_many_values_behind_one_switch_are_only_counted(helm: Embedded, switched: Path) -> None:
     (switched / "values.yaml").write_text(SWITCHES.replace("deep: {text: ''}", "deep: {text: '', more: 1}"))
     template = SWITCHED.replace(".Values.group.deep.text |", "(toJson .Values.group.deep) |")
     (switched / "templates/map.yaml").write_text(template)
@@ -162,7 +162,7 @@ def test_many_behind_one_switch_are_counted(helm: Embedded, switched: Path) -> N
     assert "4 values move nothing because of it: group.name, group.size, group.deep.text and 1 more\n" in text
 
 
-def test_a_switch_that_cannot_be_turned_explains_nothing(helm: Embedded, switched: Path) -> None:
+def test_a_switch_that_cannot_be_flipped_is_not_named_as_a_reason(helm: Embedded, switched: Path) -> None:
     """The chart fails when it is turned over, so nothing was seen to move."""
     template = SWITCHED.replace(
         "{{- if not .Values.group.disabled }}", '{{- if not .Values.group.disabled }}{{ fail "no" }}'
@@ -172,7 +172,7 @@ def test_a_switch_that_cannot_be_turned_explains_nothing(helm: Embedded, switche
     assert found["group.name"] is None
 
 
-def test_of_two_switches_the_nearest_is_named(helm: Embedded, tmp_path: Path) -> None:
+def test_the_innermost_of_two_switches_is_named(helm: Embedded, tmp_path: Path) -> None:
     values = "a:\n  enabled: false\n  b: {enabled: false, text: x}\n"
     template = (
         "kind: ConfigMap\nmetadata: {name: a}\n"
@@ -183,7 +183,7 @@ def test_of_two_switches_the_nearest_is_named(helm: Embedded, tmp_path: Path) ->
     assert (leaf.path, leaf.switch.path) == ("a.b.text", "a.b.enabled")
 
 
-def test_the_only_value_that_a_schema_allows_is_not_tried(helm: Embedded, tmp_path: Path) -> None:
+def test_a_value_with_no_allowed_alternative_is_undecided(helm: Embedded, tmp_path: Path) -> None:
     chart = write_chart(tmp_path / "only", "mode: fast\n", "kind: ConfigMap\nmetadata: {name: a}\n")
     schema = {"properties": {"mode": {"enum": ["fast", "fast"]}}}
     (chart / "values.schema.json").write_text(json.dumps(schema))
@@ -191,13 +191,13 @@ def test_the_only_value_that_a_schema_allows_is_not_tried(helm: Embedded, tmp_pa
     assert [leaf.path for leaf in result.undecided] == ["mode"]
 
 
-def test_a_value_of_which_no_other_is_accepted_is_not_judged(chart: Path, helm: Embedded) -> None:
+def test_a_value_whose_alternatives_are_all_rejected_is_undecided(chart: Path, helm: Embedded) -> None:
     """A text of another form than the tool can guess is no proof that the key is dead."""
     (leaf,) = dead_values.find(helm, str(chart), []).undecided
     assert (leaf.path, leaf.why) == ("unused.deep.key", "no other value was accepted")
 
 
-def test_a_misspelt_key_of_a_file_is_found_in_that_file(chart: Path, helm: Embedded, tmp_path: Path) -> None:
+def test_a_misspelt_key_is_reported_in_the_file_that_sets_it(chart: Path, helm: Embedded, tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text("enabled: true\nimages: {tag: v1}\n")
     found = {leaf.path: str(leaf.at) for leaf in dead_values.find(helm, str(chart), [str(file)]).nothing}
@@ -205,19 +205,19 @@ def test_a_misspelt_key_of_a_file_is_found_in_that_file(chart: Path, helm: Embed
     assert "onlyWhenEnabled" not in found
 
 
-def test_progress_is_told(chart: Path, helm: Embedded) -> None:
+def test_progress_is_printed(chart: Path, helm: Embedded) -> None:
     seen: list[tuple[int, int]] = []
     dead_values.find(helm, str(chart), [], progress=lambda done, of: seen.append((done, of)))
     assert seen == [(number, 13) for number in range(1, 14)]
 
 
-def test_a_package_is_read_as_its_folder_is(chart: Path, helm: Embedded, tmp_path: Path) -> None:
+def test_a_packaged_chart_gives_the_same_result_as_its_folder(chart: Path, helm: Embedded, tmp_path: Path) -> None:
     archive = helm.package(str(chart), str(tmp_path))
     paths = [leaf.path for leaf in dead_values.find(helm, archive, []).nothing]
     assert paths == [leaf.path for leaf in dead_values.find(helm, str(chart), []).nothing]
 
 
-def test_json_has_every_part_and_no_secret(chart: Path, helm: Embedded, tmp_path: Path) -> None:
+def test_json_output_has_every_part_and_no_secret(chart: Path, helm: Embedded, tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text("odd: hf" + "_" + "a1B2" * 8 + "\n")
     document = json.loads(dead_values.as_json(dead_values.find(helm, str(chart), [str(file)])))
@@ -226,7 +226,7 @@ def test_json_has_every_part_and_no_secret(chart: Path, helm: Embedded, tmp_path
     assert document["tried"] == 14
 
 
-def test_what_is_no_chart_or_does_not_render_is_said(chart: Path, helm: Embedded, tmp_path: Path) -> None:
+def test_a_path_that_is_no_chart_or_does_not_render_is_reported(chart: Path, helm: Embedded, tmp_path: Path) -> None:
     with pytest.raises(UnreadableError, match="there is no such file"):
         dead_values.find(helm, str(tmp_path), [])
     (tmp_path / "x.tgz").write_text("no archive")
@@ -257,7 +257,7 @@ def layers(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_what_a_sibling_reads_is_not_dead(layers: Path, helm: Embedded) -> None:
+def test_a_value_read_by_a_sibling_chart_is_not_dead(layers: Path, helm: Embedded) -> None:
     result = dead_values.find(helm, str(layers / "raycluster"), [str(layers / "my.yaml")])
     assert [leaf.path for leaf in result.nothing] == ["unread", "worng"]
     assert result.tried == 6
@@ -265,7 +265,7 @@ def test_what_a_sibling_reads_is_not_dead(layers: Path, helm: Embedded) -> None:
     assert dead_values.as_text(result).endswith(f"2 of 6 values move nothing with these files, {where}\n")
 
 
-def test_a_switch_of_a_sibling_is_found(layers: Path, helm: Embedded) -> None:
+def test_a_switch_in_a_sibling_chart_is_found(layers: Path, helm: Embedded) -> None:
     template = read("shared") + "{{- if .Values.job.enabled }}\n  x: {{ .Values.job.text }}\n{{- end }}\n"
     (layers / "grpo-job/templates/map.yaml").write_text(template)
     (layers / "my.yaml").write_text("job: {enabled: false, text: x}\n")
@@ -276,7 +276,7 @@ def test_a_switch_of_a_sibling_is_found(layers: Path, helm: Embedded) -> None:
     }
 
 
-def test_what_a_sibling_may_read_that_does_not_render_is_not_judged(layers: Path, helm: Embedded) -> None:
+def test_a_value_is_undecided_if_a_sibling_that_may_read_it_does_not_render(layers: Path, helm: Embedded) -> None:
     (layers / "grpo-job/templates/map.yaml").write_text('{{ fail "no" }}')
     result = dead_values.find(helm, str(layers / "network"), [str(layers / "my.yaml")])
     assert result.nothing == ()
@@ -285,7 +285,7 @@ def test_what_a_sibling_may_read_that_does_not_render_is_not_judged(layers: Path
     assert f"job: {why}, so it was not judged\n" in dead_values.as_text(result)
 
 
-def test_charts_of_others_have_no_siblings(layers: Path) -> None:
+def test_third_party_charts_have_no_siblings(layers: Path) -> None:
     charts = {name: str(layers / name) for name in ("network", "storage", "raycluster", "grpo-job")}
     assert paths.siblings(charts["storage"]) == [charts[name] for name in ("network", "raycluster", "grpo-job")]
     for layer in charts:

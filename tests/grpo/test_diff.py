@@ -22,12 +22,12 @@ def changes(one: dict[str, Any], two: dict[str, Any]) -> dict[str, dict[str, Any
     return {found.path: dict(found.values) for found in diff.compare({"a": [one], "b": [two]})}
 
 
-def test_fields_are_named_by_path() -> None:
+def test_differing_fields_are_named_by_path() -> None:
     found = changes(pod(x={"deep": 1}, same=2, **{"a.b/c": 1}), pod(x={"deep": 2}, same=2, **{"a.b/c": 2}))
     assert found == {"spec.x.deep": {"a": 1, "b": 2}, 'spec["a.b/c"]': {"a": 1, "b": 2}}
 
 
-def test_an_entry_more_in_a_named_list_is_one_difference() -> None:
+def test_an_extra_entry_in_a_named_list_is_one_difference() -> None:
     env = [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}]
     assert changes(pod(env=env), pod(env=env[1:])) == {
         "spec.env[name=A].name": {"a": "A"},
@@ -42,14 +42,14 @@ def test_an_entry_more_in_a_named_list_is_one_difference() -> None:
     }
 
 
-def test_json_in_a_text_is_compared_field_by_field() -> None:
+def test_json_inside_a_string_is_compared_field_by_field() -> None:
     facts = {"gpus": 8, "image": "x"}
     found = changes(pod(v=json.dumps(facts)), pod(v=json.dumps({**facts, "gpus": 4})))
     assert found == {"spec.v(JSON).gpus": {"a": 8, "b": 4}}
     assert changes(pod(v="{no json"), pod(v="{}")) == {"spec.v": {"a": "{no json", "b": "{}"}}
 
 
-def test_json_that_is_only_written_differently_differs() -> None:
+def test_json_that_differs_only_in_formatting_is_reported() -> None:
     """The fields are the same, the text is not: it must not go unsaid."""
     one, two = '{"x": 1e-8, "y": 1}', '{"x": 1E-8, "y": 1}'
     assert changes(pod(v=one, vault=1), pod(v=two, vault=2)) == {
@@ -59,12 +59,12 @@ def test_json_that_is_only_written_differently_differs() -> None:
     assert changes(pod(v='{"x": 1}'), pod(v='{"x":1}')) == {"spec.v": {"a": '{"x": 1}', "b": '{"x":1}'}}
 
 
-def test_the_order_of_named_entries_differs() -> None:
+def test_reordered_named_entries_are_a_difference() -> None:
     one, two = [{"name": "A"}, {"name": "B"}], [{"name": "B"}, {"name": "A"}]
     assert changes(pod(env=one), pod(env=two)) == {"spec.env": {"a": "A, B", "b": "B, A"}}
 
 
-def test_objects_with_other_names_are_compared_where_both_sides_have_as_many() -> None:
+def test_renamed_objects_are_paired_when_both_sides_have_equally_many() -> None:
     one, two = (
         [
             {"kind": "Service", "metadata": {"name": "same"}},
@@ -86,7 +86,7 @@ def hook(name: str, *kinds: str) -> dict[str, Any]:
     return {"kind": "ConfigMap", "metadata": {"name": name, "annotations": annotations}}
 
 
-def test_objects_whose_names_differ_in_a_number_are_compared() -> None:
+def test_objects_whose_names_differ_only_in_a_number_are_paired() -> None:
     """Attempts of a run have their number in the names of their objects."""
     one = [hook("run-1-lock"), hook("run-1-mark", "pre-upgrade")]
     two = [hook("run-2-lock"), hook("run-1-mark", "post-upgrade"), hook("run-2-mark", "pre-upgrade")]
@@ -98,7 +98,7 @@ def test_objects_whose_names_differ_in_a_number_are_compared() -> None:
     assert {each.object for each in found[2:]} == {"ConfigMap/run-1-mark (post-upgrade)"}
 
 
-def test_the_same_object_is_compared_with_itself() -> None:
+def test_an_object_is_compared_with_itself_when_two_namespaces_share_its_name() -> None:
     """Two stacks have objects of one name in two namespaces, and another one comes before them."""
 
     def named(namespace: str, name: str = "p", **spec: Any) -> dict[str, Any]:
@@ -113,7 +113,7 @@ def test_the_same_object_is_compared_with_itself() -> None:
     assert {(each.object, tuple(each.values)) for each in found} == {("Pod/q", ("b",))}
 
 
-def test_an_object_is_compared_with_one_other_object_only() -> None:
+def test_each_object_is_paired_with_only_one_other() -> None:
     """Those whose names differ in a number are taken; the rest is compared by its order."""
     one, two = [hook("y"), hook("a-1")], [hook("a-2"), hook("z")]
     found = diff.compare({"a": one, "b": two})
@@ -123,7 +123,7 @@ def test_an_object_is_compared_with_one_other_object_only() -> None:
     ]
 
 
-def test_two_objects_of_one_name_do_not_hide_each_other() -> None:
+def test_two_objects_with_the_same_name_do_not_hide_each_other() -> None:
     one, two = ([{"kind": "Role", "metadata": {"name": "r", "namespace": each}} for each in "xy"] for _ in "ab")
     two[0]["rules"] = []
     assert [(each.object, each.path) for each in diff.compare({"a": one, "b": two})] == [("Role/r", "rules")]
@@ -140,7 +140,7 @@ def entrypoint(program: str, attempt: int = 1, reward: str = "x = 1\n") -> str:
     )
 
 
-def test_an_entrypoint_is_compared_by_its_parts() -> None:
+def test_an_entrypoint_is_compared_part_by_part() -> None:
     one = pod(entrypoint=entrypoint("import a\n"))
     two = pod(entrypoint=entrypoint("import b\n", 2, "x = 2\n"))
     found = changes(one, two)
@@ -163,7 +163,7 @@ def test_an_entrypoint_is_compared_by_its_parts() -> None:
 
 
 @given(at=st.integers(0, 500), put=st.text(max_size=2))
-def test_no_fold_hides_a_change(at: int, put: str) -> None:
+def test_folding_never_hides_a_change(at: int, put: str) -> None:
     """One edit, anywhere in the programs, the plan, the user's files and the shell command."""
     one = entrypoint("import a\n")
     two = one[:at] + put + one[at + 1 :]
@@ -175,7 +175,7 @@ def test_no_fold_hides_a_change(at: int, put: str) -> None:
         assert bool(changes(lock, edited)) == (edited != lock)
 
 
-def test_the_lock_is_one_line() -> None:
+def test_a_changed_lock_is_shown_as_one_line() -> None:
     def lock(spec: str, digest: str) -> dict[str, Any]:
         data = {"spec.yaml": spec, "digest": digest * 64}
         return {"kind": "ConfigMap", "metadata": {"name": "l"}, "immutable": True, "data": data}
@@ -191,7 +191,7 @@ def test_the_lock_is_one_line() -> None:
     assert "    data.digest: a sha256 1111111111111111; b (not set)\n" in text
 
 
-def test_a_cut_that_would_hide_the_difference_is_not_made() -> None:
+def test_a_line_is_not_truncated_where_that_would_hide_the_difference() -> None:
     one, two = (diff.compare({"a": [pod(t="x" * 300)], "b": [pod(t="x" * 299 + end)]}) for end in ("y", "y z"))
     for found in (one, two):
         text = diff.as_text({"storage": found}, ["a", "b"])
@@ -200,14 +200,14 @@ def test_a_cut_that_would_hide_the_difference_is_not_made() -> None:
     assert f"      a  {'x' * 300}\n" in diff.as_text({"storage": long}, ["a", "b"], full=True)
 
 
-def test_lines_that_one_side_lacks() -> None:
+def test_lines_missing_from_one_side_are_shown() -> None:
     found = diff.compare({"a": [pod(t="same\none\n")], "b": [pod(t="same\n")]})
     assert diff.as_text({"storage": found}, ["a", "b"]).endswith("      a  one\n      b  (without these lines)\n")
     found = diff.compare({"a": [pod(t="x\ny\n")], "b": [pod(t="y\nx\n")]})
     assert diff.as_text({"storage": found}, ["a", "b"]).endswith("      (the same lines in another order or number)\n")
 
 
-def test_types_count_and_empty_things_too() -> None:
+def test_different_types_and_empty_values_are_differences() -> None:
     assert changes(pod(a=1, b=True, c=[]), pod(a="1", b=1, c={})) == {
         "spec.a": {"a": 1, "b": "1"},
         "spec.b": {"a": True, "b": 1},
@@ -215,13 +215,13 @@ def test_types_count_and_empty_things_too() -> None:
     }
 
 
-def test_an_object_that_one_side_lacks_is_shown_with_its_fields() -> None:
+def test_an_object_missing_from_one_side_is_shown_with_its_fields() -> None:
     found = diff.compare({"a": [pod(x=1)], "b": []})
     assert {one.object for one in found} == {"Pod/p"}
     assert all(set(one.values) == {"a"} for one in found)
 
 
-def test_an_object_that_one_side_lacks_is_one_line_but_not_in_full() -> None:
+def test_an_object_missing_from_one_side_is_one_line_unless_shown_in_full() -> None:
     both, other = pod(x=1), {"kind": "Job", "metadata": {"name": "j"}, "spec": {"y": 1, "z": "a"}}
     layers = {"grpo-job": diff.compare({"left": [both], "right": [both, other]})}
     assert diff.as_text(layers, ["left", "right"]) == (
@@ -253,18 +253,18 @@ TREES = st.recursive(
 
 
 @given(tree=TREES)
-def test_a_thing_does_not_differ_from_itself(tree: Any) -> None:
+def test_an_object_does_not_differ_from_itself(tree: Any) -> None:
     assert diff.compare({"a": [pod(x=tree)], "b": [pod(x=tree)]}) == []
 
 
 @given(one=TREES, two=TREES)
-def test_things_that_differ_are_reported(one: Any, two: Any) -> None:
+def test_values_are_reported_exactly_when_their_json_differs(one: Any, two: Any) -> None:
     same = json.dumps(one, sort_keys=True) == json.dumps(two, sort_keys=True)
     found = diff.compare({"a": [pod(x=one)], "b": [pod(x=two)]})
     assert same == (not found)
 
 
-def test_text_groups_by_layer_and_object_and_shows_changed_lines_only() -> None:
+def test_text_output_groups_by_layer_and_object_and_shows_only_changed_lines() -> None:
     long = "same\n" + "x" * 300 + "\n"
     layers = {
         "network": diff.compare({"b200": [pod(x=1)], "h200": [pod(x=1)]}),

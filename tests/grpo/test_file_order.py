@@ -27,7 +27,7 @@ def order(*files: Path) -> list[Finding]:
     return [each for each in linter.lint([*map(str, files)]) if each.rule == "values/file-order"]
 
 
-def test_a_file_before_a_recipe_that_overrides_it_is_found_with_both_lines(own: Path) -> None:
+def test_a_file_overridden_by_a_later_recipe_is_found_with_both_lines(own: Path) -> None:
     (found,) = order(PROFILE, own, RECIPE, SITE)
     assert str(found.at) == f"{own}:3:5"
     assert f"ray.workers.replicas is 4 here, and {RECIPE}, which comes later, overrides it with 2" in found.what
@@ -36,14 +36,14 @@ def test_a_file_before_a_recipe_that_overrides_it_is_found_with_both_lines(own: 
     assert found.fix == f"give {own} after {RECIPE}"
 
 
-def test_a_framework_file_before_the_recipe_is_found_once_with_the_number_of_lost_values() -> None:
+def test_a_framework_file_before_the_recipe_is_found_once_with_the_count_of_lost_values() -> None:
     (found,) = order(PROFILE, FRAMEWORK, RECIPE, SITE)
     assert found.at.file == str(FRAMEWORK)
     assert "and 3 more of its values" in found.what
     assert len(found.also) == 3
 
 
-def test_the_usual_orders_and_files_that_lose_nothing_are_fine(own: Path) -> None:
+def test_usual_orders_and_files_that_lose_no_values_pass(own: Path) -> None:
     assert order(PROFILE, RECIPE, FRAMEWORK, SITE, own) == []
     assert order(RECIPE, PROFILE, SITE, own) == []
     # The site file sets nothing that the recipe sets.
@@ -52,13 +52,13 @@ def test_the_usual_orders_and_files_that_lose_nothing_are_fine(own: Path) -> Non
     assert order(PROFILE, own, RECIPE, SITE) == []
 
 
-def test_a_value_that_a_last_file_sets_again_is_not_lost(own: Path, tmp_path: Path) -> None:
+def test_a_value_that_the_last_file_sets_again_is_not_lost(own: Path, tmp_path: Path) -> None:
     last = tmp_path / "last.yaml"
     last.write_text("ray: {workers: {replicas: 8}}\n")
     assert order(PROFILE, own, RECIPE, SITE, last) == []
 
 
-def test_a_second_recipe_is_found_and_a_file_of_ones_own_is_none(own: Path) -> None:
+def test_a_second_recipe_is_found_but_a_users_own_file_is_not_one(own: Path) -> None:
     other = ROOT / "values/recipes/llama3.1-8b-math-2n.yaml"
     (found,) = order(PROFILE, RECIPE, other, SITE)
     assert (found.at.file, found.severity) == (str(other), "warning")
@@ -67,6 +67,6 @@ def test_a_second_recipe_is_found_and_a_file_of_ones_own_is_none(own: Path) -> N
     assert order(PROFILE, RECIPE, own, SITE) == []
 
 
-def test_a_file_of_ones_own_with_an_image_and_a_configuration_is_no_recipe(own: Path) -> None:
+def test_a_users_file_with_an_image_and_a_configuration_is_not_a_recipe(own: Path) -> None:
     own.write_text("images: {training: {tag: v0.6.0-own}}\njob: {config: {grpo: {max_num_steps: 5}}}\n")
     assert order(PROFILE, RECIPE, FRAMEWORK, SITE, own) == []

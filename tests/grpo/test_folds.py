@@ -42,7 +42,7 @@ def test_programs_and_the_lock_are_folded(job: str, cluster: str) -> None:
     assert sorted(programs) == ["check_cluster.py", "check_idle.py", "pre_stop.py", "pre_stop.py", "probe.py"]
 
 
-def test_all_else_stays_byte_by_byte(job: str, cluster: str) -> None:
+def test_everything_else_stays_byte_for_byte(job: str, cluster: str) -> None:
     for manifest in (job, cluster):
         for line in folds.fold_manifest(manifest)[0].splitlines():
             assert line.startswith("… ") or f"{line}\n" in manifest
@@ -59,7 +59,7 @@ def test_a_folded_manifest_cannot_be_applied(job: str, cluster: str) -> None:
                 reader.load_objects(text, "<text>")
 
 
-def test_text_and_object_have_the_same_digest(job: str, cluster: str) -> None:
+def test_manifest_text_and_object_fold_to_the_same_digest(job: str, cluster: str) -> None:
     shown = {name: size for text in (job, cluster) for name, size in FOLD.findall(folds.fold_manifest(text)[0])}
     entrypoint = objects(job)["RayJob"]["spec"]["entrypoint"]
     assert shown.pop("programs").rpartition(" ")[2] == entrypoint.rpartition("sha256 ")[2][:16]
@@ -71,7 +71,7 @@ def test_text_and_object_have_the_same_digest(job: str, cluster: str) -> None:
     assert {name: found[name].short for name in shown} == shown
 
 
-def test_a_changed_program_has_another_digest(job: str) -> None:
+def test_a_changed_program_changes_the_digest(job: str) -> None:
     before = objects(job)["RayJob"]["spec"]["entrypoint"]
     files = carried(before)
     after = before.replace(
@@ -82,13 +82,13 @@ def test_a_changed_program_has_another_digest(job: str) -> None:
     assert {name for name, part in two.items() if one[name] != part} == {"runtime.py"}
 
 
-def test_files_of_the_user_stay(render_text: Callable[..., Rendered]) -> None:
+def test_user_files_are_not_folded(render_text: Callable[..., Rendered]) -> None:
     text, _ = folds.fold_manifest(render_text("grpo-job", REWARDS).manifest)
     assert "return 0.5" in text
     assert "… rewards" not in text
 
 
-def test_parts_of_an_entrypoint(render_text: Callable[..., Rendered]) -> None:
+def test_an_entrypoint_splits_into_plan_and_programs(render_text: Callable[..., Rendered]) -> None:
     entrypoint = objects(render_text("grpo-job", REWARDS).manifest)["RayJob"]["spec"]["entrypoint"]
     parts = dict(folds.parts(entrypoint))
     assert parts["plan"]["attempt"] == 1
@@ -106,7 +106,7 @@ def test_parts_of_an_entrypoint(render_text: Callable[..., Rendered]) -> None:
     assert dict(folds.parts("python3 train.py")) == {}
 
 
-def test_config_maps_of_others_stay() -> None:
+def test_config_maps_of_other_owners_are_not_folded() -> None:
     for data in ({"spec.yaml": "a: 1\n"}, {"main.conf": "x\n"}, {}):
         item = {"kind": "ConfigMap", "data": data}
         assert folds.fold_object(item) == item

@@ -28,14 +28,16 @@ from postrender.values import merge
         ("v2.0.0-gke.1", ("1.34.1-gke.1829001",), True),
     ],
 )
-def test_new_enough(version: str, versions: tuple[str, ...], enough: bool) -> None:
+def test_a_gke_version_is_compared_with_the_minimum_of_its_release_line(
+    version: str, versions: tuple[str, ...], enough: bool
+) -> None:
     found = gke_versions.read(version)
     assert found
     assert gke_versions.has(found, versions) == enough
 
 
 @pytest.mark.parametrize("text", ["v1.37.2", "v1.34.1-eks-113cf36", "", "gke"])
-def test_another_kubernetes(text: str) -> None:
+def test_a_non_gke_kubernetes_version_is_not_read(text: str) -> None:
     assert gke_versions.read(text) is None
 
 
@@ -50,7 +52,7 @@ def needs(machine: str, **more: Any) -> dict[str, tuple[str, ...]]:
     return {each.value: each.versions for each in gke_versions.needs(tree)}
 
 
-def test_what_the_values_ask_for() -> None:
+def test_the_values_determine_the_gke_versions_required() -> None:
     found = needs("b200")
     assert found["network.mode"] == gke_versions.RDMA["a4-highgpu-8g"]
     assert found["storage.weights.gcsfuse.purpose"] == ("1.34.0-gke.2011000",)
@@ -70,5 +72,5 @@ def test_what_the_values_ask_for() -> None:
     assert "network.mode" not in lustre
 
 
-def test_another_platform_needs_no_version_of_gke() -> None:
+def test_other_platforms_need_no_gke_version() -> None:
     assert needs("b200", platform__kind="kubernetes") == {}

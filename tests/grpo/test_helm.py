@@ -58,7 +58,7 @@ def engine(request: pytest.FixtureRequest, helm: Embedded) -> Iterator[Engine]:
             yield binary
 
 
-def test_a_chart_renders_in_the_order_of_installation_with_hooks_last(engine: Engine, chart: str) -> None:
+def test_a_chart_renders_in_installation_order_with_hooks_last(engine: Engine, chart: str) -> None:
     rendered = engine.render(chart, values={"size": 2}, release="r", namespace="ns", kube_version="1.31.0")
     kinds = [document["kind"] for document in rendered.documents]
     assert kinds == ["ServiceAccount", "ConfigMap", "Pod"]
@@ -68,7 +68,7 @@ def test_a_chart_renders_in_the_order_of_installation_with_hooks_last(engine: En
     assert rendered.chart == "app"
 
 
-def test_a_mention_of_hooks_that_is_none_stays_what_it_is(engine: Engine, chart: str) -> None:
+def test_text_that_only_mentions_hooks_is_unchanged(engine: Engine, chart: str) -> None:
     """The embedded Helm renders hooks under another name, which must show nowhere."""
     folder = Path(chart) / "templates"
     data = "data: {why: helm.sh/hook, also: helm.sh/hook-weight}\n"
@@ -83,13 +83,13 @@ def test_a_mention_of_hooks_that_is_none_stays_what_it_is(engine: Engine, chart:
     assert rendered.documents[-1]["metadata"]["annotations"] == {"helm.sh/hook": "test"}
 
 
-def test_notes_are_rendered_where_the_engine_can(engine: Engine, chart: str) -> None:
+def test_notes_are_rendered_where_the_engine_supports_it(engine: Engine, chart: str) -> None:
     rendered = engine.render(chart, release="r")
     assert rendered.notes == (None if "v3." in rendered.engine else "Installed r.\n")
     assert engine.render(chart, notes=False).notes is None
 
 
-def test_files_come_in_order_and_values_go_over_them(engine: Engine, chart: str, tmp_path: Path) -> None:
+def test_files_merge_in_order_and_set_values_override_them(engine: Engine, chart: str, tmp_path: Path) -> None:
     for name, size in (("one", 3), ("two", 4)):
         (tmp_path / f"{name}.yaml").write_text(f"size: {size}\n")
     files = [tmp_path / "one.yaml", tmp_path / "two.yaml"]
@@ -97,7 +97,7 @@ def test_files_come_in_order_and_values_go_over_them(engine: Engine, chart: str,
     assert engine.render(chart, files, values={"size": 5}, notes=False).documents[1]["data"]["size"] == "5"
 
 
-def test_a_refusal_is_helms_message_without_its_noise(engine: Engine, chart: str) -> None:
+def test_a_render_error_is_helms_message_without_its_noise(engine: Engine, chart: str) -> None:
     with pytest.raises(RenderError) as schema:
         engine.render(chart, values={"size": "many"})
     assert schema.value.message.splitlines()[0].startswith("values don't meet the specifications of the schema(s)")
@@ -111,13 +111,13 @@ def test_a_refusal_is_helms_message_without_its_noise(engine: Engine, chart: str
         assert not error.message.startswith("Error")
 
 
-def test_the_engine_says_who_it_is(engine: Engine) -> None:
+def test_the_engine_reports_its_name_and_version(engine: Engine) -> None:
     assert engine.name.startswith("helm v")
 
 
 @pytest.mark.parametrize("layer", thin(LAYERS, 4))
 @pytest.mark.parametrize("name", ["helm3", "helm4"])
-def test_the_embedded_helm_renders_our_charts_as_an_executable_does(name: str, layer: str, helm: Embedded) -> None:
+def test_the_embedded_helm_renders_our_charts_like_the_executable(name: str, layer: str, helm: Embedded) -> None:
     chart = str(ROOT / "charts" / layer)
     with Binary(require_tool(name)) as binary:
         theirs = binary.render(chart, stack_files(), kube_version="1.34.0", notes=False)
@@ -125,7 +125,7 @@ def test_the_embedded_helm_renders_our_charts_as_an_executable_does(name: str, l
     assert ours.documents == theirs.documents
 
 
-def test_renders_do_not_touch_one_another(helm: Embedded, chart: str) -> None:
+def test_concurrent_renders_do_not_affect_each_other(helm: Embedded, chart: str) -> None:
     before = helm.render(chart)
     with pytest.raises(RenderError):
         helm.render(chart, values={"size": 13})
@@ -149,7 +149,7 @@ def test_a_missing_values_file_is_named(helm: Embedded, chart: str, tmp_path: Pa
         helm.render(chart, [tmp_path / "latin.yaml"])
 
 
-def test_without_any_helm_the_way_out_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_any_helm_the_error_names_the_fix(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "helm_python.py").write_text("raise ModuleNotFoundError(\"No module named 'helm_python'\")\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     with pytest.raises(EngineError) as caught, Embedded():
@@ -187,7 +187,7 @@ def test_a_worker_that_dies_is_reported(chart: str) -> None:
             engine.render(chart)
 
 
-def test_a_render_that_does_not_end_is_stopped(chart: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_render_that_does_not_finish_is_stopped(chart: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The time is over at once."""
 
     class Timer:
@@ -207,12 +207,12 @@ def test_a_render_that_does_not_end_is_stopped(chart: str, monkeypatch: pytest.M
         assert (caught.value.exit_code, bool(caught.value.fix)) == (EXIT_CANNOT_RUN, True)
 
 
-def test_an_engine_outside_its_context_says_so(chart: str) -> None:
+def test_an_engine_used_outside_its_context_raises_a_clear_error(chart: str) -> None:
     with pytest.raises(EngineError, match="not running"):
         Embedded().render(chart)
 
 
-def test_an_executable_that_is_none_is_named(tmp_path: Path, chart: str) -> None:
+def test_a_helm_path_that_is_not_executable_is_named(tmp_path: Path, chart: str) -> None:
     with pytest.raises(EngineError, match=r"cannot run .*: No such file") as caught:
         Binary(tmp_path / "helm").render(chart)
     assert "--helm PATH" in caught.value.fix
@@ -223,7 +223,7 @@ def test_an_executable_that_is_none_is_named(tmp_path: Path, chart: str) -> None
         Binary(silent).render(chart)
 
 
-def test_an_executable_on_the_path_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_helm_executable_on_the_path_is_preferred(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert isinstance(engines.choose(), Embedded)
     found = tmp_path / "helm"
@@ -233,7 +233,7 @@ def test_an_executable_on_the_path_comes_first(tmp_path: Path, monkeypatch: pyte
     assert engines.choose("/opt/helm").__class__ is Binary
 
 
-def test_rendering_knows_no_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rendering_has_no_access_to_a_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HELM_KUBETOKEN", "x")
     monkeypatch.setenv("HELM_NAMESPACE", "x")
     monkeypatch.setenv("KUBECONFIG", "/root/.kube/config")
@@ -243,7 +243,7 @@ def test_rendering_knows_no_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.full
-def test_a_template_that_needs_all_memory_ends_alone(tmp_path: Path) -> None:
+def test_a_template_that_exhausts_memory_is_stopped_with_an_error(tmp_path: Path) -> None:
     (tmp_path / "c/templates").mkdir(parents=True)
     (tmp_path / "c/Chart.yaml").write_text("apiVersion: v2\nname: c\nversion: 1.0.0\n")
     (tmp_path / "c/templates/a.yaml").write_text("{{ range until 1000000000 }}{{ end }}\n")

@@ -37,7 +37,7 @@ def found_with(text: str, folder: Path, *more: str) -> list[Finding]:
         ("    libraryPath: /x\n    tag: vllm018.dev1\n", 4),
     ],
 )
-def test_another_image_with_the_digest_of_an_earlier_file(text: str, line: int, tmp_path: Path) -> None:
+def test_a_custom_image_with_an_inherited_digest_is_found(text: str, line: int, tmp_path: Path) -> None:
     (found,) = found_with(text, tmp_path)
     assert (found.at.file, found.at.line, found.severity) == (str(tmp_path / "own-0.yaml"), line, ERROR)
     assert "verl-0.9.1.yaml wins: it is that of docker.io/verlai/verl:vllm024.dev2" in found.what
@@ -59,5 +59,5 @@ def test_another_image_with_the_digest_of_an_earlier_file(text: str, line: int, 
         ["    repository: docker.io/verlai/verl\n    tag: vllm024.dev2\n"],
     ],
 )
-def test_an_image_with_its_own_digest_or_none_is_fine(texts: list[str], tmp_path: Path) -> None:
+def test_an_image_with_its_own_digest_or_none_passes(texts: list[str], tmp_path: Path) -> None:
     assert found_with(texts[0], tmp_path, *texts[1:]) == []

@@ -69,14 +69,14 @@ def load(tmp_path: Path) -> Values:
     return load
 
 
-def test_it_runs_here(kubectl: Path) -> None:
+def test_the_program_runs_locally_without_a_head(kubectl: Path) -> None:
     done = helm_kubectl.run("hello", ["0", "two words"])
     assert (done.code, done.output, done.errors) == (0, "hello ['0', 'two words'] None\n", "looked\n")
     assert helm_kubectl.run("hello", ["4"]).code == 4
     assert not kubectl.exists()
 
 
-def test_it_runs_in_the_head_pod(kubectl: Path) -> None:
+def test_the_program_runs_in_the_head_pod(kubectl: Path) -> None:
     done = helm_kubectl.run("hello", ["0", "two words"], helm_kubectl.Head(LABELS, "team-a"))
     assert (done.code, done.output) == (0, "hello ['0', 'two words'] pod/gemma-ray-head\n")
     found, executed = kubectl.read_text().splitlines()
@@ -86,13 +86,13 @@ def test_it_runs_in_the_head_pod(kubectl: Path) -> None:
     )
 
 
-def test_the_exit_code_of_the_program_comes_back_without_kubectls_remark(kubectl: Path) -> None:
+def test_the_programs_exit_code_is_returned_without_kubectls_remark(kubectl: Path) -> None:
     done = helm_kubectl.run("hello", ["1"], helm_kubectl.Head(LABELS))
     assert (done.code, done.errors) == (1, "looked\n")
     assert "--namespace" not in kubectl.read_text()
 
 
-def test_the_command_that_is_shown_does_the_same(kubectl: Path) -> None:
+def test_the_displayed_command_does_the_same(kubectl: Path) -> None:
     for pod in (None, helm_kubectl.Head(LABELS, "team-a")):
         done = helm_kubectl.run("hello", ["0", "it's"], pod)
         line = helm_kubectl.shell("hello", ["0", "it's"], pod)
@@ -110,7 +110,7 @@ def test_the_command_that_is_shown_does_the_same(kubectl: Path) -> None:
         ({"PATH": "/nowhere"}, "cannot run kubectl: No such file"),
     ],
 )
-def test_what_is_wrong_is_told(
+def test_kubectl_failures_are_reported_with_a_fix(
     kubectl: Path, monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], message: str
 ) -> None:
     for name, value in environment.items():
@@ -121,12 +121,12 @@ def test_what_is_wrong_is_told(
     assert error.value.exit_code == 3
 
 
-def test_a_program_that_is_not_there_is_told(kubectl: Path) -> None:
+def test_a_missing_program_is_named(kubectl: Path) -> None:
     with pytest.raises(ClusterError, match=r"goodbye\.py is missing"):
         helm_kubectl.run("goodbye", [])
 
 
-def test_names_and_directory_are_those_of_the_charts(render: Render, load: Values) -> None:
+def test_names_and_directory_match_the_charts(render: Render, load: Values) -> None:
     job = next(item for item in render("grpo-job") if item["kind"] == "RayJob")
     where = helm_kubectl.head(load(), "gemma3-gsm8k", namespace="team-a")
     cluster = job["spec"]["clusterSelector"]["ray.io/cluster"]
@@ -138,7 +138,7 @@ def test_names_and_directory_are_those_of_the_charts(render: Render, load: Value
     assert pod["spec"]["containers"][0]["name"] == "ray-head"
 
 
-def test_the_head_of_a_run_with_a_cluster_of_its_own_is_found_by_the_run(render: Render, load: Values) -> None:
+def test_the_head_of_a_run_with_its_own_cluster_is_found_by_run_name(render: Render, load: Values) -> None:
     ephemeral = {"job": {"cluster": {"mode": "ephemeral"}}}
     job = next(item for item in render("grpo-job", ephemeral) if item["kind"] == "RayJob")
     labels = job["spec"]["rayClusterSpec"]["headGroupSpec"]["template"]["metadata"]["labels"]
@@ -150,13 +150,13 @@ def test_the_head_of_a_run_with_a_cluster_of_its_own_is_found_by_the_run(render:
     )
 
 
-def test_names_of_ones_own_are_taken(load: Values) -> None:
+def test_custom_names_are_used(load: Values) -> None:
     mine = load(stack={"names": {"cluster": "mine"}}, job={"volume": "disk"}, storage={"disk": {"mountPath": "/disk"}})
     assert helm_kubectl.head(mine, "run").labels == LABELS.replace("gemma-ray", "mine")
     assert helm_kubectl.run_directory(mine, "run") == "/disk/runs/run"
 
 
-def test_values_without_a_site_file_are_answered_with_what_is_missing() -> None:
+def test_values_without_a_site_file_name_the_missing_keys() -> None:
     bare = merge.load([str(path) for path in stack_files()[:2]])
     with pytest.raises(InputError, match="name no stack"):
         helm_kubectl.head(bare, "run")

@@ -41,7 +41,7 @@ def check(tmp_path: Path, text: str, *, stack: bool = True) -> list[Finding]:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_mistake_gives_a_finding_at_its_line(case: str, tmp_path: Path) -> None:
+def test_a_mistake_is_reported_at_its_line(case: str, tmp_path: Path) -> None:
     expected = CASES[case]["findings"]
     found = check(tmp_path, text_of(case))
     assert [f"{one.at.line}:{one.at.col} {one.rule}" for one in found] == [
@@ -87,14 +87,14 @@ def test_the_schema_is_parsed_once_for_all_findings(tmp_path: Path, monkeypatch:
 
 @pytest.mark.parametrize("recipe", RECIPES)
 @pytest.mark.parametrize("accelerator", ACCELERATORS)
-def test_every_profile_with_every_recipe_is_clean(accelerator: str, recipe: str) -> None:
+def test_every_profile_passes_with_every_recipe(accelerator: str, recipe: str) -> None:
     assert linter.lint(list(map(str, stack_files(accelerator, recipe)))) == []
 
 
 @pytest.mark.parametrize(
     "text", ["", "# nothing\n", "stack: {name: a}\n", "accelerator: {}\n", "accelerator: {name: null}\n"]
 )
-def test_a_missing_profile_is_one_sentence_and_comes_first(text: str, tmp_path: Path) -> None:
+def test_a_missing_profile_is_one_finding_and_comes_first(text: str, tmp_path: Path) -> None:
     found = check(tmp_path, text, stack=False)
     assert found[0].rule == "values/no-accelerator"
     assert "none of the values files says which machines" in found[0].what
@@ -111,7 +111,7 @@ def test_a_missing_profile_is_one_sentence_and_comes_first(text: str, tmp_path: 
         "job: {config: {grpo: {max_num_steps: 3}}}",
     ],
 )
-def test_a_missing_recipe_is_one_sentence_too(tmp_path: Path, text: str) -> None:
+def test_a_missing_recipe_is_one_finding_too(tmp_path: Path, text: str) -> None:
     profile, recipe, site = map(str, stack_files())
     own = tmp_path / "mine.yaml"
     own.write_text(text)
@@ -120,7 +120,7 @@ def test_a_missing_recipe_is_one_sentence_too(tmp_path: Path, text: str) -> None
     assert Path(recipe).name in one.fix
 
 
-def test_a_recipe_that_lacks_something_is_one_all_the_same(tmp_path: Path) -> None:
+def test_an_incomplete_recipe_still_counts_as_a_recipe(tmp_path: Path) -> None:
     profile, _, site = map(str, stack_files())
     own = tmp_path / "mine.yaml"
     own.write_text("job: {version: v0.7.0}\n")
@@ -135,7 +135,9 @@ def test_a_recipe_that_lacks_something_is_one_all_the_same(tmp_path: Path) -> No
         ("version: v0.5.0", ("nvcr.io/nvidia/nemo-rl", "v0.5.0", "2.49.2")),
     ],
 )
-def test_a_missing_image_is_that_of_the_framework_and_version(job: str, fixes: Sequence[str], tmp_path: Path) -> None:
+def test_a_missing_image_finding_suggests_the_one_for_the_framework_and_version(
+    job: str, fixes: Sequence[str], tmp_path: Path
+) -> None:
     profile, _, site = map(str, stack_files())
     own = tmp_path / "mine.yaml"
     own.write_text(f"job: {{name: mine, {job}}}\n")
@@ -143,7 +145,7 @@ def test_a_missing_image_is_that_of_the_framework_and_version(job: str, fixes: S
     assert sorted(fix.rpartition(": ")[2].partition("}")[0] for fix in found) == sorted(fixes)
 
 
-def test_a_missing_recipe_is_one_of_the_framework(tmp_path: Path) -> None:
+def test_a_missing_recipe_finding_suggests_one_for_the_framework(tmp_path: Path) -> None:
     profile, _, site = map(str, stack_files())
     own = tmp_path / "mine.yaml"
     own.write_text("job: {framework: verl}\n")
@@ -152,14 +154,14 @@ def test_a_missing_recipe_is_one_of_the_framework(tmp_path: Path) -> None:
     assert "gemma" not in one.fix
 
 
-def test_two_profiles_are_a_mixture_of_two_machines() -> None:
+def test_two_profiles_are_reported_as_mixing_two_machines() -> None:
     files = [str(stack_files(name)[0]) for name in ACCELERATORS[:2]]
     with pytest.raises(InputError, match=r"a second accelerator profile: .*b200\.yaml is for b200, this .* h200"):
         linter.lint([*files, *map(str, stack_files()[1:])])
     assert linter.lint([files[0], *map(str, stack_files())]) == []
 
 
-def test_a_required_key_that_no_file_sets_is_told_in_the_last_file_of_the_user(
+def test_a_required_key_set_by_no_file_is_reported_in_the_users_last_file(
     tmp_path: Path,
 ) -> None:
     profile, recipe, _ = map(str, stack_files())
@@ -176,7 +178,7 @@ def test_a_required_key_that_no_file_sets_is_told_in_the_last_file_of_the_user(
     assert (found.at.file, found.at.line) == (str(own), 2)
 
 
-def test_a_recipe_of_ones_own_that_does_not_name_the_run_is_told_so(tmp_path: Path) -> None:
+def test_a_users_recipe_without_a_run_name_is_reported(tmp_path: Path) -> None:
     profile, recipe, site = map(str, stack_files())
     own = tmp_path / "recipe.yaml"
     text = Path(recipe).read_text("utf-8")
@@ -187,7 +189,7 @@ def test_a_recipe_of_ones_own_that_does_not_name_the_run_is_told_so(tmp_path: Pa
     assert found.fix == f"write job: {{name: my-run}} in {own}"
 
 
-def test_a_missing_site_file_is_one_sentence_that_names_no_packaged_file_to_edit() -> None:
+def test_a_missing_site_file_is_one_finding_that_points_at_no_packaged_file() -> None:
     profile, recipe, _ = map(str, stack_files())
     (found,) = linter.lint([profile, recipe])
     assert (found.rule, found.at.line) == ("values/no-site", 0)
@@ -209,7 +211,7 @@ def test_a_misspelt_section_is_the_only_finding(packaged: str, written: str, mea
     assert (found.rule, found.fix) == ("values/unknown-key", f"did you mean {meant}?")
 
 
-def test_a_later_file_that_mends_a_mistake_leaves_nothing_to_say(tmp_path: Path) -> None:
+def test_a_mistake_corrected_by_a_later_file_is_not_reported(tmp_path: Path) -> None:
     broken = tmp_path / "broken.yaml"
     broken.write_text("ray: {workers: {replicas: many}}\n")
     assert check(tmp_path, "ray: {workers: {replicas: 2}}\n") == []
@@ -219,24 +221,24 @@ def test_a_later_file_that_mends_a_mistake_leaves_nothing_to_say(tmp_path: Path)
     assert linter.lint(files) == []
 
 
-def test_null_in_a_collection_is_fine_and_below_the_configuration_too(tmp_path: Path) -> None:
+def test_null_passes_inside_collections_and_below_the_configuration(tmp_path: Path) -> None:
     text = "storage: {data: null}\njob:\n  config: {grpo: null}\n  configFor: {b200: {x: null}}\n"
     assert check(tmp_path, text) == []
 
 
-def test_the_same_file_twice_gives_each_finding_once(tmp_path: Path) -> None:
+def test_passing_the_same_file_twice_reports_each_finding_once(tmp_path: Path) -> None:
     file = tmp_path / "f.yaml"
     file.write_text("zork: 1\n")
     assert len(linter.lint([*map(str, stack_files()), str(file), str(file)])) == 1
 
 
-def test_a_file_that_is_no_values_file_ends_it(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_values_file_stops_linting(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is given twice"):
         check(tmp_path, "a: 1\na: 2\n")
 
 
 @pytest.mark.parametrize("form", formats.FORMATS)
-def test_a_secret_that_only_its_name_gives_away_is_not_shown(form: str, tmp_path: Path) -> None:
+def test_a_secret_recognisable_only_by_its_name_is_not_shown(form: str, tmp_path: Path) -> None:
     """A text in the place of a map: the message must not say which."""
     key = "a1b2" * 10
     text = f"job:\n  env:\n    WANDB_API_KEY: {key}\nray:\n  env:\n    DB_PASSWORD: hunter2word\n"
@@ -249,7 +251,7 @@ def test_a_secret_that_only_its_name_gives_away_is_not_shown(form: str, tmp_path
 
 
 @pytest.mark.parametrize("form", formats.FORMATS)
-def test_a_password_in_an_address_or_behind_a_name_is_not_shown(form: str, tmp_path: Path) -> None:
+def test_a_password_in_a_url_or_after_a_name_is_not_shown(form: str, tmp_path: Path) -> None:
     """The schema refuses the address of the repository and printed it."""
     text = (
         "job:\n  code: {repository: 'https://me:hunter2word@git.example.org/team/code'}\n"
@@ -263,14 +265,14 @@ def test_a_password_in_an_address_or_behind_a_name_is_not_shown(form: str, tmp_p
     assert "hunter2" not in formats.write(found, form)
 
 
-def test_the_excerpt_of_a_value_knows_the_name_above(tmp_path: Path) -> None:
+def test_an_excerpt_hides_a_value_whose_name_above_marks_it_as_secret(tmp_path: Path) -> None:
     file = tmp_path / "a.yaml"
     file.write_text("- name: DB_PASS\n  value: hunter2word\n")
     finding = Finding("it is wrong", Location(str(file), 2, 3), rule="values/x", why="w", fix="f")
     assert "2 |   value: <hidden>" in formats.write([finding], "text")
 
 
-def test_other_places_have_the_names_of_the_keys_that_stand_there(tmp_path: Path) -> None:
+def test_related_places_name_the_keys_set_there(tmp_path: Path) -> None:
     file = tmp_path / "more.yaml"
     file.write_text(
         "job:\n  configFor:\n    b200:\n      grpo: {num_prompts_per_step: 7}\n"
@@ -286,7 +288,7 @@ def test_other_places_have_the_names_of_the_keys_that_stand_there(tmp_path: Path
     assert [key for at, key in one.also if at.file != str(file)] == ["job.config.grpo.num_generations_per_prompt"]
 
 
-def test_a_finding_is_at_the_line_of_the_user_that_does_not_fit_a_packaged_recipe(tmp_path: Path) -> None:
+def test_a_conflict_with_a_packaged_recipe_is_reported_at_the_users_line(tmp_path: Path) -> None:
     """The recipe gives generation a node of its own; the user's cluster has one node."""
     file = tmp_path / "mine.yaml"
     file.write_text("ray:\n  workers:\n    replicas: 1\n")

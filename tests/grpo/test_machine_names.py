@@ -13,7 +13,7 @@ from postrender.errors import UsageError
 
 
 @pytest.mark.parametrize("name", paths.accelerators())
-def test_each_profile_is_found_by_its_name_and_by_its_machine(name: str) -> None:
+def test_each_profile_is_found_by_its_name_and_its_machine(name: str) -> None:
     machine = machine_names.types()[name]
     assert {machine_names.profile(word) for word in (name, machine, machine.upper(), machine.lower())} == {name}
 
@@ -25,7 +25,7 @@ def test_each_profile_has_a_description(name: str) -> None:
     assert "Not run" not in text
 
 
-def test_a_description_is_the_first_sentence_of_the_comment(tmp_path: Path) -> None:
+def test_a_description_is_the_comments_first_sentence(tmp_path: Path) -> None:
     path = tmp_path / "x9.yaml"
     path.write_text("# schema\n# X9: a machine\n# of 3.5 meters. It hums.\naccelerator: {}\n# No.\n", encoding="utf-8")
     assert shipped.description(str(path)) == "X9: a machine of 3.5 meters"
@@ -51,7 +51,7 @@ def test_a_description_is_the_first_sentence_of_the_comment(tmp_path: Path) -> N
         ("EKS_H200", "eks-h200"),
     ],
 )
-def test_a_cloud_s_name(word: str, expected: str) -> None:
+def test_a_clouds_machine_name_leads_to_its_profile(word: str, expected: str) -> None:
     assert machine_names.profile(word) == expected
 
 
@@ -69,7 +69,7 @@ def test_a_cloud_s_name(word: str, expected: str) -> None:
         ("", "no accelerator profile is called ''", "choose one of them"),
     ],
 )
-def test_a_word_that_means_no_machine_or_several(word: str, message: str, fix: str) -> None:
+def test_a_word_that_matches_no_machine_or_several_is_rejected(word: str, message: str, fix: str) -> None:
     with pytest.raises(UsageError) as caught:
         machine_names.profile(word)
     assert caught.value.message.startswith(message)

@@ -46,7 +46,7 @@ SETS = st.lists(OBJECTS, max_size=6, unique_by=apiserver.identity)
 
 @settings(max_examples=examples(150))
 @given(first=SETS, second=SETS)
-def test_a_folder_follows_what_is_rendered(first: list[Object], second: list[Object]) -> None:
+def test_an_export_folder_mirrors_the_latest_render(first: list[Object], second: list[Object]) -> None:
     """Whatever was there before, it holds exactly the objects of the last run, and a repetition writes nothing."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name, "layer")
@@ -60,7 +60,7 @@ def test_a_folder_follows_what_is_rendered(first: list[Object], second: list[Obj
 
 
 @given(objects=SETS)
-def test_names_are_safe_everywhere_and_do_not_depend_on_order(objects: list[Object]) -> None:
+def test_file_names_are_portable_and_independent_of_order(objects: list[Object]) -> None:
     names = export.files(rendered(*objects))
     assert len({*names}) == len(objects)
     assert all(export.FILE.fullmatch(name) and len(name.encode()) < 255 for name in names)
@@ -78,25 +78,25 @@ def test_two_objects_with_one_identity_are_an_error() -> None:
         export.files(rendered(*twice))
 
 
-def test_a_namespace_tells_no_objects_apart_that_are_in_none() -> None:
+def test_a_namespace_does_not_distinguish_cluster_scoped_objects() -> None:
     twice = [item("PersistentVolume", "x", namespace=namespace) for namespace in ("a", "b")]
     with pytest.raises(InputError, match="x renders PersistentVolume x twice"):
         export.files(rendered(*twice))
 
 
-def test_one_name_in_two_namespaces_is_two_files() -> None:
+def test_one_name_in_two_namespaces_makes_two_files() -> None:
     names = [*export.files(rendered(item("A", "x", namespace="a"), item("A", "x", namespace="b"), item("B", "x")))]
     assert names[2] == "b-x.yaml"
     assert [name[:4] for name in names[:2]] == ["a-x-", "a-x-"]
 
 
-def test_what_only_helm_test_makes_is_left_out() -> None:
+def test_objects_used_only_by_helm_test_are_left_out() -> None:
     hook = {"annotations": {"helm.sh/hook": "test"}}
     both = {"annotations": {"helm.sh/hook": "post-install,test"}}
     assert [*export.files(rendered(item("Pod", "a", **hook), item("Pod", "b", **both)))] == ["pod-b.yaml"]
 
 
-def test_text_is_kept_as_helm_printed_it() -> None:
+def test_text_is_kept_exactly_as_helm_printed_it() -> None:
     text = "---\n# Source: a.yaml\nkind: A\napiVersion: v1\nmetadata:\n  name: a\ndata: |-\n  --- no end\n\n  b\n"
     (content,) = export.files(Rendered("x", text, None, "none")).values()
     assert content == text.removeprefix("---\n")

@@ -35,12 +35,12 @@ def language_model(said: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", WHOLE)
-def test_what_is_read_of_a_model_is_what_the_source_says(name: str) -> None:
+def test_stored_model_facts_match_their_source(name: str) -> None:
     assert models.load(name) == resolved(name)
 
 
 @pytest.mark.parametrize("name", WHOLE)
-def test_a_model_says_where_its_numbers_are_from_and_nothing_that_no_config_json_says(name: str) -> None:
+def test_a_model_file_names_its_source_and_contains_only_config_json_keys(name: str) -> None:
     entry = WHOLE[name]
     assert len(entry["source"]) > 20
     assert set(entry) | set(entry.get("text_config", {})) <= NUMBERS | OTHERS
@@ -51,7 +51,7 @@ def test_a_model_says_where_its_numbers_are_from_and_nothing_that_no_config_json
 
 
 @pytest.mark.parametrize("name", WHOLE)
-def test_the_numbers_of_a_model_give_about_as_many_parameters_as_its_name_says(name: str) -> None:
+def test_a_models_stored_sizes_match_the_parameter_count_in_its_name(name: str) -> None:
     billions = re.search(r"-(\d+(?:\.\d+)?)b(?:-|$)", name.lower())
     said = language_model(resolved(name))
     hidden, head = said["hidden_size"], said["head_dim"]
@@ -68,12 +68,12 @@ def test_the_numbers_of_a_model_give_about_as_many_parameters_as_its_name_says(n
     "name",
     ["", " ", "nobody/nothing", "text_config", "  text_config", "Qwen/Qwen2.5-7B ", "Qwen/Qwen2.5-7B:\n  like", "Qwen"],
 )
-def test_of_another_model_nothing_is_known(name: str) -> None:
+def test_an_unknown_model_has_no_facts(name: str) -> None:
     assert models.load(name) is None
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
-def test_the_models_of_the_recipes_are_known(recipe: str) -> None:
+def test_every_model_in_a_recipe_is_known(recipe: str) -> None:
     config = yaml.safe_load((ROOT / f"values/recipes/{recipe}.yaml").read_text("utf-8"))["job"]["config"]
     name = config["policy"]["model_name"] if "policy" in config else config["actor_rollout_ref"]["model"]["path"]
     assert models.load(name)
@@ -95,24 +95,24 @@ GEMMA, QWEN = "google/gemma-3-27b-it", "Qwen/Qwen2.5-7B-Instruct"
         (GEMMA, {"text_config": {"num_key_value_heads": 8}}, 32),
     ],
 )
-def test_what_a_run_overrides_counts(name: str, overrides: dict[str, Any] | None, heads: int) -> None:
+def test_a_runs_overrides_replace_the_models_numbers(name: str, overrides: dict[str, Any] | None, heads: int) -> None:
     assert Model(name, overrides).number("num_attention_heads") == heads
 
 
 @pytest.mark.parametrize("value", [0, -4, True, 2.5, "8", "${x}", [8]])
-def test_an_override_that_is_no_number_leaves_nothing_to_say(value: object) -> None:
+def test_a_non_numeric_override_makes_the_value_unknown(value: object) -> None:
     with pytest.raises(UnknownError):
         Model(QWEN, {"num_attention_heads": value}).number("num_attention_heads")
 
 
 @pytest.mark.parametrize("overrides", ["x", ["x"], 3])
-def test_overrides_that_are_no_map_leave_nothing_to_say(overrides: object) -> None:
+def test_overrides_that_are_not_a_map_make_the_value_unknown(overrides: object) -> None:
     with pytest.raises(UnknownError):
         Model(QWEN, overrides)
 
 
 @pytest.mark.parametrize("key", ["rope_scaling", "rope_parameters", "model_max_length"])
-def test_positions_that_follow_from_more_than_one_number_are_not_known(key: str) -> None:
+def test_positions_derived_from_several_numbers_are_unknown(key: str) -> None:
     assert Model(QWEN, {key: None}).positions() == 32768
     for overrides in ({key: {"factor": 4.0}}, {"text_config": {key: {"factor": 4.0}}}):
         with pytest.raises(UnknownError):
@@ -120,12 +120,12 @@ def test_positions_that_follow_from_more_than_one_number_are_not_known(key: str)
 
 
 @pytest.mark.parametrize(("name", "count"), [(QWEN, 0), ("Qwen/Qwen3-30B-A3B", 128), ("openai/gpt-oss-20b", 32)])
-def test_the_experts_of_a_model_are_counted(name: str, count: int) -> None:
+def test_a_models_experts_are_counted(name: str, count: int) -> None:
     assert Model(name, None).experts() == count
 
 
 @pytest.mark.parametrize("overrides", [None, {"architectures": []}, {"architectures": ["Other"]}])
-def test_the_class_of_a_model_is_that_of_its_config_json(overrides: dict[str, Any] | None) -> None:
+def test_a_models_class_is_known_only_without_an_architectures_override(overrides: dict[str, Any] | None) -> None:
     if overrides is None:
         assert Model(GEMMA, overrides).architecture == "Gemma3ForConditionalGeneration"
     else:

@@ -49,7 +49,7 @@ def places(found: list[Finding]) -> list[str]:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_covered_value_is_a_finding_at_its_line(case: str, tmp_path: Path) -> None:
+def test_an_overridden_value_is_reported_at_its_line(case: str, tmp_path: Path) -> None:
     found = covered(files_of(case, tmp_path))
     expected = [line.replace("EARLIER", str(tmp_path / "earlier.yaml")) for line in CASES[case]["findings"]]
     assert places(found) == [f"later.yaml:{line.partition(' ')[0]}" for line in expected]
@@ -74,7 +74,7 @@ def same(one: Any, other: Any) -> bool:
 
 
 @pytest.mark.parametrize("case", thin(list(CASES), 4))
-def test_the_chart_loses_the_same_values(case: str, tmp_path: Path, helm: Engine) -> None:
+def test_the_chart_drops_the_same_values(case: str, tmp_path: Path, helm: Engine) -> None:
     rendered = helm.render(str(ROOT / "charts/grpo-job"), files_of(case, tmp_path), release="x", namespace="y")
     used = leaves(plan(list(rendered.documents))["config"])
     wrote = leaves(yaml.safe_load(CASES[case]["later"])["config"])
@@ -90,12 +90,12 @@ def test_the_chart_loses_the_same_values(case: str, tmp_path: Path, helm: Engine
         "configFor: {b200: {extra: {x: 8}}}\nconfig: {extra: {b: 4}}",
     ],
 )
-def test_an_overlay_of_the_same_file_is_meant(later: str, tmp_path: Path) -> None:
+def test_an_overlay_in_the_same_file_is_treated_as_intended(later: str, tmp_path: Path) -> None:
     earlier = write(tmp_path, "earlier.yaml", job("configFor: {b200: {extra: {_override_: true, a: 16}}}"))
     assert covered([*map(str, stack_files()), earlier, write(tmp_path, "later.yaml", job(later))]) == []
 
 
-def test_an_overlay_of_a_later_file_is_meant(tmp_path: Path) -> None:
+def test_an_overlay_in_a_later_file_is_treated_as_intended(tmp_path: Path) -> None:
     value = write(tmp_path, "value.yaml", job("config: {extra: {a: 4}}"))
     overlay = write(tmp_path, "overlay.yaml", job("configFor: {b200: {extra: {a: 16}}}"))
     stack = [*map(str, stack_files())]
@@ -105,14 +105,14 @@ def test_an_overlay_of_a_later_file_is_meant(tmp_path: Path) -> None:
     assert places(covered([*stack, value, overlay, value])) == ["value.yaml:2:20"]
 
 
-def test_the_file_whose_value_counts_is_named(tmp_path: Path) -> None:
+def test_the_file_whose_value_wins_is_named(tmp_path: Path) -> None:
     overlay = write(tmp_path, "overlay.yaml", job("configFor: {b200: {extra: {a: 16}}}"))
     one = write(tmp_path, "one.yaml", job("config: {extra: {a: 4}}"))
     two = write(tmp_path, "two.yaml", job("config:\n  extra:\n    a: 5"))
     assert places(covered([*map(str, stack_files()), overlay, one, two])) == ["two.yaml:4:7"]
 
 
-def test_a_site_file_cannot_take_a_micro_batch_from_the_overlay_of_its_recipe(tmp_path: Path) -> None:
+def test_a_site_file_cannot_override_a_micro_batch_set_by_the_recipes_overlay(tmp_path: Path) -> None:
     text = "config:\n  actor_rollout_ref:\n    actor:\n      ppo_micro_batch_size_per_gpu: 4"
     site = write(tmp_path, "my-site.yaml", job(text))
     recipe = "qwen2.5-32b-gsm8k-verl"
@@ -126,7 +126,7 @@ def test_a_site_file_cannot_take_a_micro_batch_from_the_overlay_of_its_recipe(tm
     assert covered([*map(str, stack_files("b200", recipe)), site]) == []
 
 
-def test_data_of_ones_own_is_lost_with_an_older_version(tmp_path: Path) -> None:
+def test_custom_data_is_lost_with_an_older_version(tmp_path: Path) -> None:
     text = "config:\n  data:\n    train:\n      dataset_name: mine\n      split: all"
     site = write(tmp_path, "my-site.yaml", job(text))
     files = [str(file) for file in stack_files()]
@@ -139,7 +139,7 @@ def test_data_of_ones_own_is_lost_with_an_older_version(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("accelerator", thin(PROFILES, 24))
-def test_no_recipe_covers_what_the_project_writes(accelerator: str) -> None:
+def test_no_recipe_overrides_values_that_init_writes(accelerator: str) -> None:
     for recipe in RECIPES:
         profile, recipe_file, site = map(str, stack_files(accelerator, recipe))
         framework = "verl" if "-verl" in recipe else "nemo-rl"
@@ -149,7 +149,7 @@ def test_no_recipe_covers_what_the_project_writes(accelerator: str) -> None:
             assert [str(one.at) for one in found if one.rule == RULE] == []
 
 
-def test_a_secret_is_not_repeated(tmp_path: Path) -> None:
+def test_a_secret_is_not_printed(tmp_path: Path) -> None:
     secret = "hf_abcdefghijklmnopqrstuvwxyzABCDEFGH"
     overlay = write(tmp_path, "overlay.yaml", job(f"configFor: {{b200: {{extra: {{a: [{secret}], b: {secret}}}}}}}"))
     value = write(tmp_path, "value.yaml", job(f"config: {{extra: {{a: 1, b: [{'x' * 50}, {secret}]}}}}"))

@@ -17,7 +17,7 @@ def placeholders(*files: str) -> list[str]:
     return [each.what.partition(" is ")[0] for each in found]
 
 
-def test_every_name_of_the_example_is_found_and_none_of_a_real_site() -> None:
+def test_every_placeholder_in_the_example_is_found_and_no_real_site_matches() -> None:
     names = ["platform.projectId", "platform.projectNumber", "network.gvnic.prefix", "network.rdma.prefix"]
     assert placeholders(paths.example_site()) == [
         *names,
@@ -27,7 +27,7 @@ def test_every_name_of_the_example_is_found_and_none_of_a_real_site() -> None:
     assert placeholders(str(SITE)) == []
 
 
-def test_a_placeholder_is_found_under_another_key(tmp_path: Path) -> None:
+def test_a_placeholder_under_a_different_key_is_found(tmp_path: Path) -> None:
     file = tmp_path / "more.yaml"
     file.write_text("storage: {scratch: {mountPath: /s, gcsfuse: {bucket: my-bucket}}}\n")
     assert placeholders(str(SITE), str(file)) == ["storage.scratch.gcsfuse.bucket"]

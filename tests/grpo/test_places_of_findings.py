@@ -35,7 +35,7 @@ def ignoring(rule: str, reason: str = "it is meant") -> Ignores:
     return Ignores(values(f"checks:\n  ignore:\n    {rule}: {reason}\n"))
 
 
-def test_an_exception_that_accepted_a_finding_is_no_finding() -> None:
+def test_an_exception_that_suppressed_a_finding_is_not_reported() -> None:
     ignores = ignoring(RULE)
     assert ignores.left([Finding("a", rule=RULE), Finding("b", rule="job/no-gpu-node")]) == [
         Finding("b", rule="job/no-gpu-node")
@@ -44,12 +44,12 @@ def test_an_exception_that_accepted_a_finding_is_no_finding() -> None:
 
 
 @pytest.mark.parametrize("reason", ["null", '""'])
-def test_an_exception_without_a_reason_accepts_nothing(reason: str) -> None:
+def test_an_exception_without_a_reason_suppresses_nothing(reason: str) -> None:
     ignores = ignoring(RULE, reason)
     assert len(ignores.left([Finding("a", rule=RULE)])) == 1
 
 
-def test_an_exception_is_useless_for_the_command_that_judges_its_kind() -> None:
+def test_an_unused_exception_is_reported_only_by_the_command_for_its_kind() -> None:
     (found,) = ignoring(RULE).useless_of_values()
     assert (found.what, line(found.at)) == (f"{RULE} finds nothing here", 3)
     assert [*ignoring(OF_OBJECTS).useless_of_values()] == []
@@ -60,7 +60,7 @@ def test_an_exception_is_useless_for_the_command_that_judges_its_kind() -> None:
     assert found.what == "no rule is called nemo-rl/no-such"
 
 
-def test_the_overlay_that_is_applied_last_wins() -> None:
+def test_the_last_applied_overlay_wins() -> None:
     merged = values(
         f"{NAMED}  config: {{a: 1, c: 1}}\n  configFor:\n    v0.7.0:\n      a: 2\n      b: 2\n    b200:\n      a: 3\n"
     )
@@ -75,13 +75,13 @@ def test_the_overlay_that_is_applied_last_wins() -> None:
     )
 
 
-def test_an_overlay_that_replaces_a_section_hides_what_is_below() -> None:
+def test_an_overlay_that_replaces_a_section_hides_the_keys_below_it() -> None:
     config = "  config:\n    s: {a: 1}\n  configFor:\n    b200:\n      s: {b: 2, _override_: %s}\n"
     assert ValueLocator.of(values(NAMED + config % "true")).path("job.config.s.a") is None
     assert ValueLocator.of(values(NAMED + config % "false")).path("job.config.s.a") == ("job", "config", "s", "a")
 
 
-def test_one_place_is_named_once() -> None:
+def test_a_duplicate_place_is_named_once() -> None:
     locator = ValueLocator.of(values("a: {b: 1}\n"))
     assert locator.place(["a.b", "a.b"]) == (Location("a.yaml", 1, 5), [])
 
@@ -91,7 +91,7 @@ def refused(message: str, text: str) -> int:
     return line(refusals.finding(error, values(text)).at)
 
 
-def test_a_refusal_stands_at_the_first_key_of_its_message() -> None:
+def test_a_chart_error_is_placed_at_the_first_key_in_its_message() -> None:
     text = "job:\n  name: a\n  rewards:\n    - file: x\n  env:\n    A.B: {value: c}\n"
     assert refused("job.name is wrong, see job.rewards", text) == 2
     assert refused("job.rewards[0].file is missing", text) == 3
@@ -100,12 +100,12 @@ def test_a_refusal_stands_at_the_first_key_of_its_message() -> None:
     assert refused("job.env is wrong", f'grpo-job/templates/rayjob: {{"yaml:3:4": 1}}\n{text}') == 6
 
 
-def test_a_refusal_without_a_key_of_the_files_stands_at_the_nearest_section() -> None:
+def test_a_chart_error_whose_key_no_file_sets_is_placed_at_the_nearest_section() -> None:
     assert refused("job.cluster.mode is wrong", "a: 1\njob:\n  name: a\n") == 2
     assert refused("something is wrong", "a: 1\n") == 1
 
 
-def test_a_refusal_that_is_reported_is_not_repeated() -> None:
+def test_an_already_reported_chart_error_is_not_repeated() -> None:
     error = RenderError("execution error at (a/templates/b.yaml:3:4): job.name is x: set it")
     merged = values("job:\n  name: x\n")
     (alone,) = refusals.findings(error, merged, [])
@@ -123,7 +123,7 @@ def test_a_refusal_that_is_reported_is_not_repeated() -> None:
     assert len(refusals.findings(no_key, merged, [Finding("the cluster is old", Location("b.yaml", 7))])) == 1
 
 
-def test_of_a_token_lint_knows_more_than_a_chart() -> None:
+def test_lints_token_finding_replaces_the_charts_token_error() -> None:
     error = RenderError(
         "execution error at (a/templates/b.yaml:3:4): the values contain what looks like a token. Put it …"
     )
@@ -131,7 +131,7 @@ def test_of_a_token_lint_knows_more_than_a_chart() -> None:
     assert refusals.findings(error, values("a: 1\n"), [token]) == []
 
 
-def test_what_a_schema_refuses_is_explained_by_the_findings_of_lint() -> None:
+def test_lint_findings_replace_the_schema_error_that_they_explain() -> None:
     error, merged = RenderError("values don't meet the specifications of the schema(s):\n- at '/d'"), values("d: 1\n")
     finding = Finding("there is no section called d", Location("a.yaml", 1, 1), rule="values/unknown-key")
     assert refusals.explained(error, merged, [finding]) == [finding]
@@ -157,7 +157,7 @@ def found(text: str, template: Callable[[Mapping[str, Any]], Mapping[str, Any]],
     return there and there[1]
 
 
-def test_of_several_values_the_one_that_moves_least_counts() -> None:
+def test_among_several_values_the_one_affecting_the_fewest_fields_is_blamed() -> None:
     text = "everything: 1\nown: 2\n"
     made = lambda v: {  # noqa: E731 (a template)
         "a": {"sum": v["everything"] + v["own"]},
@@ -168,12 +168,12 @@ def test_of_several_values_the_one_that_moves_least_counts() -> None:
     assert found(text, made, "b", "sum") == "everything"
 
 
-def test_a_value_that_renames_the_object_does_not_count() -> None:
+def test_a_value_that_renames_the_object_is_not_blamed() -> None:
     made = lambda v: {v["name"]: {"text": v["name"]}}  # noqa: E731 (a template)
     assert found("name: a\n", made, "a", "text") is None
 
 
-def test_a_boolean_is_no_part_of_a_text() -> None:
+def test_a_boolean_is_not_blamed_for_text() -> None:
     """`word` is in the text as it is, so it comes first, although `flag` moves fewer objects."""
     made = lambda v: {  # noqa: E731 (a template)
         "a": {"text": f"{v['flag']} {v['word']}"},

@@ -31,7 +31,7 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> Terminal:
     return terminal
 
 
-def test_a_bar_comes_after_two_seconds_and_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_progress_bar_appears_after_two_seconds_and_then_disappears(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = watched(monkeypatch)
     with Progress("rules") as bar:
         bar.step(1, 4)
@@ -45,7 +45,7 @@ def test_a_bar_comes_after_two_seconds_and_goes(monkeypatch: pytest.MonkeyPatch)
         assert "\x1b[2K" in terminal.getvalue()[shown:]
 
 
-def test_a_bar_goes_when_the_work_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_progress_bar_is_cleared_when_the_work_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else the cursor of the person's shell would stay hidden."""
     terminal = watched(monkeypatch)
 
@@ -61,7 +61,7 @@ def test_a_bar_goes_when_the_work_fails(monkeypatch: pytest.MonkeyPatch) -> None
     assert terminal.getvalue().rindex(SHOW_CURSOR) > terminal.getvalue().rindex(HIDE_CURSOR)
 
 
-def test_what_is_done_at_once_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_instant_work_shows_no_progress_bar(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = watched(monkeypatch)
     with Progress("rules") as bar:
         bar.step(1, 1)
@@ -69,7 +69,9 @@ def test_what_is_done_at_once_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.parametrize(("name", "value"), [("CI", "true"), ("TERM", "dumb")])
-def test_what_cannot_draw_gets_nothing(name: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_terminal_that_cannot_draw_shows_no_progress_bar(
+    name: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Some CI systems give their jobs a terminal."""
     terminal = watched(monkeypatch)
     monkeypatch.setenv(name, value)
@@ -79,7 +81,7 @@ def test_what_cannot_draw_gets_nothing(name: str, value: str, monkeypatch: pytes
     assert terminal.getvalue() == ""
 
 
-def test_a_log_gets_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_file_gets_no_progress_bar(monkeypatch: pytest.MonkeyPatch) -> None:
     watched(monkeypatch)
     log = io.StringIO()
     monkeypatch.setattr(sys, "stderr", log)
@@ -89,7 +91,7 @@ def test_a_log_gets_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert log.getvalue() == ""
 
 
-def test_without_colour_there_is_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_progress_bar_is_drawn_without_colour_too(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = watched(monkeypatch)
     monkeypatch.setenv("NO_COLOR", "1")
     with Progress("rules") as bar:

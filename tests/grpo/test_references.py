@@ -110,14 +110,14 @@ CYCLES = [
 
 
 @pytest.mark.parametrize(("tree", "paths", "section"), CYCLES, ids=lambda value: str(value)[:60])
-def test_a_reference_that_leads_back_is_refused(tree: dict[str, Any], paths: list[str], section: str) -> None:
+def test_a_circular_reference_is_rejected(tree: dict[str, Any], paths: list[str], section: str) -> None:
     assert isinstance(judged(tree), Exception)
     with pytest.raises(CycleError) as error:
         ReferenceResolver(tree).check(tuple(paths[0].split(".")))
     assert (error.value.paths, error.value.section) == (paths, section)
 
 
-def test_the_same_section_twice_is_no_circle() -> None:
+def test_referencing_the_same_section_twice_is_not_a_cycle() -> None:
     tree = {"s": {"t": 1, "u": "${.t}"}, "a": "${s}", "b": ["${s}", "${a}"], "c": {"d": "${b}", "e": "${a.u}"}}
     assert told(tree) == ([], True)
     assert_the_same(tree)
@@ -127,7 +127,7 @@ def test_the_same_section_twice_is_no_circle() -> None:
     ("text", "most"),
     [("${...a}", None), ("${....a}", 2), ("${oc.select:....a,1}", 2), ("${mul:${....a},2}", 2), ("${..a}", None)],
 )
-def test_dots_may_lead_up_to_the_root(text: str, most: int | None) -> None:
+def test_leading_dots_may_reach_the_root(text: str, most: int | None) -> None:
     tree = {"a": 1, "s": {"a": 2, "t": text}} if most is None else {"a": 1, "s": {"t": text}}
     if text == "${...a}":
         tree, most = {"a": 1, "s": {"t": text}}, 2
@@ -155,7 +155,7 @@ def test_dots_may_lead_up_to_the_root(text: str, most: int | None) -> None:
         ("${https://example.org}", "https"),
     ],
 )
-def test_a_resolver_that_nobody_registers_is_refused(text: str, name: str) -> None:
+def test_an_unregistered_resolver_is_rejected(text: str, name: str) -> None:
     assert isinstance(judged({"a": text}), Exception)
     with pytest.raises(UnknownResolverError) as error:
         ReferenceResolver({"a": text}, REGISTERED).check(("a",))
@@ -185,14 +185,14 @@ def test_a_resolver_that_nobody_registers_is_refused(text: str, name: str) -> No
         ("${c}", "${b}"),
     ],
 )
-def test_backslashes_count_before_a_reference_alone(text: str, value: str) -> None:
+def test_backslashes_escape_only_directly_before_a_reference(text: str, value: str) -> None:
     tree = {"a": text, "b": 1, "c": "\\${b}"}
     assert resolve(tree, ("a",)) == value
     assert judged(tree)["a"] == value
 
 
 @pytest.mark.parametrize("text", ["\\${b}", "\\${nope}", "\\${b", "x\\${foo:1}", "\\\\\\${nope}", "${c}", "${d}", "y"])
-def test_what_is_resolved_in_place_is_resolved_again(text: str) -> None:
+def test_a_value_resolved_in_place_is_resolved_again(text: str) -> None:
     tree = {"a": text, "b": 1, "c": "\\${b}", "d": "\\${nope}"}
     resolver = ReferenceResolver(tree, REGISTERED)
     resolver.check(("a",))
@@ -232,7 +232,7 @@ def test_what_is_resolved_in_place_is_resolved_again(text: str) -> None:
         ("${b\\c}", False),
     ],
 )
-def test_what_is_no_reference_is_refused(text: str, is_open: bool) -> None:
+def test_a_malformed_reference_is_rejected(text: str, is_open: bool) -> None:
     tree = {"a": text, "b": 1}
     assert isinstance(judged(tree), GrammarParseError)
     with pytest.raises(MalformedError) as error:
@@ -255,7 +255,7 @@ def test_what_is_no_reference_is_refused(text: str, is_open: bool) -> None:
         "${oc.dict.keys:s}",
     ],
 )
-def test_what_is_not_read_here_is_not_refused(text: str) -> None:
+def test_syntax_that_the_resolver_does_not_evaluate_is_accepted(text: str) -> None:
     tree = {"a": text, "b": "q", "s": {"t": 1}}
     assert not isinstance(judged(tree), Exception)
     assert told(tree)[0] == []
@@ -284,7 +284,7 @@ ARGUMENTS += ["'q'", '"it is"', "'a\\'b'", "a\\,b", ":x", "a\\\\b", "'1'"]
 
 
 @pytest.mark.parametrize("text", ARGUMENTS)
-def test_an_argument_is_read_as_omegaconf_reads_it(text: str) -> None:
+def test_an_argument_is_parsed_like_omegaconf(text: str) -> None:
     assert_the_same({"a": f"${{oc.select:none, {text} }}"})
     assert told({"a": f"${{oc.select:none,{text}}}"}) == ([], True)
 
@@ -301,7 +301,7 @@ def test_an_argument_is_read_as_omegaconf_reads_it(text: str) -> None:
         ({"a": "${oc.select:${b}}", "b": "c", "c": 2}, 2),
     ],
 )
-def test_what_stands_above_may_be_a_reference(tree: dict[str, Any], value: object) -> None:
+def test_a_parent_may_be_a_reference(tree: dict[str, Any], value: object) -> None:
     assert resolve(tree, ("a",)) == value
     assert judged(tree)["a"] == value
 
@@ -317,20 +317,20 @@ def test_what_stands_above_may_be_a_reference(tree: dict[str, Any], value: objec
         {"a": "${b.7}", "b": [5]},
     ],
 )
-def test_what_is_not_there_is_told_wherever_it_is_asked_for(tree: dict[str, Any]) -> None:
+def test_a_reference_to_a_missing_key_is_reported_wherever_it_is_used(tree: dict[str, Any]) -> None:
     assert isinstance(judged(tree), Exception)
     with pytest.raises(DanglingError):
         ReferenceResolver(tree).check(("a",))
 
 
 @pytest.mark.parametrize("framework", ["nemo-rl", "verl"])
-def test_nothing_of_the_base_files_is_refused(framework: str) -> None:
+def test_nothing_in_the_base_files_is_rejected(framework: str) -> None:
     for version in catalogue.versions(framework):
         assert told(dict(catalogue.load(framework, version).base))[0] == [], version
 
 
 @pytest.mark.parametrize("text", ["${b[${n}]}", "${${s}}", "${oc.${n}:x}", "${${n}:x}"])
-def test_a_name_that_is_no_text_is_refused(text: str) -> None:
+def test_a_key_that_is_not_a_string_is_rejected(text: str) -> None:
     tree = {"a": text, "b": {"1": 2}, "n": 1, "s": {"t": 1}}
     assert isinstance(judged(tree), Exception)
     with pytest.raises(RefusedError) as error:
@@ -341,41 +341,41 @@ def test_a_name_that_is_no_text_is_refused(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "name"), [("${b.${k}}", "b.${...}"), ("${..${k}[c]}", "..${...}.c"), ("${${k}:1}", "${...}")]
 )
-def test_a_message_does_not_show_what_a_reference_gives(text: str, name: str) -> None:
+def test_messages_do_not_show_resolved_values(text: str, name: str) -> None:
     with pytest.raises((DanglingError, AboveRootError, UnknownResolverError)) as error:
         ReferenceResolver({"a": text, "b": {}, "k": "secret"}, REGISTERED).check(("a",))
     assert error.value.name == name
 
 
 @pytest.mark.parametrize("text", ["x${s}", "${s}${s}", "${s.l} and ${n}", "${oc.select:none,'${s}'}"])
-def test_a_section_within_a_text_is_written_as_omegaconf_writes_it(text: str) -> None:
+def test_a_section_interpolated_into_a_string_is_formatted_like_omegaconf(text: str) -> None:
     tree = {"a": text, "s": {"t": 1, "l": [True, "${n}"]}, "n": None}
     assert told(tree) == ([], True)
     assert_the_same(tree)
 
 
 @pytest.mark.parametrize("text", ["${oc.env:X,'a}", "${oc.env:X,[a}", "${mul:2,{a}", "${oc.env:X,a'b'}"])
-def test_arguments_that_nobody_can_read_are_refused(text: str) -> None:
+def test_unparsable_arguments_are_rejected(text: str) -> None:
     assert isinstance(judged({"a": text}), GrammarParseError)
     with pytest.raises(MalformedError):
         resolve({"a": text}, ("a",))
 
 
 @pytest.mark.parametrize(("key", "value"), [("+1", 5), ("01", 5), ("1", 5), ("-1", None), ("7", None)])
-def test_a_position_is_a_number_as_python_reads_it(key: str, value: int | None) -> None:
+def test_a_list_index_is_parsed_like_a_python_integer(key: str, value: int | None) -> None:
     assert_the_same({"a": f"${{b[{key}]}}", "b": [4, 5]})
     assert_the_same({"a": f"${{oc.select:'b[{key}]'}}", "b": [4, 5]})
     assert resolve({"a": f"${{oc.select:'b[{key}]'}}", "b": [4, 5]}, ("a",)) == value
 
 
-def test_a_name_that_is_worked_out_may_not_be_read_here() -> None:
+def test_a_computed_name_may_be_left_unresolved() -> None:
     for name in (".b", "b[c]", "b.c"):
         tree = {"s": {"a": "${${n}}", "b": {"c": 1}}, "n": name, "b": {"c": 2}}
         assert not isinstance(judged(tree), Exception)
         assert_the_same(tree)
 
 
-def test_a_long_chain_and_a_text_that_grows_are_left_alone() -> None:
+def test_a_long_chain_and_a_growing_string_are_not_judged() -> None:
     chain = {f"k{at_}": f"${{k{at_ + 1}}}" for at_ in range(500)}
     doubled = {f"k{at_}": f"${{k{at_ + 1}}}" * 10 for at_ in range(12)} | {"k12": "xx"}
     nested = {"a": "${mul:1," * 300 + "1" + "}" * 300}
@@ -421,5 +421,5 @@ VALUES = st.recursive(
 
 @settings(max_examples=examples(400))
 @given(st.dictionaries(st.sampled_from(["a", "b", "c", "s", "t"]), VALUES, min_size=1, max_size=5))
-def test_small_configurations_are_judged_as_omegaconf_judges_them(tree: dict[str, Any]) -> None:
+def test_small_configurations_are_judged_like_omegaconf(tree: dict[str, Any]) -> None:
     assert_the_same(tree)

@@ -68,7 +68,7 @@ def judged(kind: str, place: str = "", value: Any = None, **more: Any) -> list[s
     ],
     ids=str,
 )
-def test_what_the_server_takes_is_right(kind: str, place: str, value: Any) -> None:
+def test_values_that_the_server_accepts_pass(kind: str, place: str, value: Any) -> None:
     assert judged(kind, place, value) == []
 
 
@@ -176,7 +176,7 @@ def test_what_the_server_takes_is_right(kind: str, place: str, value: Any) -> No
     ],
     ids=str,
 )
-def test_what_the_server_refuses_is_told(kind: str, place: str, value: Any, said: str) -> None:
+def test_values_that_the_server_rejects_are_reported(kind: str, place: str, value: Any, said: str) -> None:
     assert judged(kind, place, value) == [f"spec.{said}"]
 
 
@@ -189,14 +189,14 @@ def test_what_the_server_refuses_is_told(kind: str, place: str, value: Any, said
         ("apps/v1/Deployment", "a.b", True),
     ],
 )
-def test_names_have_the_shape_of_their_kind(kind: str, name: str, good: bool) -> None:
+def test_names_are_validated_by_the_rules_of_their_kind(kind: str, name: str, good: bool) -> None:
     assert bool(judged(kind, metadata={"name": name})) is not good
 
 
 @pytest.mark.parametrize(
     ("name", "good"), [("example.com:a:b", True), ("a.b", True), ("a:b", False), ("example.com:a:B", False)]
 )
-def test_a_bundle_is_called_after_its_signer(name: str, good: bool) -> None:
+def test_a_trust_bundle_name_must_start_with_its_signer(name: str, good: bool) -> None:
     kind = {"apiVersion": "certificates.k8s.io/v1beta1", "kind": "ClusterTrustBundle"}
     item = {**kind, "metadata": {"name": name}, "spec": {"trustBundle": "a"}}
     assert bool(schemas.Kinds(36).judge([item])[0]) is not good
@@ -211,7 +211,7 @@ def test_a_bundle_is_called_after_its_signer(name: str, good: bool) -> None:
         ("ssh-auth", ["ssh-privatekey"], []),
     ],
 )
-def test_a_secret_of_a_type_has_its_keys(kind: str, keys: list[str], said: list[str]) -> None:
+def test_a_typed_secret_must_have_its_required_keys(kind: str, keys: list[str], said: list[str]) -> None:
     item = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}, "type": f"kubernetes.io/{kind}"}
     found = NEWEST.judge([{**item, "data": dict.fromkeys(keys, "YQ==")}])[0]
     assert [str(each) for each in found] == said

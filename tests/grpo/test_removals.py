@@ -20,12 +20,12 @@ def removed(folder: Path, text: str, *before: str) -> list[str]:
     return [f"{each.at.line}: {each.what}" for each in removals.findings(merge.load([profile, *before, str(file)]))]
 
 
-def test_an_entry_that_is_null_removes_one_of_an_earlier_file(tmp_path: Path) -> None:
+def test_a_null_entry_removes_one_from_an_earlier_file(tmp_path: Path) -> None:
     assert removed(tmp_path, "job:\n  rewards: {length: null}\n  prompts: {tags: null}\n", EXAMPLE) == []
     assert removed(tmp_path, "job:\n  rewards: null\n") == []
 
 
-def test_an_entry_without_content_is_found(tmp_path: Path) -> None:
+def test_a_null_entry_that_removes_nothing_is_found(tmp_path: Path) -> None:
     text = "job:\n  rewards:\n    polite:\n  prompts:\n    cot:\n"
     assert removed(tmp_path, text, EXAMPLE) == [
         "3: job.rewards.polite is null, which removes it, and no file before has it",

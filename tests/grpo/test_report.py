@@ -23,7 +23,7 @@ def file(tmp_path: Path) -> str:
     return str(path)
 
 
-def test_text_has_place_what_source_why_and_fix(file: str) -> None:
+def test_text_output_has_place_problem_source_reason_and_fix(file: str) -> None:
     one = Finding("a is 1", Location(file, 1, 4), rule="values/rule", why="It hurts.", fix="write 2")
     assert formats.write([one], "text") == (
         f"{file}:1:4: a is 1  [values/rule]\n  1 | a: 1\n    |    ^\n  why: It hurts.\n  fix: write 2\n\n1 error\n"
@@ -32,7 +32,7 @@ def test_text_has_place_what_source_why_and_fix(file: str) -> None:
     assert formats.write([], "text") == ""
 
 
-def test_text_names_lesser_severities_other_places_and_the_page_of_a_rule(file: str) -> None:
+def test_text_output_names_lower_severities_related_places_and_the_rule_page(file: str) -> None:
     also = [(Location(file, 2, 3), "job.config.b")]
     one = Finding("a is 1", Location(file, 1, 4), rule="nemo-rl/rule", why="w", fix="f", severity="warning", also=also)
     assert formats.write([one], "text") == (
@@ -42,13 +42,13 @@ def test_text_names_lesser_severities_other_places_and_the_page_of_a_rule(file: 
     )
 
 
-def test_the_caret_stands_below_the_character_whatever_a_tab_is(file: str) -> None:
+def test_the_caret_is_aligned_below_its_character_despite_tabs(file: str) -> None:
     assert text.excerpt(Location(file, 2, 6)) == "  2 |   b:\tx\n    |     \t^\n"
     assert len(text.excerpt(Location(file, 3, 1)).splitlines()[0]) < 220
 
 
 @pytest.mark.parametrize("at", [Location("none.yaml", 1, 1), Location("none.yaml"), Location(__file__, 99999, 1)])
-def test_a_place_without_a_line_shows_none(at: Location) -> None:
+def test_a_place_without_a_line_shows_no_source(at: Location) -> None:
     assert text.excerpt(at) == ""
 
 
@@ -65,7 +65,7 @@ def test_a_secret_is_never_shown(tmp_path: Path) -> None:
             assert "gitlab token" in formats.write([one], form)
 
 
-def test_json_has_every_part(file: str) -> None:
+def test_json_output_has_every_field(file: str) -> None:
     one = Finding("what ü", Location(file, 1, 4), rule="values/rule", why="why", fix="fix")
     assert json.loads(formats.write([one], "json")) == {
         "findings": [
@@ -101,7 +101,7 @@ def test_json_has_every_part(file: str) -> None:
         ("<raycluster>", "{repo}", "<raycluster>"),
     ],
 )
-def test_code_hosts_get_paths_below_the_repository(
+def test_code_hosts_get_repository_relative_paths(
     named: str, workspace: str | None, shown: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """GitHub shows an annotation beside a line only where the file is named from the root of the repository."""

@@ -120,7 +120,7 @@ def junit(*findings: Finding, fail_on: str = "error") -> ET.Element:
     return ET.fromstring(formats.write(findings, "junit", fail_on))  # noqa: S314 - written by us
 
 
-def test_sarif_names_the_tool_and_the_rules_that_found_something() -> None:
+def test_sarif_names_the_tool_and_only_rules_with_findings() -> None:
     run = sarif(ONE, LESSER, ONE, LEAST)
     driver = run["tool"]["driver"]
     assert (driver["name"], driver["semanticVersion"]) == ("grpo-charts", __version__)
@@ -132,7 +132,7 @@ def test_sarif_names_the_tool_and_the_rules_that_found_something() -> None:
     assert sarif() == {**run, "results": [], "tool": {"driver": {**driver, "rules": []}}}
 
 
-def test_sarif_places_are_uris_with_lines_and_columns_in_characters() -> None:
+def test_sarif_locations_are_uris_with_lines_and_character_columns() -> None:
     run = sarif(ONE, LESSER, LEAST)
     assert run["columnKind"] == "unicodeCodePoints"
     one, lesser, least = (each["locations"][0]["physicalLocation"] for each in run["results"])
@@ -148,7 +148,7 @@ def test_sarif_places_are_uris_with_lines_and_columns_in_characters() -> None:
     assert run["results"][0]["message"]["text"] == f"a is 1\nwhy: {RULE.why}\nfix: {RULE.fix}"
 
 
-def test_a_related_place_is_in_every_format(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_related_place_appears_in_every_format(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Of a finding at a rendered object, it names the object."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("GITHUB_WORKSPACE", str(tmp_path.parent))
@@ -161,7 +161,7 @@ def test_a_related_place_is_in_every_format(monkeypatch: pytest.MonkeyPatch, tmp
     assert "\nalso: other.yaml:7:1 job.config.b\nwhy: w\n" in (case.text or "")
 
 
-def test_junit_has_a_case_a_finding() -> None:
+def test_junit_has_one_test_case_per_finding() -> None:
     root = junit(ONE, LESSER, LEAST)
     (suite,) = root
     for each in (root, suite):
@@ -179,7 +179,7 @@ def test_junit_has_a_case_a_finding() -> None:
 
 
 @pytest.mark.parametrize(("fail_on", "failures"), [("error", "1"), ("warning", "2"), ("info", "3")])
-def test_junit_fails_what_the_command_fails_for(fail_on: str, failures: str) -> None:
+def test_junit_fails_whatever_the_command_fails_for(fail_on: str, failures: str) -> None:
     root = junit(ONE, LESSER, LEAST, fail_on=fail_on)
     assert root.get("failures") == failures
     assert len(root.findall(".//failure")) == int(failures)
@@ -192,7 +192,7 @@ def test_junit_without_findings_is_one_passing_case() -> None:
     assert list(case) == []
 
 
-def test_what_xml_cannot_hold_is_written_as_an_escape() -> None:
+def test_characters_not_allowed_in_xml_are_escaped() -> None:
     one = Finding('a\x00\x1b <b> & "c"\nd \udc80 \ufffe', Location("f.yaml", 1, 1), rule="values/x", why="w", fix="f")
     (failure,) = junit(one).iter("failure")
     assert failure.get("message") == 'a\\u0000\\u001b <b> & "c"\nd \\udc80 \\ufffe'

@@ -67,7 +67,7 @@ REFUSED: list[tuple[Mapping[str, Any], Mapping[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("plan", "change", "said"), REFUSED)
-def test_an_attempt_that_cannot_resume_is_refused(
+def test_an_attempt_that_cannot_resume_is_rejected(
     plan: Mapping[str, Any], change: Mapping[str, Any], said: str
 ) -> None:
     (found,) = runs.refusals([rayjob(plan)], [rayjob(plan, 2, change=change)])
@@ -106,12 +106,12 @@ NO_STEP = config("trainer", "save_freq", value=-1)
         (rayjob(VERL), rayjob(VERL, 2, change={"of": "/data/runs/a", "identity": {"model": "org/other"}})),
     ],
 )
-def test_what_resumes_or_is_not_known_is_no_finding(before: Any, after: Any) -> None:
+def test_resumable_and_unknown_runs_have_no_findings(before: Any, after: Any) -> None:
     assert runs.refusals([before], [after]) == []
 
 
 @pytest.mark.parametrize("change", [{"runDirectory": "/other/runs/a"}, {"facts": {"mounts": {"/data": "t-data"}}}])
-def test_a_run_in_another_place_starts_at_step_0(change: Mapping[str, Any]) -> None:
+def test_a_run_in_a_different_place_starts_at_step_0(change: Mapping[str, Any]) -> None:
     """Whoever has copied the folder knows it."""
     before, after = [rayjob(NEMO_RL)], [rayjob(NEMO_RL, 2, change={"identity": {"stack": "t"}, **change})]
     assert runs.refusals(before, after) == []
@@ -121,7 +121,7 @@ def test_a_run_in_another_place_starts_at_step_0(change: Mapping[str, Any]) -> N
     assert runs.endings(before, before) == []
 
 
-def test_a_run_with_another_name_is_a_new_one() -> None:
+def test_a_renamed_run_is_a_new_run() -> None:
     before = [rayjob(NEMO_RL)]
     (found,) = runs.endings(before, [rayjob(NEMO_RL, name="b")])
     assert (found.object, found.why) == (
@@ -162,7 +162,7 @@ MANUAL: dict[str, Any] = {"upgradeStrategy": None}
         (cluster(workerGroupSpecs=[{**cluster()["spec"]["workerGroupSpecs"][0], "replicas": 8}]), ""),
     ],
 )
-def test_what_takes_the_pods_of_a_run_is_said(after: Any, said: str) -> None:
+def test_a_change_that_replaces_a_runs_pods_is_reported(after: Any, said: str) -> None:
     found = runs.endings([cluster()], [after], is_there=False)
     assert [said in each.why for each in found] == [True] * bool(said)
     for each in found:
@@ -170,7 +170,7 @@ def test_what_takes_the_pods_of_a_run_is_said(after: Any, said: str) -> None:
         assert ("ray.upgrade to manual" in each.fix) == ("recreated" in said and not after["metadata"]["labels"])
 
 
-def test_a_cluster_and_a_claim_that_are_gone_are_said() -> None:
+def test_a_removed_cluster_or_claim_is_reported() -> None:
     claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "c", "namespace": "rl"}}
     found = runs.endings([cluster(), claim], [])
     assert [each.object for each in found] == ["RayCluster/r", "PersistentVolumeClaim/c"]
@@ -308,7 +308,7 @@ def test_the_page_about_the_learning_rate_names_what_is_restored() -> None:
             assert key.rpartition(".")[2] in page
 
 
-def test_the_page_about_resuming_has_each_row() -> None:
+def test_the_page_about_resuming_has_every_row() -> None:
     page = (ROOT / "docs/howto/resume.md").read_text("utf-8")
     for row in runs.KEPT:
         assert row.name.removeprefix("the ") in page

@@ -50,7 +50,7 @@ def applied(*arguments: Argument, text: str = FILES) -> dict[str, Any]:
 
 
 @given(some.sampled_from(sorted(PARSERS)), ASSIGNMENTS)
-def test_what_is_accepted_is_read_as_helm_reads_it_and_what_helm_refuses_is_refused(flag: str, text: str) -> None:
+def test_an_argument_is_parsed_like_helm_or_rejected(flag: str, text: str) -> None:
     try:
         ours = applied((flag, text), text="{}")
     except InputError:
@@ -76,7 +76,7 @@ def test_what_is_accepted_is_read_as_helm_reads_it_and_what_helm_refuses_is_refu
         *("a=", "a=9223372036854775807", "a=9223372036854775808", "a={x,y},b=2", "a= 1", "a=b=c", "a[0].b=1,a[0].c=2"),
     ],
 )
-def test_the_syntax_is_helms(text: str) -> None:
+def test_the_argument_syntax_is_helms(text: str) -> None:
     for flag in (SET, STRING):
         assert applied((flag, text), text="{}") == PARSERS[flag](text)
 
@@ -85,12 +85,12 @@ NINES = "9" * 5000
 
 
 @pytest.mark.parametrize("text", [f"a={NINES}", f"a=-{NINES}", f"a=-{NINES.replace('9', '0')}7", "a=+007"])
-def test_a_number_of_more_digits_than_python_reads_is_read_as_helm_reads_it(text: str) -> None:
+def test_a_number_too_long_for_python_is_parsed_like_helm(text: str) -> None:
     assert applied((SET, text), text="{}") == PARSERS[SET](text)
 
 
 @pytest.mark.parametrize("number", [NINES, "9" * 400, "1e400", f"-{NINES}"])
-def test_a_json_number_that_helm_cannot_keep_is_refused_with_its_place(number: str) -> None:
+def test_a_json_number_that_helm_cannot_represent_is_rejected_with_its_place(number: str) -> None:
     with pytest.raises(InputError, match="too large") as refused:
         applied((JSON, f"a={number}"))
     assert str(refused.value.at) == "<--set-json>:1:1"
@@ -114,14 +114,14 @@ def test_a_json_number_that_helm_cannot_keep_is_refused_with_its_place(number: s
         "a[0]b=1",
     ],
 )
-def test_an_argument_that_sets_nothing_is_refused_with_its_place(text: str) -> None:
+def test_an_argument_that_sets_nothing_is_rejected_with_its_place(text: str) -> None:
     with pytest.raises(InputError) as refused:
         applied((SET, "ok=1"), (SET, text))
     assert str(refused.value.at).startswith("<--set>:2:")
 
 
 @pytest.mark.parametrize("text", ["scalar.x=1", "scalar[0]=1", "list.x=1", "nothing.x=1", "nothing[0]=1"])
-def test_a_part_of_a_value_that_is_no_map_or_list_is_refused(text: str) -> None:
+def test_setting_a_key_below_a_scalar_is_rejected(text: str) -> None:
     with pytest.raises(InputError, match="cannot set a part"):
         applied((SET, text))
 
@@ -139,7 +139,7 @@ def test_a_finding_can_point_at_the_key_in_its_argument() -> None:
     assert values.files == ["values.yaml", "<--set>", "<--set-string>"]
 
 
-def test_flags_apply_in_helms_order_and_files_are_read(tmp_path: Path) -> None:
+def test_flags_apply_in_helms_order_and_file_flags_are_read(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("from a file\n")
     given = [
         (FILE, f"f={tmp_path / 'text'}"),
@@ -153,7 +153,7 @@ def test_flags_apply_in_helms_order_and_files_are_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("helm", ["helm3", "helm4"])
-def test_a_real_helm_makes_the_same_values(helm: str, tmp_path: Path) -> None:
+def test_a_real_helm_produces_the_same_values(helm: str, tmp_path: Path) -> None:
     program, chart = require_tool(helm), tmp_path / "chart"
     for name, text in CHART.items():
         (chart / name).parent.mkdir(parents=True, exist_ok=True)

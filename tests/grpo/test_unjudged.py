@@ -38,7 +38,7 @@ def files(folder: Path, text: str, recipe: str = "gemma3-27b-gsm8k") -> list[str
         ("qwen2.5-32b-gsm8k-verl", "job: {config: {actor_rollout_ref: {model: {path: ours/gemma}}}}"),
     ],
 )
-def test_a_model_whose_sizes_are_not_known_is_named(recipe: str, text: str, tmp_path: Path) -> None:
+def test_a_model_with_unknown_sizes_is_named(recipe: str, text: str, tmp_path: Path) -> None:
     assert [*unjudged.of(merge.load(files(tmp_path, "", recipe)))] == [MEMORY]
     assert [*unjudged.of(merge.load(files(tmp_path, text, recipe)))] == [UNKNOWN, NO_PLAN]
 
@@ -53,18 +53,18 @@ def test_a_model_whose_sizes_are_not_known_is_named(recipe: str, text: str, tmp_
         ("accelerator: {gpuMemoryGigabytes: x}", "the memory of a GPU"),
     ],
 )
-def test_the_reason_is_what_the_values_do_not_say(tmp_path: Path, text: str, unknown: str) -> None:
+def test_the_reason_names_the_value_that_is_unknown(tmp_path: Path, text: str, unknown: str) -> None:
     assert [*unjudged.of(merge.load(files(tmp_path, text)))][-1] == f"{NO_PLAN} ({unknown} is not known)"
 
 
-def test_a_cluster_of_somebody_else_is_named(tmp_path: Path) -> None:
+def test_an_external_cluster_is_named(tmp_path: Path) -> None:
     found = [*unjudged.of(merge.load(files(tmp_path, "stack: {names: {cluster: theirs}}")))]
     assert found == ["cluster theirs (made by somebody else; grpo check compares its manifest)", MEMORY]
     text = "{stack: {names: {cluster: theirs}}, job: {cluster: {mode: ephemeral}}}"
     assert [*unjudged.of(merge.load(files(tmp_path, text)))] == [MEMORY]
 
 
-def test_rewards_that_are_files_are_named(tmp_path: Path) -> None:
+def test_file_rewards_are_named(tmp_path: Path) -> None:
     text = 'job: {rewards: {mine: {weight: 1, file: "def reward(truth, text): return judged(truth, text)"}}}'
     found = [*unjudged.of(merge.load(files(tmp_path, text)))]
     assert found == ["what the files of job.rewards return (rewards are not executed: grpo try-reward)", MEMORY]
@@ -73,7 +73,7 @@ def test_rewards_that_are_files_are_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("terms", [250, 900, 3000])
-def test_a_reward_that_is_nested_too_deeply_is_named(tmp_path: Path, terms: int) -> None:
+def test_a_reward_nested_too_deeply_is_named(tmp_path: Path, terms: int) -> None:
     body = f"x = 1{' + 1' * terms}"
     text = f'job: {{rewards: {{mine: {{weight: 1, file: "def reward(truth, text): {body}; return x"}}}}}}'
     given = merge.load(files(tmp_path, text))
@@ -82,7 +82,7 @@ def test_a_reward_that_is_nested_too_deeply_is_named(tmp_path: Path, terms: int)
     assert [each for each in linter.judge_values(given) if each.rule == "checks/could-not-run"] == []
 
 
-def test_the_config_of_a_model_lets_rules_judge_it(tmp_path: Path) -> None:
+def test_a_models_config_lets_rules_judge_it(tmp_path: Path) -> None:
     text = "job: {config: {policy: {model_name: ours/gemma, generation: {vllm_cfg: {tensor_parallel_size: 8}}}}}"
     given = files(tmp_path, text)
     assert "nemo-rl/generation-heads-not-divisible" not in {each.rule for each in linter.lint(given)}
@@ -92,7 +92,7 @@ def test_the_config_of_a_model_lets_rules_judge_it(tmp_path: Path) -> None:
     assert [*unjudged.of(merge.load(given))] == [f"{NO_PLAN} (hidden_size is not known)"]
 
 
-def test_a_file_that_is_no_config_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_model_config_is_rejected(tmp_path: Path) -> None:
     file = tmp_path / "config.json"
     with pytest.raises(UnreadableError):
         models.add("a", str(file))
@@ -102,7 +102,7 @@ def test_a_file_that_is_no_config_is_refused(tmp_path: Path) -> None:
             models.add("a", str(file))
 
 
-def test_values_without_a_model_have_none_to_describe(tmp_path: Path) -> None:
+def test_values_that_name_no_model_are_reported(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text("stack: {name: a}\n")
     values = merge.load([str(tmp_path / "a.yaml")])
     assert [*unjudged.of(values)] == ["the model (the values do not name it)", NO_PLAN]

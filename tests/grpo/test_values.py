@@ -56,7 +56,7 @@ def echoed(manifest: Any) -> Any:
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(trees=st.lists(TREES, min_size=1, max_size=4))
-def test_files_merge_as_the_embedded_helm_merges_them(
+def test_files_merge_like_the_embedded_helm(
     trees: list[dict[str, Any]], echo: Path, helm: Embedded, tmp_path: Path
 ) -> None:
     files = write(tmp_path, trees)
@@ -64,7 +64,7 @@ def test_files_merge_as_the_embedded_helm_merges_them(
 
 
 @pytest.mark.parametrize("name", ["helm3", "helm4"])
-def test_files_merge_as_the_helm_executable_merges_them(name: str, echo: Path, tmp_path: Path) -> None:
+def test_files_merge_like_the_helm_executable(name: str, echo: Path, tmp_path: Path) -> None:
     trees: list[dict[str, Any]] = [
         {"a": {"x": 1, "y": {"z": 1}}, "b": [1, 2], "c": {"d": 1}},
         {"a": {"y": {"z": None, "w": 2}}, "b": [3], "c": None, "e": None},
@@ -75,7 +75,7 @@ def test_files_merge_as_the_helm_executable_merges_them(name: str, echo: Path, t
         assert merge.load(files).as_helm_merges() == echoed(engine.render(str(echo), files, notes=False))
 
 
-def test_a_leaf_has_the_place_of_the_file_that_set_it_last(tmp_path: Path) -> None:
+def test_a_leaf_is_located_in_the_last_file_that_set_it(tmp_path: Path) -> None:
     one, two = tmp_path / "one.yaml", tmp_path / "two.yaml"
     one.write_text("a:\n  x: 1\n  z: 2\nb: [1]\n")
     two.write_text("# site\na:\n  z: 3\n")
@@ -89,7 +89,7 @@ def test_a_leaf_has_the_place_of_the_file_that_set_it_last(tmp_path: Path) -> No
     assert (merged.get("a.z"), merged.get("a.none", 7), merged.files) == (3, 7, [str(one), str(two)])
 
 
-def test_a_null_deletes_an_entry_but_is_a_value_of_the_framework(tmp_path: Path) -> None:
+def test_null_deletes_an_entry_except_in_the_framework_configuration(tmp_path: Path) -> None:
     file = tmp_path / "f.yaml"
     file.write_text(
         "storage: {a: null, b: {c: null, d: [null]}}\njob: {config: {x: null}, configFor: {b200: {v: null}}, z: null}\n"
@@ -102,7 +102,7 @@ def test_a_null_deletes_an_entry_but_is_a_value_of_the_framework(tmp_path: Path)
     assert merged.as_helm_merges()["storage"]["a"] is None
 
 
-def test_an_alias_brings_the_place_of_its_anchor(tmp_path: Path) -> None:
+def test_an_alias_keeps_the_place_of_its_anchor(tmp_path: Path) -> None:
     file = tmp_path / "f.yaml"
     file.write_text("a: &a {x: 1}\nb:\n  <<: *a\n  z: 2\n")
     assert str(merge.load([str(file)]).at(("b", "x"))) == f"{file}:1:8"
@@ -121,7 +121,7 @@ def test_the_first_bad_file_is_named(tmp_path: Path, helm: Embedded, echo: Path)
 
 
 @pytest.mark.parametrize("part", ["-1", "2"])
-def test_a_position_outside_of_a_list_is_no_value(part: str) -> None:
+def test_an_index_outside_the_list_has_no_value(part: str) -> None:
     assert merge.value_at({"a": [1, 2]}, ("a", "1")) == 2
     with pytest.raises(KeyError):
         merge.value_at({"a": [1, 2]}, ("a", part))

@@ -104,7 +104,7 @@ CASES: dict[str, tuple[Path, object, list[str]]] = {
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 @pytest.mark.parametrize("mark", ["", "\ufeff"])
 @pytest.mark.parametrize("case", CASES)
-def test_only_the_lines_concerned_change(case: str, end: str, mark: str) -> None:
+def test_only_the_affected_lines_change(case: str, end: str, mark: str) -> None:
     path, value, lines = CASES[case]
     before = mark + FILE.replace("\n", end)
     after = values_editor.with_value(before, "f.yaml", path, value)
@@ -135,7 +135,7 @@ def test_only_the_lines_concerned_change(case: str, end: str, mark: str) -> None
         ("a:\n  c:\n  - 1\n  - 2 # two\n", "a:\n  c:\n  - 1\n  - 2 # two\n  b: 1\n"),
     ],
 )
-def test_a_map_that_is_not_there_is_made(before: str, after: str) -> None:
+def test_a_missing_map_is_created(before: str, after: str) -> None:
     result = values_editor.with_value(before, "f.yaml", ("a", "b"), 1)
     assert read(result)["a"]["b"] == 1
     assert result == after
@@ -145,7 +145,7 @@ def test_a_map_that_is_not_there_is_made(before: str, after: str) -> None:
     "text",
     ["a: 1\n", "a: [1]\n", "a: text\n", "x: &x {b: 2, c: 3}\na: *x\n"],
 )
-def test_what_would_change_something_else_is_refused(text: str) -> None:
+def test_an_edit_that_would_change_anything_else_is_rejected(text: str) -> None:
     with pytest.raises(InputError):
         values_editor.with_value(text, "f.yaml", ("a", "b"), 1)
 
@@ -166,12 +166,12 @@ def test_what_would_change_something_else_is_refused(text: str) -> None:
         ),
     ],
 )
-def test_a_key_gets_another_name(path: Path, new: str, lines: list[str], mark: str) -> None:
+def test_a_key_is_renamed(path: Path, new: str, lines: list[str], mark: str) -> None:
     after = values_editor.with_name(mark + FILE, "f.yaml", path, new)
     assert [line for line in changed(mark + FILE, after) if line[2:].strip()] == lines
 
 
-def test_a_key_in_quotes_keeps_them() -> None:
+def test_a_quoted_key_keeps_its_quotes() -> None:
     assert values_editor.with_name("a:\n  'x': x\n", "f.yaml", ("a", "x"), "y") == "a:\n  'y': x\n"
 
 
@@ -186,6 +186,6 @@ def test_a_key_in_quotes_keeps_them() -> None:
         ("a: {}\n", "w", "cannot be found"),
     ],
 )
-def test_a_name_that_would_change_something_else_is_refused(text: str, new: str, why: str) -> None:
+def test_a_rename_that_would_change_anything_else_is_rejected(text: str, new: str, why: str) -> None:
     with pytest.raises(InputError, match=why):
         values_editor.with_name(text, "f.yaml", ("a", "x"), new)

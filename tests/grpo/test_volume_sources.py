@@ -8,7 +8,7 @@ from grpo.lint import linter
 from tests.conftest import stack_files
 
 
-def test_two_sources_are_told_before_what_one_of_them_lacks(tmp_path: Path) -> None:
+def test_two_sources_are_reported_before_the_missing_keys_of_either(tmp_path: Path) -> None:
     own = tmp_path / "own.yaml"
     own.write_text(
         "storage:\n  data:\n    gcsfuse: null\n    existingClaim: {name: shared}\n    pvc: {storageClassName: fast}\n"
@@ -19,7 +19,7 @@ def test_two_sources_are_told_before_what_one_of_them_lacks(tmp_path: Path) -> N
     assert found.fix == "keep one; to keep pvc, set storage.data.existingClaim to null"
 
 
-def test_the_version_that_is_nearest_by_its_numbers_is_meant(tmp_path: Path) -> None:
+def test_the_suggested_version_is_the_numerically_nearest(tmp_path: Path) -> None:
     own = tmp_path / "own.yaml"
     for version, nearest in (("0.7.0", "0.7.1"), ("0.8.1", "0.8.0"), ("v0.9", "0.9.1"), ("1.0.0", "0.9.1")):
         own.write_text(f"job:\n  version: {version!r}\n")

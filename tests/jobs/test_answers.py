@@ -34,7 +34,7 @@ def asked(judge: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.full
-def test_each_answer_of_the_table_has_its_score(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_answer_in_the_table_gets_its_score(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[str] = []
     judge = rewards.Combination([rewards.Reward("exact", 1, builtins.exact_answer)], told.append)
     # The tower of powers comes last: all others have all the time that they need.
@@ -55,7 +55,7 @@ def test_the_table_is_large_and_balanced() -> None:
 
 
 @pytest.mark.full
-def test_math_verify_gives_up_later_than_we_do() -> None:
+def test_math_verify_times_out_later_than_our_own_limit() -> None:
     """It would call the answer wrong and say nothing."""
     grader, parser = (importlib.import_module(f"math_verify.{name}") for name in ("grader", "parser"))
     defaults = {**inspect.signature(grader.verify).parameters, **inspect.signature(parser.parse).parameters}
@@ -64,9 +64,7 @@ def test_math_verify_gives_up_later_than_we_do() -> None:
 
 @pytest.mark.full
 @pytest.mark.parametrize("name", MARKS)
-def test_the_judges_of_the_frameworks_differ_where_the_table_says_so(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_frameworks_judges_differ_where_the_table_says_so(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     judge = {"nemo-rl": judges.nemo_rl, "verl-gsm8k": judges.verl_gsm8k, "verl-math": judges.verl_math}[name]()
     if judge is None:
         pytest.skip("GRPO_VERL_SOURCES does not name a folder with verl-v0.7.1: its judge of MATH was not asked")
@@ -88,7 +86,7 @@ PARTS = (
 
 @pytest.mark.parametrize("part", thin(PARTS, 3))
 @pytest.mark.parametrize("length", [answers.LONGEST - 20, LONG])
-def test_any_text_is_read_in_linear_time(part: str, length: int) -> None:
+def test_any_text_is_parsed_in_linear_time(part: str, length: int) -> None:
     text, started = part * (length // len(part)), time.process_time()
     for response in (text, f"\\boxed{{{text}}}", f"<answer>{text}</answer>", f"#### {text}x"):
         builtins.exact_answer("72", response, math=False)

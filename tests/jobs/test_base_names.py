@@ -65,7 +65,7 @@ def model(folder: Path, weights: Weights, **config: Any) -> Path:
     return folder
 
 
-def test_a_converted_gemma_3_gets_the_names_of_its_vision_tower_back(run: Run) -> None:
+def test_a_converted_gemma_3_regains_its_vision_tower_names(run: Run) -> None:
     files.nemo_rl(run.tmp / "run", 30)
     model(run.tmp / "base", BASE)
     made = model(run.tmp / "made", {})
@@ -93,7 +93,7 @@ def test_a_converted_gemma_3_gets_the_names_of_its_vision_tower_back(run: Run) -
     assert "already" in run.convert()[1]
 
 
-def test_the_same_names_are_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_identical_names_are_left_unchanged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ours = model(tmp_path / "ours", BASE)
     before = (ours / "model.safetensors").stat().st_ino
     base_names.use_base_names(ours, model(tmp_path / "base", BASE), "example/toy")
@@ -125,7 +125,9 @@ def test_the_same_names_are_left_alone(tmp_path: Path, capsys: pytest.CaptureFix
         ),
     ],
 )
-def test_what_has_no_certain_name_is_refused(tmp_path: Path, ours: Weights, theirs: Weights, message: str) -> None:
+def test_tensors_without_a_certain_name_are_rejected(
+    tmp_path: Path, ours: Weights, theirs: Weights, message: str
+) -> None:
     folder = model(tmp_path / "ours", ours)
     before = (folder / "model.safetensors").read_bytes()
     with pytest.raises(JobError, match=message):
@@ -133,7 +135,7 @@ def test_what_has_no_certain_name_is_refused(tmp_path: Path, ours: Weights, thei
     assert (folder / "model.safetensors").read_bytes() == before
 
 
-def test_a_refusal_ends_the_task_with_1_and_leaves_no_result(run: Run) -> None:
+def test_a_rejection_exits_with_1_and_leaves_no_result(run: Run) -> None:
     files.nemo_rl(run.tmp / "run", 30)
     model(run.tmp / "base", BASE)
     model(run.tmp / "made", {**SAVED, **named("model.vision_tower.head.probe")})
@@ -156,7 +158,9 @@ def test_a_refusal_ends_the_task_with_1_and_leaves_no_result(run: Run) -> None:
         ("vision_tower.layers.9.w", {"num_hidden_layers": 4}, False),
     ],
 )
-def test_what_a_result_may_lack(tmp_path: Path, more: str, config: dict[str, Any], fine: bool) -> None:
+def test_a_result_may_lack_only_tensors_that_can_be_derived_or_are_unused(
+    tmp_path: Path, more: str, config: dict[str, Any], fine: bool
+) -> None:
     """A tied head, computed buffers, and layers that only speculative decoding uses."""
     ours = model(tmp_path / "ours", named("model.w"), **config)
     base = model(tmp_path / "base", named("model.w", more))
@@ -178,7 +182,7 @@ def test_what_a_result_may_lack(tmp_path: Path, more: str, config: dict[str, Any
         ),
     ],
 )
-def test_models_that_cannot_be_compared_are_a_warning(
+def test_models_that_cannot_be_compared_cause_a_warning(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], ours: Any, base: Any, why: str
 ) -> None:
     folder = model(tmp_path / "ours", named("model.w"), **ours)
@@ -186,7 +190,7 @@ def test_models_that_cannot_be_compared_are_a_warning(
     assert f"it lacks 1 of the base model (model.s); {why}" in capsys.readouterr().out
 
 
-def test_names_of_two_versions_of_a_model_have_one_shape(tmp_path: Path) -> None:
+def test_tensor_shapes_are_compared_across_the_naming_of_two_versions(tmp_path: Path) -> None:
     ours = model(tmp_path / "ours", {"model.language_model.layers.0.w": ("U8", [2], b"12")})
     base = model(tmp_path / "base", {"language_model.model.layers.0.w": ("U8", [3], b"123")})
     with pytest.raises(JobError, match=r"layers\.0\.w has shape \[2\], and \[3\] in the base model"):
@@ -207,7 +211,7 @@ def get_safetensors_metadata(model):
 
 
 @pytest.mark.parametrize("names", ["language_model.w", "language_model.w other.v", ""])
-def test_without_the_weights_of_the_base_model_the_hub_is_asked_for_their_names(run: Run, names: str) -> None:
+def test_without_local_base_weights_the_tensor_names_come_from_the_hub(run: Run, names: str) -> None:
     files.nemo_rl(run.tmp / "run", 30)
     model(run.tmp / "made", named("model.w"))
     (run.tmp / "base/model.safetensors").unlink()
@@ -235,7 +239,7 @@ SIGLIP = {"vision_config": {"model_type": "siglip_vision_model"}}
     ],
 )
 @pytest.mark.parametrize("folder", ["base", None])
-def test_a_vision_tower_that_a_server_would_not_load_is_refused_where_the_names_are_unknown(
+def test_an_unloadable_vision_tower_is_rejected_when_the_base_names_are_unknown(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -256,14 +260,14 @@ def test_a_vision_tower_that_a_server_would_not_load_is_refused_where_the_names_
         assert "the tensors' names are not compared" in capsys.readouterr().out
 
 
-def test_who_has_the_base_model_in_a_folder_is_not_told_to_fetch_it(tmp_path: Path) -> None:
+def test_a_base_model_in_a_local_folder_brings_no_advice_to_fetch_it(tmp_path: Path) -> None:
     ours, base = model(tmp_path / "ours", SAVED, **SIGLIP), tmp_path / "base"
     base.mkdir()
     with pytest.raises(JobError, match=rf"put its safetensors files into {base}, then"):
         base_names.use_base_names(ours, base, str(base))
 
 
-def test_such_a_result_ends_the_task_with_1(run: Run) -> None:
+def test_a_vision_tower_without_known_base_names_exits_with_1(run: Run) -> None:
     files.nemo_rl(run.tmp / "run", 30)
     model(run.tmp / "made", SAVED, **SIGLIP)
     hub = HUB.replace('return os.environ["BASE"]', "raise OSError")

@@ -145,14 +145,14 @@ def client(
         signal.signal(number, handler)
 
 
-def test_output_comes_once_and_without_the_program(client: Client) -> None:
+def test_output_is_printed_once_and_without_the_program(client: Client) -> None:
     client.head.outputs = ["", "grpo: a\n", "grpo: a\ngrpo: b\n"]
     assert client.run() == 0
     assert re.fullmatch(r"grpo: a\ngrpo: b\ngrpo: gpus: passed in \d+ s\n", client.output)
     assert not [call for call in client.head.calls if "stop" in call]
 
 
-def test_the_entrypoint_gives_the_plan_to_the_program(client: Client) -> None:
+def test_the_entrypoint_passes_the_plan_to_the_program(client: Client) -> None:
     assert client.run(seconds=100) == 0
     done = subprocess.run(["sh", "-c", client.head.submitted["entrypoint"]], capture_output=True, text=True, check=True)
     assert done.stdout == "gpus ran\n"
@@ -161,7 +161,7 @@ def test_the_entrypoint_gives_the_plan_to_the_program(client: Client) -> None:
 
 
 @pytest.mark.parametrize("status", ["PENDING", "RUNNING"])
-def test_it_refuses_to_run_beside_another_job(status: str, client: Client) -> None:
+def test_the_check_refuses_to_run_beside_another_job(status: str, client: Client) -> None:
     client.head.jobs = [
         {"submission_id": "old", "status": "SUCCEEDED"},
         {"submission_id": "gemma3-1", "status": status},
@@ -172,14 +172,14 @@ def test_it_refuses_to_run_beside_another_job(status: str, client: Client) -> No
     assert client.head.calls == ["GET /api/jobs/"]
 
 
-def test_it_makes_way_for_a_job_that_starts_meanwhile(client: Client) -> None:
+def test_the_check_stops_when_another_job_starts(client: Client) -> None:
     client.head.joins = {"submission_id": "gemma3-1", "status": "PENDING"}
     assert client.run() == 1
     assert "stopped because another job started: gemma3-1 (PENDING)" in client.last
     assert client.head.jobs[0]["status"] == "STOPPED"
 
 
-def test_the_probes_own_sentence_is_the_last_line(client: Client) -> None:
+def test_the_last_line_is_the_probes_own_reason(client: Client) -> None:
     client.head.outputs = ["", "grpo: w-1: 8 x B200\ngrpo: failed: w-2: Ray has 7 GPUs, expected 8\n"]
     client.head.ends = "FAILED"
     assert client.run() == 1
@@ -194,13 +194,15 @@ def test_the_probes_own_sentence_is_the_last_line(client: Client) -> None:
         ("STOPPED", "", "somebody stopped its job"),
     ],
 )
-def test_without_a_sentence_rays_own_words_count(ends: str, message: str, said: str, client: Client) -> None:
+def test_without_a_probe_reason_the_last_line_is_rays_message(
+    ends: str, message: str, said: str, client: Client
+) -> None:
     client.head.ends, client.head.message = ends, message
     assert client.run() == 1
     assert said in client.last
 
 
-def test_a_job_that_does_not_end_is_stopped(client: Client) -> None:
+def test_a_job_that_does_not_finish_is_stopped(client: Client) -> None:
     client.head.ends, client.head.outputs = None, ["grpo: waiting for node 2\n"]
     assert client.run(seconds=20) == 1
     assert client.last.endswith("stopped because it did not finish within 20 s; last output: grpo: waiting for node 2")
@@ -215,19 +217,19 @@ def test_a_head_that_does_not_answer_is_named(client: Client) -> None:
     assert f"no answer from the Ray head at 127.0.0.1:{port}: Connection refused. Is the cluster ready" in client.last
 
 
-def test_a_head_that_has_only_just_started_is_given_time(client: Client) -> None:
+def test_a_head_that_just_started_is_given_time(client: Client) -> None:
     client.head.failures = 2
     assert client.run() == 0
     assert client.output.endswith("grpo: gpus: passed in 2 s\n")
 
 
-def test_a_head_that_goes_on_refusing_is_quoted(client: Client) -> None:
+def test_a_head_that_keeps_refusing_is_quoted(client: Client) -> None:
     client.head.failures = 10_000
     assert client.run() == 1
     assert "answered GET /api/jobs/ with 500: No available agent" in client.last
 
 
-def test_a_head_that_was_restarted_does_not_know_the_job(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_restarted_head_does_not_know_the_job(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     client.head.outputs = ["", "", ""]
     monkeypatch.setattr(client.head, "go_on", client.head.jobs.remove)
     assert client.run() == 1
@@ -247,7 +249,7 @@ def test_the_token_is_sent_and_never_printed(client: Client, monkeypatch: pytest
     assert TOKEN not in client.output
 
 
-def test_sigterm_stops_the_job_first(head: FakeHead, tmp_path: Path) -> None:
+def test_sigterm_stops_the_job_before_the_program_exits(head: FakeHead, tmp_path: Path) -> None:
     head.ends, head.outputs = None, [""]
     for name in ("check_cluster", "probe"):
         shutil.copy(PROGRAMS[name], tmp_path)

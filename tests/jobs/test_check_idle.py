@@ -92,7 +92,7 @@ def check(
     return Done(0, out.getvalue())
 
 
-def test_the_program_prints_a_sentence_and_ends_with_1(head: Head, tmp_path: Path) -> None:
+def test_the_hook_program_prints_one_sentence_and_exits_with_1(head: Head, tmp_path: Path) -> None:
     """As the hook starts it: text, a plan, and nothing of these tests."""
     lay(tmp_path, CHANGED, 2, PODS)
     head.text = json.dumps(RUNS)
@@ -105,12 +105,12 @@ def test_the_program_prints_a_sentence_and_ends_with_1(head: Head, tmp_path: Pat
     assert done.stderr.startswith("grpo: gemma-1-abc (RUNNING) runs on RayCluster demo-ray, and this upgrade would")
 
 
-def test_unchanged_pods_need_no_answer(tmp_path: Path) -> None:
+def test_unchanged_pods_need_no_query(tmp_path: Path) -> None:
     done = check(tmp_path, 1, PODS, workers=3)
     assert (done.code, done.output) == (0, "grpo: the pods of the cluster stay as they are\n")
 
 
-def test_in_a_queue_one_more_worker_stops_the_cluster(head: Head, tmp_path: Path) -> None:
+def test_one_more_worker_stops_a_queued_cluster(head: Head, tmp_path: Path) -> None:
     head.text = json.dumps(RUNS)
     done = check(tmp_path, head.server_port, PODS, workers=3, queue="gpus")
     assert done.code == 1
@@ -119,7 +119,7 @@ def test_in_a_queue_one_more_worker_stops_the_cluster(head: Head, tmp_path: Path
     )
 
 
-def test_in_a_queue_an_idle_cluster_learns_what_kueue_does(head: Head, tmp_path: Path) -> None:
+def test_the_message_for_an_idle_queued_cluster_explains_what_kueue_does(head: Head, tmp_path: Path) -> None:
     done = check(tmp_path, head.server_port, CHANGED, queue="gpus")
     assert done.code == 0
     assert done.output == (
@@ -142,7 +142,9 @@ def test_in_a_queue_an_idle_cluster_learns_what_kueue_does(head: Head, tmp_path:
         (PODS, 2, None, "everything, because the release is older than this check"),
     ],
 )
-def test_a_running_job_refuses(pods: Any, workers: int, now: Any, what: str, head: Head, tmp_path: Path) -> None:
+def test_a_running_job_blocks_the_upgrade(
+    pods: Any, workers: int, now: Any, what: str, head: Head, tmp_path: Path
+) -> None:
     head.text = json.dumps(RUNS)
     done = check(tmp_path, head.server_port, pods, workers, now, token="let-me-in")
     assert (done.code, done.output) == (1, "")
@@ -152,13 +154,13 @@ def test_a_running_job_refuses(pods: Any, workers: int, now: Any, what: str, hea
     assert head.token == "Bearer let-me-in"
 
 
-def test_an_idle_cluster_may_change(head: Head, tmp_path: Path) -> None:
+def test_an_idle_cluster_may_be_changed(head: Head, tmp_path: Path) -> None:
     head.text = json.dumps(RUNS[1:])
     done = check(tmp_path, head.server_port, CHANGED)
     assert (done.code, done.output) == (0, "grpo: no job runs on the cluster, so its pods may be replaced.\n")
 
 
-def test_a_cluster_without_a_head_may_change(tmp_path: Path) -> None:
+def test_a_cluster_without_a_head_may_be_changed(tmp_path: Path) -> None:
     assert check(tmp_path, 1, CHANGED).code == 0
 
 
@@ -166,7 +168,7 @@ def test_a_cluster_without_a_head_may_change(tmp_path: Path) -> None:
     ("status", "said"),
     [(401, "requires a token: RAY_AUTH_TOKEN is missing or wrong"), (500, "does not say whether a job runs")],
 )
-def test_a_head_that_does_not_say_refuses(status: int, said: str, head: Head, tmp_path: Path) -> None:
+def test_a_head_without_a_usable_answer_blocks_the_upgrade(status: int, said: str, head: Head, tmp_path: Path) -> None:
     head.status = status
     done = check(tmp_path, head.server_port, CHANGED, token="let-me-in")
     assert done.code == 1
@@ -174,7 +176,7 @@ def test_a_head_that_does_not_say_refuses(status: int, said: str, head: Head, tm
     assert "let-me-in" not in done.errors
 
 
-def test_a_resolver_that_is_busy_is_no_missing_head(tmp_path: Path) -> None:
+def test_a_busy_resolver_is_not_taken_for_a_missing_head(tmp_path: Path) -> None:
     """The name of a cluster that is gone is unknown to it; any other answer says nothing."""
 
     def refuse(number: int) -> Callable[..., None]:
@@ -188,13 +190,13 @@ def test_a_resolver_that_is_busy_is_no_missing_head(tmp_path: Path) -> None:
     assert check(tmp_path, 1, CHANGED, answer=refuse(socket.EAI_NONAME)).code == 0
 
 
-def test_a_head_that_has_just_started_is_asked_again(head: Head, tmp_path: Path) -> None:
+def test_a_head_that_just_started_is_queried_again(head: Head, tmp_path: Path) -> None:
     head.statuses = (500, 500)
     assert check(tmp_path, head.server_port, CHANGED).code == 0
     assert head.statuses == ()
 
 
-def test_a_job_on_a_cluster_that_gets_another_name_is_found(head: Head, tmp_path: Path) -> None:
+def test_a_job_is_found_on_a_cluster_about_to_be_renamed(head: Head, tmp_path: Path) -> None:
     """The upgrade would delete it and make a new one."""
     head.text = json.dumps(RUNS)
     (tmp_path / "now").mkdir()
@@ -206,7 +208,7 @@ def test_a_job_on_a_cluster_that_gets_another_name_is_found(head: Head, tmp_path
 
 
 @pytest.mark.parametrize(("workers", "code"), [(2, 0), (1, 1)])
-def test_pods_that_are_replaced_by_hand_may_change_but_not_go(
+def test_with_manual_replacement_pods_may_change_but_not_be_removed(
     workers: int, code: int, head: Head, tmp_path: Path
 ) -> None:
     head.text = json.dumps(RUNS)

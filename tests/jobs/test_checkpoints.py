@@ -33,7 +33,7 @@ def piped(*arguments: object) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("kind", FORMATS)
-def test_a_whole_step_is_complete_in_every_format(tmp_path: Path, kind: str) -> None:
+def test_a_full_step_is_complete_in_every_format(tmp_path: Path, kind: str) -> None:
     files.nemo_rl(tmp_path, 10, kind=kind, value=0.5)
     (found,) = checkpoints.list_checkpoints(tmp_path)
     assert (found.step, found.complete, found.reason, found.format) == (10, True, "", kind)
@@ -103,7 +103,7 @@ INSIDE = "policy/weights/model/consolidated"
         ),
     ],
 )
-def test_a_step_that_lacks_something_says_what(tmp_path: Path, kind: str, change: Any, reason: str) -> None:
+def test_an_incomplete_step_names_the_missing_part(tmp_path: Path, kind: str, change: Any, reason: str) -> None:
     files.nemo_rl(tmp_path, 10, kind=kind, value=0.5)
     change(files.nemo_rl(tmp_path, 20, kind=kind, value=0.9))
     whole, broken = checkpoints.list_checkpoints(tmp_path)
@@ -114,7 +114,7 @@ def test_a_step_that_lacks_something_says_what(tmp_path: Path, kind: str, change
     assert checkpoints.choose([whole, broken], "latest").step == 10
 
 
-def test_the_optimizer_of_a_step_is_judged_too(tmp_path: Path) -> None:
+def test_a_steps_optimizer_is_checked_too(tmp_path: Path) -> None:
     """A resume loads it, so it fails there as well as without weights."""
     path = files.nemo_rl(tmp_path, 10)
     files.dcp(path / "policy/optimizer/optim")
@@ -124,7 +124,7 @@ def test_the_optimizer_of_a_step_is_judged_too(tmp_path: Path) -> None:
     assert (found.complete, found.reason) == (False, "optim/__1_0.distcp is cut off: it has 6 of 7 bytes")
 
 
-def test_what_a_metadata_file_names_is_never_run(tmp_path: Path) -> None:
+def test_a_metadata_file_is_never_executed(tmp_path: Path) -> None:
     """Such a file comes from a volume to which other people may write."""
     path = files.nemo_rl(tmp_path, 10) / "policy/weights/.metadata"
     path.write_bytes(b"cos\nsystem\n(S'touch %s'\ntR." % str(tmp_path / "run").encode())
@@ -134,14 +134,14 @@ def test_what_a_metadata_file_names_is_never_run(tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
 
 
-def test_a_consolidated_copy_that_is_not_whole_does_not_hide_the_shards(tmp_path: Path) -> None:
+def test_an_incomplete_consolidated_copy_does_not_hide_the_shards(tmp_path: Path) -> None:
     path = files.nemo_rl(tmp_path, 10, kind="consolidated")
     cut(f"{INSIDE}/model-00001-of-00001.safetensors")(path)
     (found,) = checkpoints.list_checkpoints(tmp_path)
     assert (found.complete, found.format) == (True, "safetensors")
 
 
-def test_what_a_save_left_behind_is_no_checkpoint(tmp_path: Path) -> None:
+def test_leftovers_of_a_save_are_not_checkpoints(tmp_path: Path) -> None:
     for step, state in ((10, ""), (10, "old_"), (20, "tmp_"), (30, "old_")):
         files.nemo_rl(tmp_path, step, state=state, value=step / 100)
     found = {Path(one.path).name: one for one in checkpoints.list_checkpoints(tmp_path)}
@@ -152,7 +152,7 @@ def test_what_a_save_left_behind_is_no_checkpoint(tmp_path: Path) -> None:
     assert "mv old_step_30 step_30 restores it" in found["old_step_30"].reason
 
 
-def test_other_names_links_and_files_do_no_harm(tmp_path: Path) -> None:
+def test_other_names_links_and_files_are_ignored(tmp_path: Path) -> None:
     real = files.nemo_rl(tmp_path / "elsewhere", 30, value=0.5)
     files.nemo_rl(tmp_path, 10, value=0.25)
     steps = tmp_path / "checkpoints"
@@ -166,7 +166,7 @@ def test_other_names_links_and_files_do_no_harm(tmp_path: Path) -> None:
     assert [(one.step, one.complete) for one in found] == [(10, True), (30, True)]
 
 
-def test_a_folder_that_cannot_be_read_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreadable_folder_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files.nemo_rl(tmp_path, 10)
     locked = files.nemo_rl(tmp_path, 20) / "policy/weights"
     listdir = os.listdir
@@ -182,7 +182,7 @@ def test_a_folder_that_cannot_be_read_says_so(tmp_path: Path, monkeypatch: pytes
 
 
 @pytest.mark.parametrize(("higher", "best"), [(True, 30), (False, 40)])
-def test_the_best_is_what_the_run_says_it_is(tmp_path: Path, higher: bool, best: int) -> None:
+def test_the_best_step_follows_the_direction_recorded_by_the_run(tmp_path: Path, higher: bool, best: int) -> None:
     values = {10: 0.5, 20: 0.75, 30: 0.75, 40: 0.25, 50: float("nan"), 60: None}
     for step, value in values.items():
         files.nemo_rl(tmp_path, step, value=value, higher=higher)
@@ -193,7 +193,7 @@ def test_the_best_is_what_the_run_says_it_is(tmp_path: Path, higher: bool, best:
     assert checkpoints.choose(found, "20").step == 20
 
 
-def test_another_metric_can_be_asked_for(tmp_path: Path) -> None:
+def test_a_different_metric_can_be_requested(tmp_path: Path) -> None:
     for step, value in ((10, 2.0), (20, 1.0)):
         path = files.nemo_rl(tmp_path, step, value=step)
         (path / "training_info.json").write_text(json.dumps({"val:accuracy": step, "train:reward": value}))
@@ -210,7 +210,7 @@ def test_another_metric_can_be_asked_for(tmp_path: Path) -> None:
         ("best", "the best step is unknown: none has a value of val:accuracy. Use latest, or one of: 10, 20"),
     ],
 )
-def test_what_cannot_be_chosen_is_told(tmp_path: Path, step: str, message: str) -> None:
+def test_an_impossible_choice_is_reported(tmp_path: Path, step: str, message: str) -> None:
     for number in (10, 20, 30):
         files.nemo_rl(tmp_path, number)
     remove("config.yaml")(tmp_path / "checkpoints/step_30")
@@ -225,7 +225,7 @@ def test_a_run_without_a_metric_has_no_best(tmp_path: Path) -> None:
         checkpoints.choose(checkpoints.list_checkpoints(tmp_path), "best")
 
 
-def test_a_run_with_nothing_whole_says_what_is_wrong_with_the_last(tmp_path: Path) -> None:
+def test_a_run_with_no_complete_checkpoint_says_why_the_last_is_incomplete(tmp_path: Path) -> None:
     files.nemo_rl(tmp_path, 10, state="tmp_")
     found = checkpoints.list_checkpoints(tmp_path)
     for step in ("best", "latest"):
@@ -237,7 +237,7 @@ def test_a_run_with_nothing_whole_says_what_is_wrong_with_the_last(tmp_path: Pat
         checkpoints.choose([], "latest")
 
 
-def test_a_run_of_verl(tmp_path: Path) -> None:
+def test_a_verl_run_is_listed_and_resumes_at_its_tracked_step(tmp_path: Path) -> None:
     for step in (5, 10, 15):
         files.verl(tmp_path, step)
     (tmp_path / "checkpoints/latest_checkpointed_iteration.txt").write_text("10")
@@ -269,7 +269,7 @@ RANK = "actor/model_world_size_2_rank_1.pt"
         (remove("actor"), "actor/ holds no model_world_size"),
     ],
 )
-def test_a_step_of_verl_that_lacks_something_says_what(tmp_path: Path, change: Any, reason: str) -> None:
+def test_an_incomplete_verl_step_names_the_missing_part(tmp_path: Path, change: Any, reason: str) -> None:
     change(files.verl(tmp_path, 5))
     (found,) = checkpoints.list_checkpoints(tmp_path)
     assert not found.complete
@@ -278,7 +278,7 @@ def test_a_step_of_verl_that_lacks_something_says_what(tmp_path: Path, change: A
 
 
 @pytest.mark.parametrize("text", ["", "ten", "99"])
-def test_without_a_tracker_that_leads_somewhere_verl_starts_from_scratch(tmp_path: Path, text: str) -> None:
+def test_verl_starts_from_scratch_without_a_tracker_pointing_at_a_step(tmp_path: Path, text: str) -> None:
     files.verl(tmp_path, 5)
     (tmp_path / "checkpoints/latest_checkpointed_iteration.txt").write_text(text)
     assert [one.resume for one in checkpoints.list_checkpoints(tmp_path)] == [False]
@@ -292,7 +292,7 @@ step:10 - val-core/openai/gsm8k/reward/best@8:0.95 - val-core/openai/gsm8k/rewar
 """
 
 
-def test_the_best_of_verl_is_what_its_validation_printed(tmp_path: Path) -> None:
+def test_verls_best_step_follows_its_printed_validation(tmp_path: Path) -> None:
     for step in (5, 10, 15):
         files.verl(tmp_path, step)
     for attempt, values in ((2, (0.5, 0.25)), (10, (0.75, "nan"))):
@@ -308,7 +308,7 @@ def test_the_best_of_verl_is_what_its_validation_printed(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("identity", [True, False])
-def test_a_stray_folder_of_verl_hides_no_step_of_nemo_rl(tmp_path: Path, identity: bool) -> None:
+def test_a_stray_verl_folder_does_not_hide_nemo_rl_steps(tmp_path: Path, identity: bool) -> None:
     """Somebody has copied it there, or a trial with verl had the same directory."""
     files.nemo_rl(tmp_path, 10, value=0.5)
     (tmp_path / "checkpoints/global_step_5").mkdir()
@@ -320,7 +320,7 @@ def test_a_stray_folder_of_verl_hides_no_step_of_nemo_rl(tmp_path: Path, identit
     assert "10  yes" in run_program(tmp_path).output
 
 
-def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
+def test_a_closed_pipe_is_not_an_error(tmp_path: Path) -> None:
     """As in `checkpoints.py DIRECTORY | head -1`."""
     for step in range(200):
         (tmp_path / f"checkpoints/step_{step}").mkdir(parents=True)
@@ -353,7 +353,7 @@ def test_the_program_prints_json(tmp_path: Path) -> None:
     assert checkpoints.Checkpoint(**one) == checkpoints.list_checkpoints(tmp_path)[0]
 
 
-def test_below_the_table_stands_what_becomes_of_a_broken_step(tmp_path: Path) -> None:
+def test_the_line_below_the_table_says_what_happens_to_an_incomplete_step(tmp_path: Path) -> None:
     """NeMo RL takes the highest number, complete or not, and the launcher looks before it starts."""
     files.nemo_rl(tmp_path, 10, value=0.5)
     (files.nemo_rl(tmp_path, 20, value=0.25) / "config.yaml").unlink()
@@ -374,7 +374,7 @@ def test_below_the_table_stands_what_becomes_of_a_broken_step(tmp_path: Path) ->
     assert len(run_program(tmp_path).output.splitlines()) == 2
 
 
-def test_a_step_of_an_unknown_format_is_loaded_all_the_same(tmp_path: Path) -> None:
+def test_a_step_in_an_unknown_format_is_loaded_anyway(tmp_path: Path) -> None:
     """The launcher cannot look into it, so it warns and goes on."""
     weights = files.nemo_rl(tmp_path, 10, value=0.5) / "policy/weights"
     shutil.rmtree(weights)
@@ -386,7 +386,7 @@ def test_a_step_of_an_unknown_format_is_loaded_all_the_same(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("whole", [5, None])
-def test_a_broken_step_of_verl_is_told_too(tmp_path: Path, whole: int | None) -> None:
+def test_an_incomplete_verl_step_is_reported_too(tmp_path: Path, whole: int | None) -> None:
     if whole:
         files.verl(tmp_path, whole)
     (files.verl(tmp_path, 10) / "data.pt").unlink()
@@ -397,7 +397,7 @@ def test_a_broken_step_of_verl_is_told_too(tmp_path: Path, whole: int | None) ->
     assert ("to start at step 0" in last) == (not whole)
 
 
-def test_a_metric_that_no_step_has_is_told_with_those_there_are(tmp_path: Path) -> None:
+def test_an_unknown_metric_is_reported_with_the_available_ones(tmp_path: Path) -> None:
     for step in (10, 20):
         files.nemo_rl(tmp_path, step, value=0.5)
     done = run_program(tmp_path, "--metric", "val:acuracy")
@@ -407,7 +407,7 @@ def test_a_metric_that_no_step_has_is_told_with_those_there_are(tmp_path: Path) 
     assert run_program(tmp_path, "--metric", "val:accuracy").code == 0
 
 
-def test_the_metrics_of_verl_are_those_of_its_validation(tmp_path: Path) -> None:
+def test_verls_metrics_are_those_of_its_validation(tmp_path: Path) -> None:
     files.verl(tmp_path, 5)
     (tmp_path / "attempts/1").mkdir(parents=True)
     (tmp_path / "attempts/1/output.log").write_text(LOG.format(first=0.5, second=0.25))
@@ -419,7 +419,7 @@ def test_the_metrics_of_verl_are_those_of_its_validation(tmp_path: Path) -> None
     assert run_program(tmp_path, "--metric", "reward").errors.endswith("; available metrics: none\n")
 
 
-def test_a_run_that_has_saved_nothing_yet(tmp_path: Path) -> None:
+def test_a_run_without_checkpoints_is_reported(tmp_path: Path) -> None:
     (tmp_path / "checkpoints").mkdir()
     done = run_program(tmp_path)
     assert (done.code, done.output) == (1, "")
@@ -428,7 +428,7 @@ def test_a_run_that_has_saved_nothing_yet(tmp_path: Path) -> None:
     assert (done.code, json.loads(done.output)["checkpoints"]) == (1, [])
 
 
-def test_a_directory_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_missing_directory_is_reported(tmp_path: Path) -> None:
     done = run_program(tmp_path / "gone")
     assert (done.code, done.output) == (2, "")
     assert (
@@ -436,7 +436,7 @@ def test_a_directory_that_is_not_there_is_told(tmp_path: Path) -> None:
     )
 
 
-def test_a_directory_that_cannot_be_read_is_told(
+def test_an_unreadable_directory_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def refuse(path: Path) -> list[str]:

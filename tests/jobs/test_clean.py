@@ -87,7 +87,7 @@ def names(directory: Path) -> list[str]:
     return sorted(name for name in os.listdir(directory) if name not in ("owners", "owner.json"))
 
 
-def test_checkpoints_go_and_the_rest_stays(tmp_path: Path, directory: Path) -> None:
+def test_only_the_checkpoints_are_deleted(tmp_path: Path, directory: Path) -> None:
     said = clean(tmp_path, directory, "checkpoints", start=run_task).succeeds()
     assert names(directory) == ["evaluations", "hf", "logs"]
     assert f"checkpoints: 3.0 GiB freed in {directory}/checkpoints" in said
@@ -96,13 +96,13 @@ def test_checkpoints_go_and_the_rest_stays(tmp_path: Path, directory: Path) -> N
     assert (record["state"], record["task"]) == ("released", "clean")
 
 
-def test_converted_copies_go_when_they_are_named(tmp_path: Path, directory: Path) -> None:
+def test_converted_copies_are_deleted_only_on_request(tmp_path: Path, directory: Path) -> None:
     said = clean(tmp_path, directory, "converted").succeeds()
     assert names(directory) == ["checkpoints", "evaluations", "logs"]
     assert "step 0" not in said
 
 
-def test_each_file_counts_once(tmp_path: Path, directory: Path) -> None:
+def test_each_file_is_counted_once(tmp_path: Path, directory: Path) -> None:
     (directory / "checkpoints/link").symlink_to(directory / "logs/exp_001/data")
     assert load_task("clean").tree_size(str(directory / "checkpoints")) == 3 << 30
 
@@ -113,14 +113,14 @@ def test_a_second_clean_finds_nothing(tmp_path: Path, directory: Path) -> None:
     assert f"checkpoints: {directory}/checkpoints does not exist" in said
 
 
-def test_what_an_earlier_clean_left_half_deleted_goes(tmp_path: Path, directory: Path) -> None:
+def test_leftovers_of_an_interrupted_clean_are_deleted(tmp_path: Path, directory: Path) -> None:
     (directory / ".deleted").mkdir()
     (directory / "checkpoints").rename(directory / ".deleted/checkpoints-1234")
     clean(tmp_path, directory, "checkpoints").succeeds()
     assert names(directory) == ["evaluations", "hf", "logs"]
 
 
-def test_nothing_behind_a_link_is_deleted(tmp_path: Path, directory: Path) -> None:
+def test_links_are_not_followed(tmp_path: Path, directory: Path) -> None:
     precious = tmp_path / "precious"
     precious.mkdir()
     (precious / "data").write_text("mine")
@@ -139,14 +139,14 @@ def test_nothing_behind_a_link_is_deleted(tmp_path: Path, directory: Path) -> No
 
 
 @pytest.mark.parametrize("path", ["{0}/../other", "{0}/checkpoints", "runs/gemma3-gsm8k", "{0}/"])
-def test_another_directory_is_refused(tmp_path: Path, directory: Path, path: str) -> None:
+def test_a_directory_of_a_different_run_is_rejected(tmp_path: Path, directory: Path, path: str) -> None:
     (directory.parent / "other").mkdir()
     task = {"run": RUN, "runDirectory": path.format(directory), "what": ["checkpoints"]}
     assert f"is not the directory of run {RUN}" in run_task_here("clean", task, tmp_path, **SHORT).fails()
     assert (directory / "checkpoints/step_10").exists()
 
 
-def test_a_run_that_does_not_exist(tmp_path: Path, directory: Path) -> None:
+def test_a_missing_run_is_reported(tmp_path: Path, directory: Path) -> None:
     said = clean(tmp_path, directory.with_name("gema"), "checkpoints", run="gema").fails()
     assert "there is no run gema on this volume" in said
     linked = directory.with_name("linked")
@@ -181,7 +181,7 @@ def clean_here(directory: Path, clock: Clock) -> None:
     load_task("clean").main({"run": RUN, "runDirectory": str(directory), "what": ["checkpoints"]})
 
 
-def test_a_run_that_trains_is_left_alone(directory: Path, clock: Clock) -> None:
+def test_a_training_run_is_left_alone(directory: Path, clock: Clock) -> None:
     trains = owner_of(directory, 1)
 
     def beat() -> None:
@@ -203,7 +203,7 @@ def test_a_run_that_trains_is_left_alone(directory: Path, clock: Clock) -> None:
     assert clock.moment - before < LAPSE
 
 
-def test_a_run_whose_owner_fell_silent_is_cleaned(
+def test_a_run_with_a_silent_owner_is_cleaned(
     directory: Path, clock: Clock, capsys: pytest.CaptureFixture[str]
 ) -> None:
     owner_of(directory, 1)
@@ -214,7 +214,7 @@ def test_a_run_whose_owner_fell_silent_is_cleaned(
 
 
 @pytest.mark.parametrize("task", ["convert", "evaluate"])
-def test_a_task_that_reads_checkpoints_is_waited_for(directory: Path, clock: Clock, task: str) -> None:
+def test_clean_waits_for_a_task_that_reads_checkpoints(directory: Path, clock: Clock, task: str) -> None:
     folder = directory / "tasks" / task
     folder.mkdir(parents=True)
     reads = owner_of(folder, 1)
@@ -238,7 +238,9 @@ def program(clock: Clock) -> Any:
     return load_task("clean")
 
 
-def test_the_run_is_owned_while_its_folders_go(directory: Path, program: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clean_owns_the_run_while_it_deletes_its_folders(
+    directory: Path, program: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     states, rename = [], os.rename
 
     def watched(source: str, target: str) -> None:
@@ -250,7 +252,7 @@ def test_the_run_is_owned_while_its_folders_go(directory: Path, program: Any, mo
     assert states == ["running"]
 
 
-def test_a_bucket_that_cannot_rename_folders_is_emptied_in_place(
+def test_a_bucket_without_folder_renames_is_emptied_in_place(
     directory: Path, program: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     states, remove = [], program.remove
@@ -270,7 +272,7 @@ def test_a_bucket_that_cannot_rename_folders_is_emptied_in_place(
     assert "checkpoints (Too many open files)" in capsys.readouterr().out
 
 
-def test_deleting_stops_when_the_run_is_lost(directory: Path, program: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_deletion_stops_when_ownership_is_lost(directory: Path, program: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(source: str, target: str) -> None:
         # Another attempt takes the run meanwhile.
         (directory / "owners/99.json").write_text("{}")
@@ -292,7 +294,7 @@ def staged(tmp_path: Path, *nodes: str) -> list[Path]:
     return copies
 
 
-def test_copies_go_from_every_node(tmp_path: Path, directory: Path, ray: None) -> None:
+def test_staged_copies_are_deleted_on_every_node(tmp_path: Path, directory: Path, ray: None) -> None:
     copies = staged(tmp_path, "head", "w-1")
     said = clean(tmp_path, directory).succeeds()
     assert [copy.exists() for copy in copies] == [False, True, False, True]
@@ -302,7 +304,7 @@ def test_copies_go_from_every_node(tmp_path: Path, directory: Path, ray: None) -
     assert not (directory / "checkpoints").exists()
 
 
-def test_a_node_that_fails_is_named_and_the_rest_is_done(tmp_path: Path, directory: Path, ray: None) -> None:
+def test_a_failing_node_is_named_and_the_others_are_cleaned(tmp_path: Path, directory: Path, ray: None) -> None:
     copies = staged(tmp_path, "head", "w-1")
     said = clean(tmp_path, directory, BAD="1")
     assert "were not deleted on every node: bad: OSError: Read-only file system" in said.fails()
@@ -310,7 +312,9 @@ def test_a_node_that_fails_is_named_and_the_rest_is_done(tmp_path: Path, directo
     assert names(directory) == ["evaluations", "hf", "logs"]
 
 
-def test_without_ray_it_cleans_here_and_says_so(tmp_path: Path, directory: Path, ray: None) -> None:
+def test_without_ray_only_the_local_node_is_cleaned_and_the_output_says_so(
+    tmp_path: Path, directory: Path, ray: None
+) -> None:
     (copy, other) = staged(tmp_path, ".")
     said = clean(tmp_path, directory, "staged", ALONE="1").succeeds()
     assert "no Ray cluster is running here" in said

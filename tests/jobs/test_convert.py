@@ -138,7 +138,7 @@ def read(path: Path) -> Any:
     return json.loads(path.read_text())
 
 
-def test_weights_of_dtensor_go_through_the_versions_script(run: Run) -> None:
+def test_dtensor_weights_are_converted_by_the_versions_script(run: Run) -> None:
     step = files.nemo_rl(run.tmp / "run", 30, value=0.5)
     (step / "policy/tokenizer").mkdir()
     (step / "policy/tokenizer/tokenizer.json").write_text('{"from": "checkpoint"}')
@@ -160,7 +160,7 @@ def test_weights_of_dtensor_go_through_the_versions_script(run: Run) -> None:
 
 
 @pytest.mark.parametrize("kind", ["dcp", "megatron"])
-def test_a_step_of_a_run_with_local_copies_names_its_model_again(run: Run, kind: str) -> None:
+def test_a_step_saved_with_a_local_copy_gets_its_models_original_name_back(run: Run, kind: str) -> None:
     """NeMo RL saves the name of the copy (job.stage), which exists only on the nodes of that run."""
     step = files.nemo_rl(run.tmp / "run", 30, kind=kind)
     copy = "/scratch/grpo-models/0123456789ab/toy"
@@ -178,7 +178,7 @@ def test_a_step_of_a_run_with_local_copies_names_its_model_again(run: Run, kind:
     assert (step / "config.yaml").read_text() == saved
 
 
-def test_what_the_script_leaves_out_of_the_configuration_is_added(run: Run) -> None:
+def test_config_entries_that_the_script_drops_are_restored(run: Run) -> None:
     step = files.nemo_rl(run.tmp / "run", 30)
     with (step / "config.yaml").open("a") as config:
         config.write("  precision: bfloat16\n  hf_config_overrides:\n    rope_scaling: {factor: 8.0}\n")
@@ -191,7 +191,7 @@ def test_what_the_script_leaves_out_of_the_configuration_is_added(run: Run) -> N
     assert (config["torch_dtype"], config["text_config"]["dtype"]) == ("bfloat16", "bfloat16")
 
 
-def test_weights_of_megatron_are_converted_by_the_python_that_has_megatron(run: Run) -> None:
+def test_megatron_weights_are_converted_by_the_python_that_has_megatron(run: Run) -> None:
     step = files.nemo_rl(run.tmp / "run", 30, kind="megatron")
     python = run.tmp / "venvs/nemo_rl.models.policy.workers.megatron_policy_worker.MegatronPolicyWorker/bin/python"
     python.parent.mkdir(parents=True)
@@ -202,7 +202,7 @@ def test_weights_of_megatron_are_converted_by_the_python_that_has_megatron(run: 
     assert words[2:4] == ["--megatron-ckpt-path", str(step / "policy/weights/iter_0000000")]
 
 
-def test_weights_of_verl_go_through_its_merger(run: Run) -> None:
+def test_verl_weights_are_converted_by_verls_merger(run: Run) -> None:
     step = files.verl(run.tmp / "run", 10)
     (step / "actor/huggingface/special_tokens_map.json").write_text("{}")
     code, output = run.convert(framework="verl", version="0.7.1")
@@ -213,7 +213,7 @@ def test_weights_of_verl_go_through_its_merger(run: Run) -> None:
 
 
 @pytest.mark.parametrize("framework", ["nemo-rl", "verl"])
-def test_a_model_that_lies_in_the_checkpoint_is_copied(run: Run, framework: str) -> None:
+def test_a_model_stored_in_the_checkpoint_is_copied(run: Run, framework: str) -> None:
     if framework == "verl":
         ready, name = files.verl(run.tmp / "run", 10) / "actor/huggingface", "global_step_10"
     else:
@@ -227,7 +227,7 @@ def test_a_model_that_lies_in_the_checkpoint_is_copied(run: Run, framework: str)
 
 
 @pytest.mark.full
-def test_a_good_result_is_used_again_and_no_other(run: Run) -> None:
+def test_only_a_valid_result_is_reused(run: Run) -> None:
     step = files.nemo_rl(run.tmp / "run", 30)
     assert run.convert()[0] == 0
     assert "was converted from this checkpoint already" in run.convert()[1]
@@ -269,7 +269,7 @@ def test_a_result_outlives_its_checkpoint(run: Run) -> None:
         ),
     ],
 )
-def test_a_script_that_fails_leaves_nothing_behind(run: Run, act: str, message: str) -> None:
+def test_a_failing_script_leaves_nothing_behind(run: Run, act: str, message: str) -> None:
     files.nemo_rl(run.tmp / "run", 30)
     (run.hf / ".step_30.new").mkdir(parents=True)
     code, output = run.convert(environment={"ACT": act})
@@ -278,7 +278,7 @@ def test_a_script_that_fails_leaves_nothing_behind(run: Run, act: str, message: 
     assert os.listdir(run.hf) == []
 
 
-def test_a_signal_ends_the_script_and_leaves_nothing_behind(run: Run) -> None:
+def test_a_signal_stops_the_script_and_leaves_nothing_behind(run: Run) -> None:
     files.nemo_rl(run.tmp / "run", 30)
     process = run.start(environment={"ACT": "sleep"})
     until((run.hf / ".step_30.new").exists, "the script makes its folder")
@@ -322,7 +322,7 @@ def empty(path: Path) -> None:
         3,
     ),
 )
-def test_a_result_that_cannot_be_used_is_refused(run: Run, change: Any, message: str) -> None:
+def test_an_unusable_result_is_rejected(run: Run, change: Any, message: str) -> None:
     files.nemo_rl(run.tmp / "run", 30)
     change(run)
     code, output = run.convert()
@@ -332,7 +332,7 @@ def test_a_result_that_cannot_be_used_is_refused(run: Run, change: Any, message:
     assert os.listdir(run.hf) == []
 
 
-def test_a_processor_of_the_base_model_completes_a_model_that_takes_images(run: Run) -> None:
+def test_an_image_model_gets_the_base_models_processor(run: Run) -> None:
     files.nemo_rl(run.tmp / "run", 30)
     (run.tmp / "made/config.json").write_text('{"model_type": "gemma3", "vision_config": {}}')
     (run.tmp / "base/preprocessor_config.json").write_text('{"size": 896}')
@@ -340,14 +340,14 @@ def test_a_processor_of_the_base_model_completes_a_model_that_takes_images(run: 
     assert read(run.hf / "step_30/preprocessor_config.json") == {"size": 896}
 
 
-def test_a_type_that_does_not_exist_is_refused_in_words(run: Run) -> None:
+def test_an_unknown_dtype_is_rejected_with_a_clear_message(run: Run) -> None:
     files.nemo_rl(run.tmp / "run", 30, kind="safetensors")
     code, output = run.convert(dtype="float7")
     assert (code, run.calls()) == (1, [])
     assert output == "grpo: failed: dtype is 'float7', expected bfloat16, float16, float32 or nothing\n"
 
 
-def test_an_adapter_is_refused_in_words(run: Run) -> None:
+def test_an_adapter_is_rejected_with_a_clear_message(run: Run) -> None:
     files.nemo_rl(run.tmp / "run", 30, kind="lora")
     code, output = run.convert()
     assert (code, "merge an adapter with convert_lora_to_hf.py" in output) == (1, True)
@@ -365,7 +365,7 @@ def snapshot_download(model, local_files_only=False, allow_patterns=None, ignore
 
 
 @pytest.mark.parametrize(("hub", "asked"), thin([("cache", 1), ("online", 2), ("none", 2)], 3))
-def test_the_base_model_comes_from_the_cache_first(run: Run, hub: str, asked: int) -> None:
+def test_the_cache_is_tried_first_for_the_base_model(run: Run, hub: str, asked: int) -> None:
     files.nemo_rl(run.tmp / "run", 30)
     log = run.tmp / "asked"
     environment = {"HUB": hub, "BASE": str(run.tmp / "base"), "ASKED": str(log)}
@@ -380,7 +380,7 @@ def test_the_base_model_comes_from_the_cache_first(run: Run, hub: str, asked: in
     assert ("warning: cannot download example/toy: no way to the hub\n" in output) == (hub == "none")
 
 
-def test_shards_that_leave_a_gap_or_overlap_are_refused(tmp_path: Path) -> None:
+def test_shards_with_gaps_or_overlaps_are_rejected(tmp_path: Path) -> None:
     def pieces(*parts: tuple[list[int], list[int]]) -> Any:
         shutil.rmtree(tmp_path, ignore_errors=True)
         for number, (offsets, shape) in enumerate(parts):
@@ -403,7 +403,7 @@ def test_files_are_filled_in_order_up_to_their_limit(monkeypatch: pytest.MonkeyP
     assert list(tensors.files_of({"a": 4, "b": 6, "c": 1, "d": 20, "e": 1})) == [["a", "b"], ["c"], ["d"], ["e"]]
 
 
-def test_the_program_needs_no_library_to_start() -> None:
+def test_the_program_starts_without_any_library() -> None:
     code = f"import sys; sys.path.insert(0, {str(flat_folder())!r}); import checkpoints, tensors, base_names, convert"
     subprocess.run([sys.executable, "-I", "-S", "-c", code], check=True)
 
@@ -432,7 +432,7 @@ def parsed(script: Path, words: list[str]) -> dict[str, Any]:
 
 @pytest.mark.skipif(not NEMO_RL_SOURCES, reason="needs GRPO_NEMO_RL_SOURCES, a folder with nrl-v0.7.0 and so on")
 @pytest.mark.parametrize("version", catalogue.versions("nemo-rl"))
-def test_the_real_scripts_of_nemo_rl_understand_what_they_are_told(tmp_path: Path, version: str) -> None:
+def test_the_real_nemo_rl_scripts_accept_our_arguments(tmp_path: Path, version: str) -> None:
     step = files.nemo_rl(tmp_path, 30, kind="megatron")
     tree = Path(NEMO_RL_SOURCES) / f"nrl-{version}"
     for command, key, weights in (
@@ -450,7 +450,7 @@ def test_the_real_scripts_of_nemo_rl_understand_what_they_are_told(tmp_path: Pat
 @pytest.mark.skipif(not VERL_SOURCES, reason="needs GRPO_VERL_SOURCES, a folder with verl-v0.9.1 and so on")
 @pytest.mark.parametrize("version", catalogue.versions("verl"))
 @pytest.mark.parametrize("backend", ["fsdp", "megatron"])
-def test_the_real_merger_of_verl_understands_what_it_is_told(tmp_path: Path, version: str, backend: str) -> None:
+def test_the_real_verl_merger_accepts_our_arguments(tmp_path: Path, version: str, backend: str) -> None:
     step = files.verl(tmp_path, 10)
     merger = Path(VERL_SOURCES) / f"verl-v{version}/verl/model_merger"
     _, _, module, *words = convert.verl_command(step, tmp_path / "out", backend)

@@ -108,7 +108,7 @@ def compare(toy: Path, folder: Path, *dtype: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["", "bfloat16"])
-def test_shards_of_safetensors(run: Run, toy: Path, dtype: str) -> None:
+def test_safetensors_shards_are_merged_into_one_model(run: Run, toy: Path, dtype: str) -> None:
     step = step_of(run, toy, "safetensors", "shards")
     metadata = step / "policy/weights/model/.hf_metadata"
     metadata.mkdir()
@@ -122,12 +122,12 @@ def test_shards_of_safetensors(run: Run, toy: Path, dtype: str) -> None:
     assert not (run.hf / "step_30/fqn_to_file_index_mapping.json").exists()
 
 
-def test_torch_itself_makes_the_same_of_the_shards(toy: Path) -> None:
+def test_torch_itself_merges_the_shards_to_the_same_tensors(toy: Path) -> None:
     compare(toy, toy / "merged")
 
 
 @pytest.mark.parametrize("lost", ["shard-00001", "shard-00002"])
-def test_a_lost_shard_is_noticed(run: Run, toy: Path, lost: str) -> None:
+def test_a_missing_shard_is_detected(run: Run, toy: Path, lost: str) -> None:
     step = step_of(run, toy, "safetensors", "shards")
     files.safetensors(run.tmp / "base/model.safetensors", {"model.odd.weight": ("F32", [5, 6], bytes(120))}, {})
     (step / f"policy/weights/model/{lost}-model-00001-of-00001.safetensors").unlink()
@@ -139,7 +139,7 @@ def test_a_lost_shard_is_noticed(run: Run, toy: Path, lost: str) -> None:
     assert os.listdir(run.hf) == []
 
 
-def test_a_tensor_that_no_shard_holds_is_noticed(run: Run, toy: Path) -> None:
+def test_a_tensor_missing_from_every_shard_is_detected(run: Run, toy: Path) -> None:
     step = step_of(run, toy, "safetensors", "shards")
     (step / "policy/weights/model/.hf_metadata").mkdir()
     mapping = '{"model.odd.weight": 1, "model.other.weight": 1}'
@@ -149,7 +149,7 @@ def test_a_tensor_that_no_shard_holds_is_noticed(run: Run, toy: Path) -> None:
     assert (process.returncode, "the first is model.other.weight" in output.splitlines()[-1]) == (1, True)
 
 
-def test_dcp_through_a_script(run: Run, toy: Path) -> None:
+def test_a_dcp_checkpoint_is_converted_by_a_script(run: Run, toy: Path) -> None:
     step_of(run, toy, "dcp", "v1")
     (run.tmp / "work/examples/converters/convert_dcp_to_hf.py").write_text(STAND_IN)
     convert(run)
@@ -158,7 +158,7 @@ def test_dcp_through_a_script(run: Run, toy: Path) -> None:
 
 
 @pytest.mark.parametrize(("kind", "saved"), [("dcp", "v1"), ("dcp-v2", "v2")])
-def test_the_metadata_of_torch_tells_where_each_file_ends(run: Run, toy: Path, kind: str, saved: str) -> None:
+def test_torch_metadata_gives_the_length_of_each_file(run: Run, toy: Path, kind: str, saved: str) -> None:
     """checkpoints.py reads it without torch; a file that lacks its last byte is not whole."""
     step = step_of(run, toy, kind, saved)
     assert [one.reason for one in checkpoints.list_checkpoints(run.tmp / "run")] == [""]
@@ -171,7 +171,9 @@ def test_the_metadata_of_torch_tells_where_each_file_ends(run: Run, toy: Path, k
 
 
 @pytest.mark.parametrize("version", VERSIONS[1:2])
-def test_dcp_that_the_versions_script_cannot_read(run: Run, toy: Path, version: str) -> None:
+def test_a_dcp_checkpoint_that_the_versions_script_cannot_read_is_converted_without_it(
+    run: Run, toy: Path, version: str
+) -> None:
     step_of(run, toy, "dcp-v2", "v2")
     convert(run, version=version)
     compare(toy, run.hf / "step_30")
@@ -183,7 +185,9 @@ def test_dcp_that_the_versions_script_cannot_read(run: Run, toy: Path, version: 
 )
 @pytest.mark.parametrize(("kind", "saved"), [("dcp", "v1"), ("dcp-v2", "v2")])
 @pytest.mark.parametrize("version", VERSIONS)
-def test_dcp_through_the_real_script(run: Run, toy: Path, version: str, kind: str, saved: str) -> None:
+def test_a_dcp_checkpoint_is_converted_by_the_real_script(
+    run: Run, toy: Path, version: str, kind: str, saved: str
+) -> None:
     """The script of the version runs for real, with a stand-in for transformers only."""
     step_of(run, toy, kind, saved)
     tree = Path(SOURCES) / f"nrl-{version}"

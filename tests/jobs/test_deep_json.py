@@ -20,7 +20,7 @@ DEPTH = 100_000
 
 
 @pytest.mark.parametrize("text", ["[" * DEPTH + "]" * DEPTH, '{"a":' * DEPTH + "1" + "}" * DEPTH])
-def test_a_deep_text_is_not_read(text: str, tmp_path: Path) -> None:
+def test_deeply_nested_json_is_rejected(text: str, tmp_path: Path) -> None:
     path = tmp_path / "deep.json"
     path.write_text(text)
     assert files.read_json(str(path)) == {}

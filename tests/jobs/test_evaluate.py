@@ -144,7 +144,7 @@ def verl(request: pytest.FixtureRequest, tmp_path: Path) -> Evaluation:
     return found
 
 
-def test_base_and_checkpoint_are_compared(each: Evaluation) -> None:
+def test_the_base_model_and_the_checkpoint_are_compared(each: Evaluation) -> None:
     """What is asked of NeMo RL, and what its answers become."""
     with each.process(vllmKwargs={"block_size": 32}, tensorParallelSize=2) as process:
         output, _ = process.communicate()
@@ -178,7 +178,7 @@ def test_base_and_checkpoint_are_compared(each: Evaluation) -> None:
     assert second == [first[0], f"generation.model_name={each.run}/hf/step_30", *first[2:]]
 
 
-def test_gsm8k_is_a_local_file(nemo: Evaluation) -> None:
+def test_gsm8k_is_read_from_a_local_file(nemo: Evaluation) -> None:
     nemo.succeed(benchmarks={"gsm8k": MATH}, models=["checkpoint"])
     (words,) = nemo.started()
     assert words[0] == "--config=examples/configs/evals/local_eval.yaml"
@@ -192,7 +192,7 @@ def test_gsm8k_is_a_local_file(nemo: Evaluation) -> None:
     assert nemo.result("gsm8k-step_30")["score"] == 0.464
 
 
-def test_fractions_of_several_samples(nemo: Evaluation) -> None:
+def test_several_samples_give_fractional_counts(nemo: Evaluation) -> None:
     nemo.behave(right=447.4375)
     settings = {**MATH, "temperature": 0.6, "samples": 16, "maxNewTokens": 32768}
     output = nemo.succeed(benchmarks={"math500": settings}, models=["base"])
@@ -201,7 +201,7 @@ def test_fractions_of_several_samples(nemo: Evaluation) -> None:
     assert output.splitlines()[-1] == "grpo: math500    base 89.49 +- 1.37"
 
 
-def test_a_result_with_the_same_settings_is_used_again(nemo: Evaluation) -> None:
+def test_a_result_with_the_same_settings_is_reused(nemo: Evaluation) -> None:
     nemo.succeed(models=["base"])
     assert "is reused" in nemo.succeed(models=["base"])
     assert len(nemo.started()) == 1
@@ -212,7 +212,7 @@ def test_a_result_with_the_same_settings_is_used_again(nemo: Evaluation) -> None
 
 
 @pytest.mark.parametrize("text", thin(['{"settings": []}', "", "{", "[]"], 4))
-def test_a_damaged_result_is_made_again(nemo: Evaluation, text: str) -> None:
+def test_a_damaged_result_is_recomputed(nemo: Evaluation, text: str) -> None:
     path = nemo.run / "evaluations/math500-base.json"
     path.parent.mkdir()
     path.write_text(text)
@@ -220,13 +220,13 @@ def test_a_damaged_result_is_made_again(nemo: Evaluation, text: str) -> None:
     assert nemo.result("math500-base")["score"] == 0.402
 
 
-def test_base_is_left_out_only_when_it_is_not_named(nemo: Evaluation) -> None:
+def test_the_base_model_is_skipped_only_when_it_is_not_listed(nemo: Evaluation) -> None:
     nemo.succeed(models=["checkpoint"])
     assert [path.name for path in (nemo.run / "evaluations").iterdir()] == ["math500-step_30.json"]
     assert len(nemo.started()) == 1
 
 
-def test_an_override_that_was_ignored_is_found_before_the_end(each: Evaluation) -> None:
+def test_an_ignored_override_is_detected_before_the_end(each: Evaluation) -> None:
     each.behave(ignores=["generation.temperature", "cluster.gpus_per_node"])
     # In a process of its own, which ends here: it has not read the framework's output to the end.
     with each.process(benchmarks={"math500": {**MATH, "temperature": 0.6}}) as process:
@@ -248,7 +248,9 @@ def test_an_override_that_was_ignored_is_found_before_the_end(each: Evaluation) 
     ],
     ids=["crash", "no-result", "no-configuration", "other-samples"],
 )
-def test_what_is_no_result_is_not_kept(nemo: Evaluation, behaviour: dict[str, Any], texts: list[str]) -> None:
+def test_output_that_is_not_a_valid_result_is_not_kept(
+    nemo: Evaluation, behaviour: dict[str, Any], texts: list[str]
+) -> None:
     nemo.behave(**behaviour)
     nemo.refused(*texts, models=["base"])
     assert not (nemo.run / "evaluations").exists()
@@ -285,7 +287,9 @@ def test_a_base_result_survives_a_crash_after_it(nemo: Evaluation) -> None:
     ),
     ids=["convert", "models", "no-models", "no-benchmarks", "benchmark", "later", "samples", "parallel", "folder"],
 )
-def test_what_cannot_be_meant_is_refused_at_once(nemo: Evaluation, changes: dict[str, Any], texts: list[str]) -> None:
+def test_contradictory_settings_are_rejected_before_the_framework_starts(
+    nemo: Evaluation, changes: dict[str, Any], texts: list[str]
+) -> None:
     nemo.refused(*texts, **changes)
     assert nemo.started() == []
 
@@ -308,13 +312,13 @@ def test_gsm8k_must_be_prepared(nemo: Evaluation, text: str | None, said: str) -
     nemo.refused(str(path), said, benchmarks={"gsm8k": MATH})
 
 
-def test_the_best_checkpoint_is_chosen(nemo: Evaluation) -> None:
+def test_the_best_step_without_a_converted_checkpoint_is_rejected(nemo: Evaluation) -> None:
     nemo.refused(
         "no checkpoint", "set job.step to the number of a converted checkpoint", step="best", models=["checkpoint"]
     )
 
 
-def test_being_stopped_ends_the_framework(nemo: Evaluation) -> None:
+def test_a_stop_signal_ends_the_framework(nemo: Evaluation) -> None:
     program = "import os, time\nopen('pid', 'w').write(str(os.getpid()))\nprint('ready', flush=True)\ntime.sleep(600)\n"
     (nemo.code / "examples/run_eval.py").write_text(program)
     with nemo.process() as process:
@@ -359,7 +363,7 @@ score=0.4640 (232.0/500)
     ],
     ids=["plain", "prefix", "between", "windows", "two", "tiny", "zero", "before", "after"],
 )
-def test_the_block_is_read_among_noise(jobs: Any, text: str, correct: float) -> None:
+def test_the_result_block_is_found_among_other_output(jobs: Any, text: str, correct: float) -> None:
     read = reader(jobs, "v0.5.0")
     # Chunks end anywhere, in the middle of a line or of a character.
     lines, data = jobs("child_process").Lines(), text.encode()
@@ -377,7 +381,7 @@ def test_the_block_is_read_among_noise(jobs: Any, text: str, correct: float) -> 
 
 
 @pytest.mark.parametrize("lost", ["model_name", "metric", "score="])
-def test_half_a_block_is_none(jobs: Any, lost: str) -> None:
+def test_an_incomplete_result_block_is_not_a_result(jobs: Any, lost: str) -> None:
     read = reader(jobs, "v0.5.0")
     for line in BLOCK.splitlines():
         if not line.startswith(lost):
@@ -385,7 +389,7 @@ def test_half_a_block_is_none(jobs: Any, lost: str) -> None:
     assert read.result == {}
 
 
-def test_later_benchmarks_need_their_version(jobs: Any) -> None:
+def test_newer_benchmarks_need_a_version_that_has_them(jobs: Any) -> None:
     nemo_eval = jobs("nemo_rl_evaluation")
     assert nemo_eval.data_of("aime2026", "v0.7.0") == ("math_eval", {"data.dataset_name": "aime2026"})
     assert nemo_eval.data_of("aime2024", "v0.8.0") == ("math_eval", {"data.dataset_name": "AIME2024"})
@@ -397,7 +401,7 @@ def test_later_benchmarks_need_their_version(jobs: Any) -> None:
     ("value", "word"),
     [("a/b", "k=a/b"), ("/x/1", "k=/x/1"), ("1e5", 'k="1e5"'), ("null", 'k="null"'), ("a/b c", 'k="a/b c"')],
 )
-def test_texts_stay_texts(jobs: Any, value: str, word: str) -> None:
+def test_an_override_string_is_quoted_when_it_would_be_misread(jobs: Any, value: str, word: str) -> None:
     assert jobs("nemo_rl_evaluation").override("k", value) == word
 
 
@@ -417,7 +421,7 @@ def test_verl_validates_both_models(verl: Evaluation) -> None:
 
 
 @pytest.mark.full
-def test_scores_of_other_rewards_are_not_compared_with_verls(verl: Evaluation) -> None:
+def test_scores_from_other_rewards_are_not_compared_with_verls(verl: Evaluation) -> None:
     """The rewards of the run judge the answers; a later attempt may bring others, or newer programs."""
     code = verl.run / "attempts/10/code"
     (code / "rewards").mkdir(parents=True)
@@ -433,7 +437,7 @@ def test_scores_of_other_rewards_are_not_compared_with_verls(verl: Evaluation) -
     assert verl.succeed().count("has other settings (rewards) and is replaced") == 2
 
 
-def test_verl_takes_several_samples(verl: Evaluation) -> None:
+def test_verl_averages_over_several_samples(verl: Evaluation) -> None:
     verl.succeed(benchmarks={"gsm8k": {**MATH, "temperature": 0.6, "samples": 4}})
     found = verl.result("gsm8k-step_30")
     assert (found["correct"], found["total"], found["metric"]) == (30, 40, "reward/mean@4")
@@ -455,7 +459,7 @@ def test_verl_takes_several_samples(verl: Evaluation) -> None:
     ),
     ids=["math", "parallel", "crash", "no-line", "rows", "no-rows"],
 )
-def test_what_verl_cannot_do_is_said(
+def test_settings_unsupported_by_verl_are_reported(
     verl: Evaluation, behaviour: dict[str, Any], changes: dict[str, Any], texts: list[str]
 ) -> None:
     verl.behave(**behaviour)
@@ -468,7 +472,7 @@ def test_verl_needs_the_runs_configuration(verl: Evaluation) -> None:
     verl.refused("has no configuration of this run", "train first")
 
 
-def test_a_check_evaluates_nothing(nemo: Evaluation) -> None:
+def test_check_mode_evaluates_nothing(nemo: Evaluation) -> None:
     """The launcher runs it before a GPU is waited for."""
     done = nemo.start("--check", benchmarks={"math500": MATH})
     assert done.code == 0, done.output

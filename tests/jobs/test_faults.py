@@ -68,7 +68,7 @@ def converted(tmp: Path) -> tuple[Run, Path, dict[str, Any]]:
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_a_converted_model_is_there_whatever_fails(tmp: Path, points: Points, step: int) -> None:
+def test_a_converted_model_survives_any_fault(tmp: Path, points: Points, step: int) -> None:
     """The law of convert: the old result or the new one is whole, under its name or after the next start."""
     run, checkpoint, task = converted(tmp)
     result, gone = run.hf / "step_30", tmp / "gone"
@@ -102,7 +102,7 @@ def add(folder: Path, name: str, text: str) -> None:
         (folder / name).write_text(text)
 
 
-def test_a_converted_model_with_files_of_somebody_else_stays(tmp: Path) -> None:
+def test_a_converted_model_with_foreign_files_is_kept(tmp: Path) -> None:
     """Nobody can make them again; a result that needs no replacement is used with them."""
     run, checkpoint, task = converted(tmp)
     result = run.hf / "step_30"
@@ -151,7 +151,7 @@ def contents(folder: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("links", [True, False])
-def test_a_record_has_one_creator_and_is_not_deleted(
+def test_a_record_has_one_creator_and_is_never_deleted(
     tmp: Path, points: Points, links: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The law of a record: of two pods at most one creates it, and what the other meets does not take it away."""
@@ -188,7 +188,7 @@ def test_a_record_has_one_creator_and_is_not_deleted(
 
 
 @pytest.mark.parametrize("number", [errno.ESTALE, errno.EIO, errno.ENOSPC])
-def test_a_record_that_replaced_ours_on_an_object_store_stays(tmp: Path, number: int) -> None:
+def test_a_record_that_replaced_ours_on_an_object_store_is_kept(tmp: Path, number: int) -> None:
     """There the first of two files that are flushed gets the name, though both were opened."""
     path, create = tmp / "record", load_task("files").create_exclusively
 
@@ -205,7 +205,7 @@ def test_a_record_that_replaced_ours_on_an_object_store_stays(tmp: Path, number:
     assert path.read_text() == "theirs"
 
 
-def test_a_file_has_its_old_or_its_new_content_whatever_fails(tmp: Path, points: Points) -> None:
+def test_a_file_has_its_old_or_new_content_after_any_fault(tmp: Path, points: Points) -> None:
     """The law of write_atomically, which all records go through; an error leaves no draft on a full disk."""
     write, path = load_task("files").write_atomically, tmp / "volume/record.json"
     add(path.parent, path.name, "old")
@@ -238,7 +238,7 @@ def taken_for_whole(run: Path, framework: str) -> Iterator[Path]:
 
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize(("framework", "renames"), thin([("nemo-rl", True), ("nemo-rl", False), ("verl", False)], 3))
-def test_clean_deletes_what_it_names_and_nothing_else(
+def test_clean_deletes_only_what_it_names(
     tmp: Path, points: Points, monkeypatch: pytest.MonkeyPatch, framework: str, renames: bool, step: int
 ) -> None:
     """The law of clean: the rest stays, nobody takes a half of a step for a step, and the next clean does the rest."""
@@ -310,7 +310,7 @@ def played_validation(words: list[str], _folder: str, read: Callable[[str], None
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_a_result_is_whole_and_not_made_again(
+def test_an_evaluation_result_is_complete_and_never_recomputed(
     tmp: Path, points: Points, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
     """The law of evaluate: a result is the old one or the new one, and one that was written takes no GPU again."""
@@ -347,7 +347,7 @@ def test_a_result_is_whole_and_not_made_again(
     enough(points, step)
 
 
-def test_the_hours_of_a_run_are_counted_once(tmp: Path, points: Points, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_runs_hours_are_counted_once(tmp: Path, points: Points, monkeypatch: pytest.MonkeyPatch) -> None:
     """The law of status.json: it can be read, and what earlier attempts have spent and saved stays in it."""
     status, path = load_task("status"), tmp / "volume/run/status.json"
     path.parent.mkdir(parents=True)
@@ -382,7 +382,7 @@ def test_the_hours_of_a_run_are_counted_once(tmp: Path, points: Points, monkeypa
     enough(points, 1)
 
 
-def test_an_attempt_that_a_sign_has_ended_is_refused(tmp: Path, points: Points) -> None:
+def test_an_attempt_ended_by_a_sign_is_rejected(tmp: Path, points: Points) -> None:
     """The law of stopped.txt: where it is, the next start of the attempt says so, however much of it was written."""
     guard, error = load_task("guard").Guard, load_task("runtime").JobError
     one = types.SimpleNamespace(
@@ -405,7 +405,7 @@ def test_an_attempt_that_a_sign_has_ended_is_refused(tmp: Path, points: Points) 
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_prepared_data_is_whole_and_changed_data_is_kept(tmp: Path, points: Points, step: int) -> None:
+def test_prepared_data_is_complete_and_edited_data_is_kept(tmp: Path, points: Points, step: int) -> None:
     """The law of prepare-data: what the record names is whole, and rows that somebody has edited stay somewhere."""
     source, folder = tmp / "raw", tmp / "volume/gsm8k"
     for split in ("train", "test"):
@@ -427,7 +427,7 @@ def test_prepared_data_is_whole_and_changed_data_is_kept(tmp: Path, points: Poin
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_a_local_copy_is_whole_or_not_there(
+def test_a_local_copy_is_complete_or_absent(
     tmp: Path, points: Points, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
     """The law of staging: the next start finds a whole copy or makes it, and copies of others stay."""
@@ -456,7 +456,7 @@ def test_a_local_copy_is_whole_or_not_there(
     enough(points, step)
 
 
-def test_a_volume_that_does_not_list_a_folder_gives_no_smaller_model(tmp: Path) -> None:
+def test_an_incomplete_directory_listing_never_yields_a_smaller_model(tmp: Path) -> None:
     """A copy without the files of that folder would be whole for those who count by the same list."""
     staging, digest = load_task("model_staging"), load_task("code_digest").tree_digest
     add(tmp, "model/config.json", "{}")
@@ -468,7 +468,7 @@ def test_a_volume_that_does_not_list_a_folder_gives_no_smaller_model(tmp: Path) 
                 assert read(str(tmp / "model")) == whole, f"call {at}"
 
 
-def test_a_volume_that_does_not_list_a_folder_makes_no_step_whole(tmp: Path, points: Points) -> None:
+def test_an_incomplete_directory_listing_never_makes_a_step_complete(tmp: Path, points: Points) -> None:
     listed = load_task("checkpoints").list_checkpoints
     broken = files.nemo_rl(tmp / "nemo-rl", 10)
     files.dcp(broken / "policy/optimizer")
@@ -481,7 +481,7 @@ def test_a_volume_that_does_not_list_a_folder_makes_no_step_whole(tmp: Path, poi
 
 
 @pytest.mark.parametrize("framework", ["nemo-rl", "verl"])
-def test_a_volume_that_fails_once_does_not_send_a_run_back(tmp: Path, points: Points, framework: str) -> None:
+def test_a_single_volume_error_does_not_set_a_run_back(tmp: Path, points: Points, framework: str) -> None:
     """A whole step that cannot be read now is read by the next start."""
     resume, run = load_task("resume"), tmp / "run"
     for number in (10, 20):
@@ -505,7 +505,7 @@ def test_a_volume_that_fails_once_does_not_send_a_run_back(tmp: Path, points: Po
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_fetched_code_is_verified_or_not_there(
+def test_fetched_code_is_verified_or_absent(
     tmp: Path, points: Points, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
     """The law of job.code: the directory has the code of its record, or a start says that it has not."""
@@ -564,7 +564,7 @@ class Library:
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_a_fetched_model_is_whole_when_its_record_says_so(
+def test_a_fetched_model_is_complete_when_its_record_says_so(
     tmp: Path, points: Points, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
     """The law of fetch: whole files are kept and not loaded again, and refs/main names a snapshot that is whole."""
@@ -633,7 +633,7 @@ def simulated(folder: Path) -> Iterator[Machine]:
 
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("framework", ["nemo-rl", "verl"])
-def test_a_launcher_that_was_held_up_keeps_the_steps_of_the_next(
+def test_a_delayed_launcher_does_not_touch_its_successors_steps(
     tmp: Path, points: Points, framework: str, step: int
 ) -> None:
     """The law of a start with an incomplete step: the next attempt may own the run from any moment on."""
@@ -718,7 +718,7 @@ KILLED, HELD_UP = "launcher killed", "launcher stopped for 3 lapses"
 
 
 @pytest.mark.parametrize("step", [pytest.param(120), pytest.param(1, marks=pytest.mark.full)])
-def test_a_run_has_one_writer_and_can_be_started_again(tmp: Path, points: Points, step: int) -> None:
+def test_a_run_has_one_writer_and_can_always_be_restarted(tmp: Path, points: Points, step: int) -> None:
     """The law of the owner and its records: whatever fails, never two trainers, and the next start trains."""
     with simulated(tmp / "machine") as machine:
         crashes = Crashes(volume_of(machine), tmp / "store")

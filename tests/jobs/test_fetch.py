@@ -111,7 +111,7 @@ def record(tmp_path: Path) -> Path:
 
 
 @pytest.mark.full
-def test_a_model_and_a_data_set_are_found_offline(tmp_path: Path, hub: Hub, model: Repository) -> None:
+def test_a_fetched_model_and_data_set_are_found_offline(tmp_path: Path, hub: Hub, model: Repository) -> None:
     rows = data_files()
     hub.add(f"datasets/{DATA}", rows)
     said = fetch(tmp_path, hub, datasets={DATA: {"revision": "main"}}).succeeds()
@@ -123,7 +123,7 @@ def test_a_model_and_a_data_set_are_found_offline(tmp_path: Path, hub: Hub, mode
 
 
 @pytest.mark.full
-def test_a_data_set_is_loaded_by_its_name_offline(tmp_path: Path, hub: Hub) -> None:
+def test_a_data_set_loads_by_name_offline(tmp_path: Path, hub: Hub) -> None:
     repository = hub.add(f"datasets/{DATA}", data_files())
     first = repository.branches["main"]
     fetch(tmp_path, hub, models={}, datasets={DATA: {}}).succeeds()
@@ -140,7 +140,7 @@ def test_a_data_set_is_loaded_by_its_name_offline(tmp_path: Path, hub: Hub) -> N
 
 
 @pytest.mark.full
-def test_a_data_set_that_the_library_does_not_understand_is_fetched_all_the_same(tmp_path: Path, hub: Hub) -> None:
+def test_a_data_set_that_the_library_cannot_parse_is_still_fetched(tmp_path: Path, hub: Hub) -> None:
     hub.add(f"datasets/{DATA}", {"README.md": b"#", "notes.xyz": b"1"})
     said = fetch(tmp_path, hub, models={}, datasets={DATA: {}}).succeeds()
     assert "it cannot be loaded by name offline" in said
@@ -162,7 +162,7 @@ def test_a_branch_is_resolved_once(tmp_path: Path, hub: Hub, model: Repository) 
 
 
 @pytest.mark.full
-def test_another_commit_is_fetched_and_becomes_the_default(tmp_path: Path, hub: Hub, model: Repository) -> None:
+def test_fetching_another_commit_makes_it_the_default(tmp_path: Path, hub: Hub, model: Repository) -> None:
     fetch(tmp_path, hub).succeeds()
     old = model.branches["main"]
     new = model.push({**FILES, "config.json": b'{"new": 1}'})
@@ -173,7 +173,7 @@ def test_another_commit_is_fetched_and_becomes_the_default(tmp_path: Path, hub: 
 
 
 @pytest.mark.full
-def test_a_commit_that_was_fetched_is_not_what_a_trainer_loads_online(
+def test_a_trainer_with_network_access_does_not_load_a_pinned_commit(
     tmp_path: Path, hub: Hub, model: Repository
 ) -> None:
     """What the rule job/revision-not-used says of the library: without a revision it asks for main."""
@@ -185,7 +185,7 @@ def test_a_commit_that_was_fetched_is_not_what_a_trainer_loads_online(
 
 
 @pytest.mark.full
-def test_a_branch_other_than_main_is_the_default_too(tmp_path: Path, hub: Hub, model: Repository) -> None:
+def test_a_branch_other_than_main_becomes_the_default_too(tmp_path: Path, hub: Hub, model: Repository) -> None:
     model.push({**FILES, "config.json": b'{"pr": 7}'}, branch="refs/pr/7")
     fetch(tmp_path, hub, revision="refs/pr/7").succeeds()
     assert load_offline(tmp_path, MODEL)["config.json"] == b'{"pr": 7}'
@@ -193,7 +193,7 @@ def test_a_branch_other_than_main_is_the_default_too(tmp_path: Path, hub: Hub, m
 
 
 @pytest.mark.full
-def test_a_file_that_was_cut_short_is_fetched_again(tmp_path: Path, hub: Hub, model: Repository) -> None:
+def test_a_truncated_file_is_fetched_again(tmp_path: Path, hub: Hub, model: Repository) -> None:
     fetch(tmp_path, hub).succeeds()
     weights = next((tmp_path / "hf/hub").glob("*/snapshots/*/model-00001*"))
     weights.resolve().write_bytes(b"1" * 10)
@@ -204,7 +204,7 @@ def test_a_file_that_was_cut_short_is_fetched_again(tmp_path: Path, hub: Hub, mo
 
 
 @pytest.mark.full
-def test_a_fetch_that_broke_off_is_completed(tmp_path: Path, hub: Hub, model: Repository) -> None:
+def test_an_interrupted_fetch_is_completed(tmp_path: Path, hub: Hub, model: Repository) -> None:
     """Without its record the snapshot counts as unfinished, and what is there is kept."""
     fetch(tmp_path, hub).succeeds()
     record(tmp_path).unlink()
@@ -224,7 +224,7 @@ def test_a_fetch_that_broke_off_is_completed(tmp_path: Path, hub: Hub, model: Re
         (["chat_template.jinja", "tokenizer.model", "vision/config.json", "modeling_gemma.py"], False),
     ],
 )
-def test_weights_are_fetched_once(more: list[str], left_out: bool) -> None:
+def test_weights_are_fetched_in_one_format_only(more: list[str], left_out: bool) -> None:
     chosen = load_task("fetch").chosen
     assert chosen([*FILES, *more]) == [*FILES, *([] if left_out else more)]
 
@@ -253,20 +253,22 @@ def test_only_the_weights_may_be_pickles() -> None:
         (["model.safetensors", "training_args.bin"], ""),
     ],
 )
-def test_what_could_run_in_the_pods_is_named(files: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_code_that_could_run_in_the_pods_is_named(
+    files: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     module = load_task("fetch")
     module.warn_of_code(module.Wanted("model", MODEL, "main"), module.chosen(["config.json", *files]))
     assert said in capsys.readouterr().out if said else not capsys.readouterr().out
 
 
 @pytest.mark.full
-def test_copies_of_the_weights_stay_on_the_hub(tmp_path: Path, hub: Hub) -> None:
+def test_duplicate_weights_are_not_downloaded(tmp_path: Path, hub: Hub) -> None:
     hub.add(MODEL, {**FILES, "original/consolidated.00.pth": b"3" * 11000})
     assert "skipped 1 files: copies of the weights" in fetch(tmp_path, hub).succeeds()
     assert load_offline(tmp_path, MODEL) == FILES
 
 
-def test_a_full_volume_is_noticed_before_the_download(
+def test_a_full_volume_is_detected_before_the_download(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     module = load_task("fetch")
@@ -278,7 +280,7 @@ def test_a_full_volume_is_noticed_before_the_download(
 
 
 @pytest.mark.full
-def test_a_gated_model_asks_for_the_licence(tmp_path: Path, hub: Hub) -> None:
+def test_a_gated_models_error_asks_to_accept_the_licence(tmp_path: Path, hub: Hub) -> None:
     hub.add(MODEL, FILES, gated=True)
     said = fetch(tmp_path, hub).fails()
     assert "is gated: accept the licence on its page, and set huggingface.secret" in said
@@ -288,12 +290,12 @@ def test_a_gated_model_asks_for_the_licence(tmp_path: Path, hub: Hub) -> None:
     fetch(tmp_path, hub, token=TOKEN).succeeds()
 
 
-def test_a_token_that_nobody_knows(tmp_path: Path, hub: Hub, model: Repository) -> None:
+def test_a_token_that_the_hub_rejects_is_reported(tmp_path: Path, hub: Hub, model: Repository) -> None:
     assert "the Hub rejects the token: put a valid one" in fetch(tmp_path, hub, token=TOKEN).fails()
 
 
 @pytest.mark.full
-def test_what_is_not_there_or_may_not_be_seen(tmp_path: Path, hub: Hub, model: Repository) -> None:
+def test_a_missing_or_hidden_model_is_reported(tmp_path: Path, hub: Hub, model: Repository) -> None:
     model.private = True
     said = fetch(tmp_path, hub).fails()
     assert f"{MODEL} (job.fetch.models.{MODEL}) was not found: check its spelling, or it is private" in said
@@ -305,14 +307,14 @@ def test_what_is_not_there_or_may_not_be_seen(tmp_path: Path, hub: Hub, model: R
 
 
 @pytest.mark.parametrize("name", ["../../etc", "a/b/c", "google/..", ""])
-def test_a_name_that_is_no_repository(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_repository_name_is_rejected(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     # Whoever would ask the hub fails with another sentence.
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
     done = run_task_here("fetch", {"models": {name: {"revision": "main"}}}, tmp_path, HF_HOME=str(tmp_path / "hf"))
     assert "expected a repository such as google/gemma-3-27b-it" in done.fails()
 
 
-def test_without_a_network_the_sentence_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_network_the_error_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         nobody = Hub(url=f"http://127.0.0.1:{unused.getsockname()[1]}")
@@ -321,7 +323,7 @@ def test_without_a_network_the_sentence_says_so(tmp_path: Path, monkeypatch: pyt
 
 
 @pytest.mark.full
-def test_errors_that_pass_are_waited_for(tmp_path: Path, hub: Hub, model: Repository) -> None:
+def test_transient_errors_are_retried(tmp_path: Path, hub: Hub, model: Repository) -> None:
     hub.faults = [503, 429]
     fetch(tmp_path, hub).succeeds()
     hub.faults = [503] * 30
@@ -359,7 +361,7 @@ def code_digest(tmp_path: Path) -> str:
     return digest
 
 
-def test_a_repository_at_a_commit(tmp_path: Path, upstream: tuple[str, list[str]]) -> None:
+def test_a_repository_is_fetched_at_a_commit(tmp_path: Path, upstream: tuple[str, list[str]]) -> None:
     repository, (first, _) = upstream
     fetch_code(tmp_path, repository=repository, revision=first).succeeds()
     assert (tmp_path / "code/verl/verl/__init__.py").read_text() == "number = 1\n"
@@ -373,7 +375,7 @@ def test_a_repository_at_a_commit(tmp_path: Path, upstream: tuple[str, list[str]
     assert f"contains the requested code (digest {digest[:12]})" in again
 
 
-def test_a_branch_or_a_short_commit_is_no_revision(tmp_path: Path, upstream: tuple[str, list[str]]) -> None:
+def test_a_branch_or_a_short_commit_is_rejected_as_a_revision(tmp_path: Path, upstream: tuple[str, list[str]]) -> None:
     for revision in ("main", upstream[1][0][:12]):
         said = fetch_code(tmp_path, repository=upstream[0], revision=revision).fails()
         assert f"job.code.revision is '{revision}', expected a full commit of 40 hexadecimal digits" in said
@@ -382,7 +384,7 @@ def test_a_branch_or_a_short_commit_is_no_revision(tmp_path: Path, upstream: tup
     assert os.listdir(tmp_path / "code") == []
 
 
-def test_code_that_somebody_changed_is_refused(tmp_path: Path, upstream: tuple[str, list[str]]) -> None:
+def test_modified_code_is_rejected(tmp_path: Path, upstream: tuple[str, list[str]]) -> None:
     repository, (first, second) = upstream
     fetch_code(tmp_path, repository=repository, revision=first).succeeds()
     said = fetch_code(tmp_path, repository=repository, revision=second).fails()
@@ -397,7 +399,7 @@ def test_code_that_somebody_changed_is_refused(tmp_path: Path, upstream: tuple[s
         code_digest(tmp_path)
 
 
-def test_a_directory_of_somebody_else_is_refused(tmp_path: Path, upstream: tuple[str, list[str]]) -> None:
+def test_a_directory_owned_by_someone_else_is_rejected(tmp_path: Path, upstream: tuple[str, list[str]]) -> None:
     (tmp_path / "code/verl").mkdir(parents=True)
     (tmp_path / "code/verl/notes.txt").write_text("mine")
     said = fetch_code(tmp_path, repository=upstream[0], revision=upstream[1][0]).fails()
@@ -406,7 +408,7 @@ def test_a_directory_of_somebody_else_is_refused(tmp_path: Path, upstream: tuple
 
 
 @pytest.mark.parametrize("change", ["content", "name", "added", "removed", "link"])
-def test_the_digest_sees_every_change(tmp_path: Path, change: str) -> None:
+def test_every_change_changes_the_digest(tmp_path: Path, change: str) -> None:
     digest = load_task("code_digest").tree_digest
     (tmp_path / "a").mkdir()
     (tmp_path / "a/one.py").write_text("1")
@@ -478,7 +480,7 @@ def test_a_repository_and_packages_share_the_directory(
     assert "names neither packages nor a repository" in fetch_code(tmp_path, packages={}).fails()
 
 
-def test_without_git_the_archive_is_read(
+def test_without_git_the_archive_is_downloaded(
     tmp_path: Path, upstream: tuple[str, list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     module = load_task("fetch_code")
@@ -500,7 +502,7 @@ def test_without_git_the_archive_is_read(
         module.download("https://github.com/verl-project/verl", "1" * 40, str(tmp_path / "out"))
 
 
-def test_no_token_gets_into_files(tmp_path: Path, hub: Hub, model: Repository) -> None:
+def test_no_token_is_written_to_a_file(tmp_path: Path, hub: Hub, model: Repository) -> None:
     hub.tokens = {TOKEN: True}
     fetch(tmp_path, hub, token=TOKEN).succeeds()
     texts = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]

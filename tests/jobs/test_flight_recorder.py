@@ -70,11 +70,11 @@ RANKS = {0: dump(DONE, WAITS), 1: dump(DONE)}
     ],
     ids=["one is behind", "ahead of the GPU", "silent", "one is done"],
 )
-def test_the_rank_that_stopped_first(jobs: Any, tmp_path: Path, dumps: dict[int, bytes], line: str) -> None:
+def test_the_rank_that_stopped_first_is_named(jobs: Any, tmp_path: Path, dumps: dict[int, bytes], line: str) -> None:
     assert said(jobs, tmp_path, dumps) == [f"flight recorder: group 0 default_pg: {line}"]
 
 
-def test_programs_with_the_same_ranks_are_told_apart(jobs: Any, tmp_path: Path) -> None:
+def test_programs_with_the_same_ranks_are_kept_apart(jobs: Any, tmp_path: Path) -> None:
     """The policy has four ranks, and an engine that generates two in each pod."""
     for pod, ranks in (("a", (0, 1)), ("b", (0, 1))):
         (tmp_path / pod / "nccl").mkdir(parents=True)
@@ -89,7 +89,7 @@ def test_programs_with_the_same_ranks_are_told_apart(jobs: Any, tmp_path: Path) 
     ]
 
 
-def test_groups_in_which_nothing_waits_are_left_out(jobs: Any, tmp_path: Path) -> None:
+def test_groups_without_waiting_ranks_are_left_out(jobs: Any, tmp_path: Path) -> None:
     sent = entry(99, "send", "started", is_p2p=True)
     retired = entry(42, state="scheduled", retired=True)
     assert said(jobs, tmp_path, {0: dump(DONE, retired, sent), 1: dump(DONE)}) == []
@@ -105,7 +105,7 @@ class Evil:
         return os.mkdir, (str(self.path),)
 
 
-def test_a_pickle_that_would_run_a_program_is_refused(jobs: Any, tmp_path: Path) -> None:
+def test_a_pickle_that_would_run_code_is_rejected(jobs: Any, tmp_path: Path) -> None:
     made = tmp_path / "made"
     data = pickle.dumps({"entries": [Evil(made)]}, 2)
     pickle.loads(data)  # noqa: S301 (the proof that it would)
@@ -119,7 +119,7 @@ def test_a_pickle_that_would_run_a_program_is_refused(jobs: Any, tmp_path: Path)
 
 
 @pytest.mark.parametrize("data", [b"", b"\x80\x02", b"no pickle", pickle.dumps([1]), pickle.dumps({"entries": 3})])
-def test_files_that_are_no_dumps(jobs: Any, tmp_path: Path, data: bytes) -> None:
+def test_files_that_are_not_dumps_are_reported(jobs: Any, tmp_path: Path, data: bytes) -> None:
     (line,) = said(jobs, tmp_path, {0: data})
     assert line.startswith("flight recorder: pod-0/grpo-nccl-rank-0 was not read: ")
 
@@ -127,7 +127,7 @@ def test_files_that_are_no_dumps(jobs: Any, tmp_path: Path, data: bytes) -> None
 STRANGE = [None, {}, {"collective_seq_id": "4"}, {"collective_seq_id": 4, "process_group": 7}, {"seq_id": 4}]
 
 
-def test_entries_of_a_strange_shape_and_of_older_versions(jobs: Any, tmp_path: Path) -> None:
+def test_malformed_and_older_entries_are_read(jobs: Any, tmp_path: Path) -> None:
     data = pickle.dumps({"entries": STRANGE, "pg_config": {"0": {"name": "?", "ranks": "all"}}}, 2)
     assert len(said(jobs, tmp_path, {0: data})) == 2
 
@@ -145,7 +145,7 @@ open(sys.argv[1], "wb").write(torch._C._distributed_c10d._dump_fr_trace())
 
 
 @pytest.mark.full
-def test_what_pytorch_itself_writes(jobs: Any, tmp_path: Path) -> None:
+def test_a_dump_written_by_pytorch_itself_is_read(jobs: Any, tmp_path: Path) -> None:
     path = tmp_path / "dump"
     subprocess.run([torch_python(), "-c", DUMP, path], check=True, capture_output=True)
     found = jobs("flight_recorder").places(jobs("flight_recorder").read(path.read_bytes()), 0)
@@ -189,7 +189,7 @@ def ranks() -> Iterator[Callable[[str, str, dict[int, bytes]], Ranks]]:
         each.close()
 
 
-def test_ranks_are_asked_for_their_dumps(
+def test_ranks_are_queried_for_dumps_and_a_silent_rank_is_named(
     jobs: Any, tmp_path: Path, ranks: Callable[..., Ranks], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One that does not answer is named; pipes that nobody reads, and files that are no pipes, are let alone."""
@@ -212,12 +212,14 @@ def test_ranks_are_asked_for_their_dumps(
     assert Path(f"{names}4.pipe").read_text() == "no pipe"
 
 
-def test_nobody_is_asked_where_no_pipes_are_set(jobs: Any, tmp_path: Path) -> None:
+def test_no_dumps_are_requested_where_no_pipes_are_set(jobs: Any, tmp_path: Path) -> None:
     _, files = jobs("node_evidence").collect(0, f"{tmp_path}/rank-", "", 0.0)
     assert not any("nccl" in name for name in files)
 
 
-def test_the_guard_says_where_the_ranks_write_and_read(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_guard_tells_the_collector_where_the_ranks_dump_and_listen(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     recorder = {"TORCH_FR_DUMP_TEMP_FILE": "/dumps/rank-", "TORCH_NCCL_DEBUG_INFO_PIPE_FILE": "/dumps/ask-"}
     machine.environment |= recorder
     asked, collect = [], machine.collect
@@ -227,7 +229,7 @@ def test_the_guard_says_where_the_ranks_write_and_read(machine: Machine, monkeyp
     assert [(each["prefix"], each["pipes"]) for each in asked] == [("/dumps/rank-", "/dumps/ask-")]
 
 
-def test_the_evidence_has_the_dumps_and_what_they_say(
+def test_the_evidence_includes_the_dumps_and_their_summary(
     jobs: Any, tmp_path: Path, ranks: Callable[..., Ranks], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     prefix, folder = f"{tmp_path}/rank-", tmp_path / "evidence"

@@ -76,7 +76,7 @@ def nothing_is_left(machine: Machine) -> None:
     assert [process.pid for process in machine.living()] == []
 
 
-def test_a_training_that_goes_well_is_left_alone(machine: Machine) -> None:
+def test_a_healthy_training_is_left_alone(machine: Machine) -> None:
     launch = start(machine)
     assert launch.wait() == 0, launch.output
     assert "guard:" not in launch.output
@@ -90,7 +90,7 @@ def test_a_training_that_goes_well_is_left_alone(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize("where", ["step@3", "loading@0", "step@1", "validation@2", "checkpoint@2"])
-def test_a_stall_costs_its_deadline_and_a_restart(machine: Machine, where: str) -> None:
+def test_a_stall_costs_only_its_deadline_and_a_restart(machine: Machine, where: str) -> None:
     phase = where.partition("@")[0]
     launch = start(machine, "--stall", where, "--stop", settings=guard("firstStep" if where == "step@1" else phase))
     assert launch.wait() == 0, launch.output
@@ -112,7 +112,7 @@ def test_a_stall_costs_its_deadline_and_a_restart(machine: Machine, where: str) 
     nothing_is_left(machine)
 
 
-def test_the_same_stall_again_ends_the_attempt_with_its_reason(machine: Machine) -> None:
+def test_a_repeated_stall_ends_the_attempt_with_its_reason(machine: Machine) -> None:
     launch = start(
         machine, "--stall", "step@3", "--always", "--every", 2, "--deaf", settings=guard("step", "firstStep")
     )
@@ -127,7 +127,7 @@ def test_the_same_stall_again_ends_the_attempt_with_its_reason(machine: Machine)
     nothing_is_left(machine)
 
 
-def test_a_stall_after_a_new_checkpoint_is_another_one(machine: Machine) -> None:
+def test_a_stall_after_a_new_checkpoint_counts_as_a_new_one(machine: Machine) -> None:
     """A run that gets on between its stalls is not given up."""
     (machine.directory / "checkpoints").mkdir(parents=True)
     # The first start stalls in step 2, the second one in step 3, the third one does not.
@@ -154,21 +154,21 @@ def test_a_child_that_ignores_sigterm_is_killed(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize("slow", ["step@4=2", "step@1=2", "checkpoint@2=2", "validation@3=2"])
-def test_a_slow_phase_below_its_floor_is_no_stall(machine: Machine, slow: str) -> None:
+def test_a_slow_phase_below_its_floor_is_not_a_stall(machine: Machine, slow: str) -> None:
     launch = start(machine, "--time", slow)
     assert launch.wait() == 0, launch.output
     assert "guard:" not in launch.output
     assert len(moments(machine, "start")) == 1
 
 
-def test_the_deadline_follows_the_times_of_the_run(machine: Machine) -> None:
+def test_the_deadline_follows_the_runs_step_times(machine: Machine) -> None:
     """Steps of a second make a pause of four a slow step, though the floor is shorter."""
     launch = start(machine, "--time", "step=1", "--time", "step@4=4", settings=guard("step", factor=20))
     assert launch.wait() == 0, launch.output
     assert "guard:" not in launch.output
 
 
-def test_a_trainer_that_goes_on_while_evidence_is_collected_is_not_stopped(machine: Machine) -> None:
+def test_a_trainer_that_recovers_while_evidence_is_collected_is_not_stopped(machine: Machine) -> None:
     machine.evidence_seconds = 30
     launch = start(machine, "--time", "step@3=6", settings=guard("step"))
     assert launch.wait() == 0, launch.output
@@ -178,7 +178,7 @@ def test_a_trainer_that_goes_on_while_evidence_is_collected_is_not_stopped(machi
     nothing_is_left(machine)
 
 
-def test_evidence_that_hangs_holds_nothing(machine: Machine) -> None:
+def test_hung_evidence_collection_delays_nothing(machine: Machine) -> None:
     machine.evidence_seconds = 120
     launch = start(machine, "--stall", "step@2", settings=guard("step", restarts=0, evidenceSeconds=8))
     assert launch.wait() == 1, launch.output
@@ -198,7 +198,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("said", "is_named"), REFUSED)
-def test_a_pod_that_may_not_read_stacks_is_told_the_capability(
+def test_a_pod_that_may_not_read_stacks_names_the_missing_capability(
     said: str, is_named: bool, jobs: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spy = tmp_path / "py-spy"
@@ -210,7 +210,7 @@ def test_a_pod_that_may_not_read_stacks_is_told_the_capability(
     assert text.endswith("needs the capability SYS_PTRACE\n") == is_named
 
 
-def test_new_output_at_the_begin_of_a_stall_is_no_reason_not_to_judge(machine: Machine) -> None:
+def test_new_output_at_the_start_of_a_stall_does_not_prevent_detection(machine: Machine) -> None:
     """The first step prints something that the guard does not know, and hangs."""
     script = (
         "import os, sys, time\n"
@@ -225,7 +225,7 @@ def test_new_output_at_the_begin_of_a_stall_is_no_reason_not_to_judge(machine: M
     assert [finding["sign"] for finding in status(machine)["findings"]] == ["stalled"]
 
 
-def test_output_that_is_not_understood_stops_nothing(machine: Machine) -> None:
+def test_unrecognised_output_stops_nothing(machine: Machine) -> None:
     launch = start(machine, "--chatter", 6, settings=guard("loading"))
     assert launch.wait() == 0, launch.output
     assert launch.output.count("cannot judge") == 1
@@ -250,7 +250,7 @@ def run_script(machine: Machine, script: str, **settings: Any) -> Launch:
     ],
     ids=["silent", "loop", "retries", "loop-after-a-known-line"],
 )
-def test_a_trainer_that_hangs_before_its_first_known_line_is_stopped(machine: Machine, script: str) -> None:
+def test_a_trainer_that_hangs_before_its_first_recognised_line_is_stopped(machine: Machine, script: str) -> None:
     launch = run_script(machine, script, restarts=0)
     assert launch.wait() == 1, launch.output
     last = launch.last
@@ -264,7 +264,7 @@ def test_a_trainer_that_hangs_before_its_first_known_line_is_stopped(machine: Ma
     nothing_is_left(machine)
 
 
-def test_the_start_of_a_known_program_with_steps_of_its_own_is_not_stopped(machine: Machine) -> None:
+def test_a_known_program_with_a_custom_step_format_is_not_stopped(machine: Machine) -> None:
     """It loads as NeMo RL does, and then prints what no reader knows."""
     script = "import time\nprint('▶ Setting up compute cluster...', flush=True)\n" + (
         "for count in range(100): print('iteration', count, flush=True); time.sleep(0.1)\n"
@@ -274,7 +274,7 @@ def test_the_start_of_a_known_program_with_steps_of_its_own_is_not_stopped(machi
     assert launch.output.count("cannot judge") == 1
 
 
-def test_a_long_start_with_new_output_is_no_stall_and_its_steps_are_watched(machine: Machine) -> None:
+def test_a_long_start_with_new_output_is_not_a_stall_and_its_steps_are_watched(machine: Machine) -> None:
     """It cannot judge for a while, and can when it understands a step."""
     script = "import os, sys, time\nfor count in range(90): print('shard', count, flush=True); time.sleep(0.1)\n"
     script += f"os.execv(sys.executable, [sys.executable, {str(TRAINER)!r}, *sys.argv[1:]])\n"
@@ -286,7 +286,7 @@ def test_a_long_start_with_new_output_is_no_stall_and_its_steps_are_watched(mach
     assert steps(machine) == [1, 2, 3, 4]
 
 
-def test_a_pause_of_the_launcher_is_no_stall(machine: Machine) -> None:
+def test_a_paused_launcher_is_not_a_stall(machine: Machine) -> None:
     """A machine that was frozen goes on later, with the trainer; the owner of the run must bear the pause too."""
     settings = guard(*PHASES, floor=12, factor=2)
     launch = start(machine, "--time", "step@3=1.5", settings=settings, takeoverSeconds=90, lapse=60)
@@ -311,13 +311,13 @@ def end_while_paused(launch: Launch, machine: Machine) -> None:
     assert launch.wait() == 0, launch.output
 
 
-def test_what_a_trainer_printed_last_is_noted_when_the_launcher_was_paused_meanwhile(machine: Machine) -> None:
+def test_the_trainers_last_output_is_recorded_despite_a_paused_launcher(machine: Machine) -> None:
     launch = start(machine, "--time", "step@3=6", takeoverSeconds=90, lapse=60)
     end_while_paused(launch, machine)
     assert (status(machine)["step"], status(machine)["phase"]) == (4, "ended")
 
 
-def test_a_sign_in_the_last_output_of_a_training_that_went_well_stops_nothing(machine: Machine) -> None:
+def test_a_sign_in_the_last_output_of_a_successful_training_stops_nothing(machine: Machine) -> None:
     settings = guard(stopOn={"not-a-number": {"steps": 1}})
     launch = start(
         machine, "--time", "step@3=6", "--loss", "nan", "--bad-from", 4, settings=settings, takeoverSeconds=90, lapse=60
@@ -327,7 +327,7 @@ def test_a_sign_in_the_last_output_of_a_training_that_went_well_stops_nothing(ma
     assert "collecting evidence" not in launch.output
 
 
-def test_a_training_that_ends_well_before_it_is_stopped_is_not_called_stopped(machine: Machine) -> None:
+def test_a_training_that_succeeds_before_it_is_stopped_is_not_reported_as_stopped(machine: Machine) -> None:
     machine.evidence_seconds = 30
     settings = guard(stopOn={"not-a-number": {"steps": 1}})
     launch = start(machine, "--loss", "nan", "--bad-from", 3, "--time", "step@4=6", settings=settings)
@@ -337,7 +337,7 @@ def test_a_training_that_ends_well_before_it_is_stopped_is_not_called_stopped(ma
     assert last.startswith("the trainer ended before it was stopped; the reason to stop it was: step 3 shows the sign ")
 
 
-def test_a_sign_is_reported_and_stops_nothing_by_default(machine: Machine) -> None:
+def test_by_default_a_sign_is_reported_and_stops_nothing(machine: Machine) -> None:
     launch = start(machine, "--loss", "nan", "--bad-from", 3)
     assert launch.wait() == 0, launch.output
     assert launch.output.count("guard: step 3: the loss is nan (sign not-a-number)") == 1
@@ -346,7 +346,7 @@ def test_a_sign_is_reported_and_stops_nothing_by_default(machine: Machine) -> No
 
 
 @pytest.mark.parametrize(("phase", "code"), [("checkpoint", 0), ("step", 1)])
-def test_a_save_may_hold_up_the_owner_record_for_longer_than_a_step(machine: Machine, phase: str, code: int) -> None:
+def test_a_save_may_delay_the_owner_record_for_longer_than_a_step(machine: Machine, phase: str, code: int) -> None:
     """6 s are two thirds of the lapse, and 45 s half of the time of a successor."""
     launch = start(machine, "--time", f"{phase}@2=15", takeoverSeconds=90, lapse=9)
     launch.says("Saving checkpoint for step 2" if phase == "checkpoint" else "Step 2/4")
@@ -360,7 +360,7 @@ def test_a_save_may_hold_up_the_owner_record_for_longer_than_a_step(machine: Mac
     assert launch.wait() == code, launch.output
 
 
-def test_a_step_that_is_printed_twice_counts_once(machine: Machine) -> None:
+def test_a_step_printed_twice_is_counted_once(machine: Machine) -> None:
     settings = guard(stopOn={"not-a-number": {"steps": 2}})
     options = ("--steps", 60, "--time", "step=0.2", "--loss", "nan", "--bad-from", 3, "--twice")
     launch = start(machine, *options, framework="verl", settings=settings)
@@ -368,7 +368,7 @@ def test_a_step_that_is_printed_twice_counts_once(machine: Machine) -> None:
     assert "step 4 shows the sign not-a-number (job.guard.stopOn)" in launch.last
 
 
-def test_a_sign_ends_the_attempt_where_the_values_say_so(machine: Machine) -> None:
+def test_a_sign_ends_the_attempt_when_the_values_say_so(machine: Machine) -> None:
     settings = guard(stopOn={"dead-reward": {"steps": 2}}, restarts=5)
     options = ("--steps", 60, "--time", "step=0.2", "--reward", "0.0000", "--loss", "0.0000")
     launch = start(machine, *options, settings=settings, retries=3)
@@ -385,7 +385,7 @@ def test_a_sign_ends_the_attempt_where_the_values_say_so(machine: Machine) -> No
     nothing_is_left(machine)
 
 
-def test_a_limit_of_the_values_decides_what_is_a_sign(machine: Machine) -> None:
+def test_the_values_set_the_limit_for_a_sign(machine: Machine) -> None:
     """As the chart writes it; by the defaults the same run shows another sign, at step 3."""
     settings = guard(limits={"deadSteps": 4.0, "steps": 2, "generationKl": 0.0002})
     launch = start(machine, "--reward", "0.0000", "--loss", "0.0000", settings=settings)
@@ -395,14 +395,14 @@ def test_a_limit_of_the_values_decides_what_is_a_sign(machine: Machine) -> None:
     assert "the KL of policy and generation is 0.0003, for 2 steps above 0.0002" in launch.output
 
 
-def test_an_unknown_sign_is_refused_before_anything_starts(machine: Machine) -> None:
+def test_an_unknown_sign_is_rejected_before_anything_starts(machine: Machine) -> None:
     launch = start(machine, settings=guard(stopOn={"bad-luck": {}}))
     assert launch.wait() == 1
     assert "job.guard.stopOn: there is no sign bad-luck; there are dead-reward" in launch.last
     assert not machine.stamps.exists()
 
 
-def test_status_that_cannot_be_written_costs_nothing(machine: Machine) -> None:
+def test_an_unwritable_status_file_does_not_affect_the_run(machine: Machine) -> None:
     machine.volume.fail("status.json", errno.ENOSPC)
     launch = start(machine)
     assert launch.wait() == 0, launch.output
@@ -410,7 +410,7 @@ def test_status_that_cannot_be_written_costs_nothing(machine: Machine) -> None:
     assert "No space left on device; the run continues" in launch.output
 
 
-def test_a_volume_that_hangs_for_the_status_alone_costs_nothing(machine: Machine) -> None:
+def test_a_hang_that_affects_only_the_status_file_does_not_affect_the_run(machine: Machine) -> None:
     machine.volume.hang("status.json")
     launch = start(machine)
     assert launch.wait() == 0, launch.output
@@ -418,7 +418,7 @@ def test_a_volume_that_hangs_for_the_status_alone_costs_nothing(machine: Machine
     assert machine.now() < 10
 
 
-def test_evidence_that_cannot_be_written_does_not_keep_the_restart(machine: Machine) -> None:
+def test_unwritable_evidence_does_not_prevent_the_restart(machine: Machine) -> None:
     folder = machine.directory / "attempts/1"
     folder.mkdir(parents=True)
     (folder / "evidence").write_text("a file is in the way")
@@ -428,7 +428,7 @@ def test_evidence_that_cannot_be_written_does_not_keep_the_restart(machine: Mach
     assert " is incomplete: the program that collects it ended with exit code 1" in launch.output
 
 
-def test_a_launcher_that_is_killed_counts_its_loss_at_the_next_start(machine: Machine) -> None:
+def test_a_killed_launchers_lost_time_is_counted_at_the_next_start(machine: Machine) -> None:
     launch = start(machine, "--steps", 3, "--stall", "step@3", settings=guard())
     machine.until(lambda: moments(machine, "stalls"), "the third step")
     machine.until(
@@ -445,7 +445,7 @@ def test_a_launcher_that_is_killed_counts_its_loss_at_the_next_start(machine: Ma
     assert steps(machine) == [1, 2, 3]
 
 
-def test_a_stop_from_outside_is_no_stall(machine: Machine) -> None:
+def test_an_external_stop_is_not_a_stall(machine: Machine) -> None:
     launch = start(machine, "--stall", "step@2", "--time", "loading=0.1", settings=guard())
     machine.until(lambda: moments(machine, "stalls"), "the second step")
     launch.signal(signal.SIGTERM)
@@ -454,21 +454,21 @@ def test_a_stop_from_outside_is_no_stall(machine: Machine) -> None:
     assert status(machine)["exitCode"] == 128 + signal.SIGTERM
 
 
-def test_a_training_that_has_ended_and_does_not_exit_is_not_trained_again(machine: Machine) -> None:
+def test_a_finished_training_that_does_not_exit_is_not_repeated(machine: Machine) -> None:
     launch = start(machine, "--stall", "ended@0", settings=guard("loading"))
     assert launch.wait() == 1, launch.output
     assert "the training has ended, but its processes have not" in launch.last
     assert len(moments(machine, "start")) == 1
 
 
-def test_a_stall_takes_a_restart_and_no_retry(machine: Machine) -> None:
+def test_a_stall_uses_up_a_restart_but_no_retry(machine: Machine) -> None:
     launch = start(machine, "--stall", "step@2", retries=1, settings=guard("step"))
     assert launch.wait() == 0, launch.output
     assert "retry 1 of" not in launch.output
     assert "restart 1 of 1" in launch.output
 
 
-def test_a_reader_that_fails_stops_nothing(
+def test_a_failing_reader_stops_nothing(
     machine: Machine, jobs: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (machine.directory / "attempts/1").mkdir(parents=True)

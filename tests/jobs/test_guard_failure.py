@@ -20,7 +20,7 @@ from .test_guard import evidence, guard, moments, nothing_is_left, start, status
         ("error", 1, "exit code 1: RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB"),
     ],
 )
-def test_the_last_line_says_why_a_trainer_ended(machine: Machine, how: str, code: int, why: str) -> None:
+def test_the_last_line_says_why_the_trainer_ended(machine: Machine, how: str, code: int, why: str) -> None:
     launch = start(machine, "--crash", f"step@3={how}")
     assert launch.wait() == code, launch.output
     (folder,) = evidence(machine)
@@ -34,7 +34,7 @@ def test_the_last_line_says_why_a_trainer_ended(machine: Machine, how: str, code
     nothing_is_left(machine)
 
 
-def test_a_retry_follows_the_evidence(machine: Machine) -> None:
+def test_a_failed_trainer_is_retried_after_its_evidence_is_collected(machine: Machine) -> None:
     launch = start(machine, "--crash", "step@3=SIGKILL", retries=1)
     assert launch.wait() == 0, launch.output
     assert steps(machine) == [1, 2, 3, 4]
@@ -43,7 +43,7 @@ def test_a_retry_follows_the_evidence(machine: Machine) -> None:
     machine.never_two()
 
 
-def test_evidence_of_a_failure_delays_a_retry_by_its_time_only(machine: Machine) -> None:
+def test_failure_evidence_delays_a_retry_only_by_its_time_limit(machine: Machine) -> None:
     machine.evidence_seconds = 120
     launch = start(machine, "--crash", "step@3=5", retries=1, settings=guard(evidenceSeconds=8))
     assert launch.wait() == 0, launch.output
@@ -64,7 +64,7 @@ def test_a_stop_does_not_wait_for_evidence(machine: Machine) -> None:
     nothing_is_left(machine)
 
 
-def test_a_trainer_that_is_stopped_from_outside_leaves_no_evidence(machine: Machine) -> None:
+def test_an_externally_stopped_trainer_leaves_no_evidence(machine: Machine) -> None:
     launch = start(machine, "--stall", "step@2")
     machine.until(lambda: moments(machine, "stalls"), "the second step")
     launch.signal(signal.SIGTERM)
@@ -73,7 +73,7 @@ def test_a_trainer_that_is_stopped_from_outside_leaves_no_evidence(machine: Mach
 
 
 @pytest.mark.parametrize("restarts", [0, 1])
-def test_a_trainer_that_fails_while_evidence_of_its_stall_is_collected_has_stalled(
+def test_a_trainer_that_fails_while_stall_evidence_is_collected_counts_as_stalled(
     machine: Machine, restarts: int
 ) -> None:
     """NeMo RL fails by itself a minute after a worker has stopped to answer: it asks Ray for its memory."""
@@ -89,7 +89,7 @@ def test_a_trainer_that_fails_while_evidence_of_its_stall_is_collected_has_stall
     nothing_is_left(machine)
 
 
-def test_a_sign_in_the_last_output_of_a_failure_ends_the_attempt(machine: Machine) -> None:
+def test_a_sign_in_a_failed_trainers_last_output_ends_the_attempt(machine: Machine) -> None:
     settings = guard(stopOn={"not-a-number": {}})
     launch = start(machine, "--loss", "nan", "--bad-from", 3, "--crash", "step@4=9", settings=settings, retries=1)
     assert launch.wait() == 1, launch.output
@@ -119,11 +119,11 @@ def test_a_sign_in_the_last_output_of_a_failure_ends_the_attempt(machine: Machin
         ("", ""),
     ],
 )
-def test_the_last_error_is_that_of_the_last_traceback(jobs: Any, output: str, error: str) -> None:
+def test_the_last_error_comes_from_the_last_traceback(jobs: Any, output: str, error: str) -> None:
     assert jobs("last_error").last_error(output) == error
 
 
-def test_a_pod_with_control_groups_of_version_2(jobs: Any, tmp_path: Path) -> None:
+def test_memory_events_are_read_in_a_pod_with_cgroup_v2(jobs: Any, tmp_path: Path) -> None:
     """The format of memory.events; a machine has one version only."""
     events, limit = tmp_path / "memory.events", tmp_path / "memory.max"
     text = "low 0\nhigh 0\nmax 9\noom 2\noom_kill {}\noom_group_kill 0\n"

@@ -34,7 +34,7 @@ class Clock:
         self.heart.beat(self.steps.Step(number, 1))
 
 
-def test_a_large_run_of_nemo_rl_is_never_overdue(jobs: Any) -> None:
+def test_a_large_nemo_rl_run_is_never_overdue(jobs: Any) -> None:
     clock = Clock(jobs)
     clock.phase("loading")
     assert not clock.wait(LOADING)
@@ -50,7 +50,7 @@ def test_a_large_run_of_nemo_rl_is_never_overdue(jobs: Any) -> None:
         clock.step(number)
 
 
-def test_a_large_run_of_verl_is_never_overdue_though_it_says_nothing_in_a_step(jobs: Any) -> None:
+def test_a_large_verl_run_is_never_overdue_despite_printing_nothing_during_a_step(jobs: Any) -> None:
     clock = Clock(jobs, "checkpoint", "validation")
     clock.phase("loading")
     assert not clock.wait(LOADING)
@@ -64,7 +64,7 @@ def test_a_large_run_of_verl_is_never_overdue_though_it_says_nothing_in_a_step(j
 @pytest.mark.parametrize(
     ("phase", "key"), [("loading", "loading"), ("checkpoint", "checkpoint"), ("step", "firstStep")]
 )
-def test_a_stall_is_found_at_the_floor(jobs: Any, phase: str, key: str) -> None:
+def test_a_stall_is_detected_at_the_floor(jobs: Any, phase: str, key: str) -> None:
     clock = Clock(jobs)
     clock.phase(phase)
     floor = VALUES["deadlines"][f"{key}Seconds"]
@@ -72,7 +72,7 @@ def test_a_stall_is_found_at_the_floor(jobs: Any, phase: str, key: str) -> None:
     assert clock.wait(1)
 
 
-def test_slow_steps_have_longer_deadlines_than_the_floor(jobs: Any) -> None:
+def test_slow_steps_have_deadlines_above_the_floor(jobs: Any) -> None:
     clock = Clock(jobs)
     for number in range(1, 4):
         clock.phase("step")
@@ -84,7 +84,7 @@ def test_slow_steps_have_longer_deadlines_than_the_floor(jobs: Any) -> None:
     assert clock.heart.deadline() == VALUES["factor"] * 2000
 
 
-def test_the_first_step_after_a_restart_compiles_again(jobs: Any) -> None:
+def test_the_first_step_after_a_restart_is_allowed_time_to_compile(jobs: Any) -> None:
     clock = Clock(jobs)
     clock.phase("step")
     clock.step(1)
@@ -95,14 +95,14 @@ def test_the_first_step_after_a_restart_compiles_again(jobs: Any) -> None:
     assert clock.heart.phase == "first step"
 
 
-def test_a_pause_of_this_program_counts_for_seconds_only(jobs: Any) -> None:
+def test_a_pause_of_this_program_barely_counts_as_silence(jobs: Any) -> None:
     clock = Clock(jobs)
     clock.phase("checkpoint")
     clock.heart.tick(1_000_000.0)
     assert not clock.heart.overdue()
 
 
-def test_before_the_first_step_new_output_is_a_sign_of_life(jobs: Any) -> None:
+def test_before_the_first_step_new_output_counts_as_progress(jobs: Any) -> None:
     clock = Clock(jobs)
     floor = VALUES["deadlines"]["loadingSeconds"]
     assert not clock.wait(floor)

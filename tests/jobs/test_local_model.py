@@ -82,7 +82,7 @@ def told(launch: Any) -> list[str]:
     return re.findall(r"the trainer runs as process .* '--config=\"(.*)\"'", launch.output)
 
 
-def test_the_trainer_reads_the_copy_and_the_run_keeps_the_name(staged: Machine) -> None:
+def test_the_trainer_reads_the_copy_and_the_run_keeps_the_original_name(staged: Machine) -> None:
     launch = start(staged)
     assert launch.wait() == 0, launch.output
     (copy,) = told(launch)
@@ -110,7 +110,7 @@ def remote(function):
 
 
 @pytest.mark.full
-def test_the_copy_is_made_by_a_process_of_its_own(site: Site) -> None:
+def test_the_copy_is_made_in_a_separate_process(site: Site) -> None:
     package, model = site.tmp / "modules/ray/util", site.tmp / "data/models/toy-1b"
     for folder in (package, model):
         folder.mkdir(parents=True)
@@ -125,13 +125,13 @@ def test_the_copy_is_made_by_a_process_of_its_own(site: Site) -> None:
     assert (Path(copy) / "model-1.safetensors").stat().st_size == 1000
 
 
-def test_weights_of_pytorch_need_not_be_there_too(staged: Machine) -> None:
+def test_a_model_with_safetensors_needs_no_pytorch_weights(staged: Machine) -> None:
     model = staged.tmp / "data/models/toy-1b"
     (model / "a.bin.index.json").write_text('{"weight_map": {"a.weight": "pytorch_model-1.bin"}}')
     assert start(staged).wait() == 0
 
 
-def test_a_retry_and_the_next_attempt_copy_nothing(staged: Machine) -> None:
+def test_retries_and_later_attempts_reuse_the_copy(staged: Machine) -> None:
     launch = start(staged, "--code", 3, retries=1)
     assert launch.wait() == 3
     first, second = told(launch)
@@ -144,7 +144,7 @@ def test_a_retry_and_the_next_attempt_copy_nothing(staged: Machine) -> None:
     assert "has a copy" not in later.output
 
 
-def test_no_room_ends_the_job_before_the_trainer_starts(staged: Machine) -> None:
+def test_lack_of_space_ends_the_job_before_the_trainer_starts(staged: Machine) -> None:
     launch = start(staged, limit=100)
     assert launch.wait() == 1
     assert f"host-1: the copy needs 0.0 GiB, and 0.0 GiB are free in {staged.tmp}/scratch" in launch.output
@@ -168,7 +168,7 @@ def test_no_room_ends_the_job_before_the_trainer_starts(staged: Machine) -> None
         ),
     ],
 )
-def test_a_model_that_is_not_whole_is_not_copied(staged: Machine, lost: list[str], text: str) -> None:
+def test_an_incomplete_model_is_not_copied(staged: Machine, lost: list[str], text: str) -> None:
     model = staged.tmp / "data/models/toy-1b"
     for name in lost:
         if name == "bad":
@@ -185,7 +185,7 @@ def test_a_model_that_is_not_whole_is_not_copied(staged: Machine, lost: list[str
     assert not staged.intervals()
 
 
-def test_a_stop_signal_ends_the_copy(staged: Machine) -> None:
+def test_a_stop_signal_interrupts_the_copy(staged: Machine) -> None:
     staged.environment["HANG"] = "1"
     launch = start(staged)
     launch.says("hanging")
@@ -199,7 +199,9 @@ def test_a_stop_signal_ends_the_copy(staged: Machine) -> None:
 
 
 @pytest.mark.parametrize("key", ["policy.model_name", "actor_rollout_ref.model.path"])
-def test_hydra_reads_the_word_that_names_the_copy(key: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_hydra_parses_the_override_that_names_the_copy(
+    key: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """Both frameworks give their overrides to this parser."""
     parser = pytest.importorskip("hydra.core.override_parser.overrides_parser").OverridesParser.create()
     local_model = load_program("local_model")

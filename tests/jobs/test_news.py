@@ -31,19 +31,19 @@ NEW = [
 
 
 @pytest.mark.parametrize("lines", REPEATED, ids=lambda lines: lines[0][:20])
-def test_a_line_that_is_repeated_is_news_once(jobs: Any, lines: list[str]) -> None:
+def test_a_line_that_repeats_apart_from_times_and_ids_is_news_once(jobs: Any, lines: list[str]) -> None:
     news = jobs("news").News()
     assert news.feed(lines[0] + "\n")
     assert not any(news.feed(line + "\n") for line in [*lines, *lines])
 
 
 @pytest.mark.parametrize("lines", NEW, ids=lambda lines: lines[0][:20])
-def test_a_line_with_another_number_is_news(jobs: Any, lines: list[str]) -> None:
+def test_a_line_with_a_different_number_is_news(jobs: Any, lines: list[str]) -> None:
     news = jobs("news").News()
     assert all(news.feed(line + "\n") for line in lines)
 
 
-def test_a_line_counts_when_it_is_complete(jobs: Any) -> None:
+def test_a_line_is_judged_only_when_it_is_complete(jobs: Any) -> None:
     news = jobs("news").News()
     assert not news.feed("Load")
     assert news.feed("ing\n")
@@ -51,7 +51,7 @@ def test_a_line_counts_when_it_is_complete(jobs: Any) -> None:
     assert not any(news.feed(".") for _ in range(100))
 
 
-def test_a_program_that_prints_for_weeks_needs_no_memory(jobs: Any) -> None:
+def test_weeks_of_output_do_not_use_up_memory(jobs: Any) -> None:
     module = jobs("news")
     news = module.News()
     for count in range(3 * module.KEPT):
@@ -59,7 +59,7 @@ def test_a_program_that_prints_for_weeks_needs_no_memory(jobs: Any) -> None:
     assert len(news.seen) <= module.KEPT
 
 
-def test_lines_of_any_length_need_no_memory(jobs: Any) -> None:
+def test_lines_of_any_length_do_not_use_up_memory(jobs: Any) -> None:
     module = jobs("news")
     news = module.News()
     for count in range(20):
@@ -79,7 +79,7 @@ for pump in ("7", "1.", "1s", "1s ", "12 ", "a-", "0", "try ", "ip=1.", "pid=", 
 """
 
 
-def test_no_line_holds_up_the_launcher() -> None:
+def test_no_line_blocks_the_launcher() -> None:
     """A line of 16,000 digits took 53 s, in which no heartbeat was written."""
     done = subprocess.run([sys.executable, "-c", WORST, str(flat_folder())], check=False)
     assert done.returncode == 0, "more than 20 s of processor time"

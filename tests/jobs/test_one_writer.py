@@ -131,7 +131,7 @@ class Scenario:
 
 
 @pytest.mark.parametrize("histories", [20, pytest.param(300, marks=pytest.mark.full)])
-def test_no_two_trainers_work_at_the_same_time(points: Points, histories: int) -> None:
+def test_two_trainers_never_run_at_the_same_time(points: Points, histories: int) -> None:
     @settings(max_examples=histories)
     @given(EVENTS, st.booleans())
     def law(events: list[tuple[float, str, float]], deaf: bool) -> None:

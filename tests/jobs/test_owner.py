@@ -25,7 +25,7 @@ def rewrite(path: Path, **changes: Any) -> None:
     draft.replace(path)
 
 
-def test_the_record_says_who_owns_the_run(machine: Machine) -> None:
+def test_the_record_names_the_runs_owner(machine: Machine) -> None:
     job = json.dumps({"runtime_env": {}, "metadata": {"job_submission_id": "gemma3-gsm8k-1-abc"}})
     launch = machine.start_plan(machine.plan(command=machine.trainer("--run", 6)), RAY_JOB_CONFIG_JSON_ENV_VAR=job)
     machine.trains("trainer")
@@ -39,7 +39,7 @@ def test_the_record_says_who_owns_the_run(machine: Machine) -> None:
     assert machine.record()["token"] == record["token"]
 
 
-def test_a_released_run_is_taken_at_once(machine: Machine) -> None:
+def test_a_released_run_is_taken_over_at_once(machine: Machine) -> None:
     assert machine.start().wait() == 0
     second = machine.start(attempt=2)
     assert second.wait() == 0
@@ -48,7 +48,7 @@ def test_a_released_run_is_taken_at_once(machine: Machine) -> None:
     machine.never_two()
 
 
-def test_a_successor_waits_for_an_owner_that_is_alive(machine: Machine) -> None:
+def test_a_successor_waits_for_a_live_owner(machine: Machine) -> None:
     first = machine.start("--run", 1.5 * LAPSE)
     machine.trains(1)
     second = machine.start(attempt=2)
@@ -59,7 +59,7 @@ def test_a_successor_waits_for_an_owner_that_is_alive(machine: Machine) -> None:
     machine.never_two()
 
 
-def test_a_successor_gives_up(machine: Machine) -> None:
+def test_a_successor_gives_up_after_the_takeover_time(machine: Machine) -> None:
     machine.start("--run", 30)
     machine.trains(1)
     second = machine.start(attempt=2, takeoverSeconds=LAPSE + 1)
@@ -69,7 +69,7 @@ def test_a_successor_gives_up(machine: Machine) -> None:
     assert machine.record()["attempt"] == 1
 
 
-def test_an_owner_that_was_killed_is_replaced_and_its_trainer_is_gone(machine: Machine) -> None:
+def test_a_killed_owner_is_replaced_and_its_trainer_is_gone(machine: Machine) -> None:
     first = machine.start("--run", 30, "--deaf")
     machine.trains(1)
     first.signal(signal.SIGKILL)
@@ -96,7 +96,7 @@ def test_a_successor_waits_while_the_trainer_saves(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize("how", ["fresh", "released", "lapsed"])
-def test_racing_successors_run_one_after_the_other(machine: Machine, how: str) -> None:
+def test_racing_successors_run_one_at_a_time(machine: Machine, how: str) -> None:
     if how != "fresh":
         first = machine.start("--run", 0.1 if how == "released" else 30)
         machine.trains(1)
@@ -111,7 +111,7 @@ def test_racing_successors_run_one_after_the_other(machine: Machine, how: str) -
     assert terms == list(range(1, len(terms) + 1))
 
 
-def test_only_the_newest_of_the_waiting_attempts_trains(machine: Machine) -> None:
+def test_only_the_newest_waiting_attempt_trains(machine: Machine) -> None:
     first = machine.start("--run", 60)
     machine.trains(1)
     second = machine.start(attempt=2)
@@ -163,7 +163,7 @@ def test_a_deleted_record_stops_the_trainer(machine: Machine) -> None:
     assert "owner.json is gone" in launch.output
 
 
-def test_a_late_write_of_an_earlier_owner_is_overruled(machine: Machine) -> None:
+def test_a_late_write_by_an_earlier_owner_is_overruled(machine: Machine) -> None:
     assert machine.start().wait() == 0
     late = (machine.directory / "owner.json").read_text(encoding="utf-8")
     second = machine.start("--run", 60, attempt=2)
@@ -175,7 +175,7 @@ def test_a_late_write_of_an_earlier_owner_is_overruled(machine: Machine) -> None
     assert second.wait() == 128 + signal.SIGTERM
 
 
-def test_a_frozen_owner_stops_when_it_wakes_and_its_successor_goes_on(machine: Machine) -> None:
+def test_a_frozen_owner_stops_on_waking_and_its_successor_continues(machine: Machine) -> None:
     first = machine.start("--run", 30)
     machine.trains(1)
     trainer = machine.trainer_pid(1)
@@ -204,7 +204,7 @@ def test_lost_storage_stops_the_trainer_before_a_successor_may_start(machine: Ma
     assert machine.intervals()[0][1] - gone < LAPSE
 
 
-def test_a_full_volume_costs_neither_the_trainer_nor_a_successor_time(machine: Machine) -> None:
+def test_a_full_volume_delays_neither_the_trainer_nor_a_successor(machine: Machine) -> None:
     """The record has its place on the volume; a new file would have none."""
     first = machine.start("--run", 1.5 * LAPSE)
     machine.trains(1)
@@ -241,7 +241,7 @@ def patience_of(owner: Any) -> float:
     return round(owner.stop_at - owner.written, 3)
 
 
-def test_an_owner_that_saves_may_be_silent_for_longer_and_says_so_before(machine: Machine) -> None:
+def test_a_saving_owner_announces_a_longer_silence_in_advance(machine: Machine) -> None:
     """At the defaults 300 s instead of 160; a successor waits for 450 s instead of 240, of its 600."""
     program, owner = owner_of(machine, 600)
     assert patience_of(owner) == program.FENCE_SECONDS == 160
@@ -258,7 +258,7 @@ def test_an_owner_that_saves_may_be_silent_for_longer_and_says_so_before(machine
     assert owner.stop_at < before
 
 
-def test_a_record_that_is_written_in_place_counts_with_the_shorter_time_before_it_is_there(machine: Machine) -> None:
+def test_the_shorter_silence_applies_until_a_write_in_place_is_complete(machine: Machine) -> None:
     """A full volume: a part of the record asks a successor for nothing."""
     program, owner = owner_of(machine, 600)
     owner.save(True)
@@ -274,7 +274,7 @@ def test_a_record_that_is_written_in_place_counts_with_the_shorter_time_before_i
     assert owner.stop_at == seen[0]
 
 
-def test_a_write_that_returns_too_late_gives_no_more_time(machine: Machine) -> None:
+def test_a_write_that_returns_too_late_extends_no_deadline(machine: Machine) -> None:
     program, owner = owner_of(machine, 600)
     owner.save(True)
     owner.stop_at = program.now() - 1
@@ -282,21 +282,21 @@ def test_a_write_that_returns_too_late_gives_no_more_time(machine: Machine) -> N
     assert patience_of(owner) == program.FENCE_SECONDS
 
 
-def test_a_dead_volume_holds_gpus_for_twenty_minutes_at_most(machine: Machine) -> None:
+def test_a_dead_volume_holds_gpus_for_at_most_twenty_minutes(machine: Machine) -> None:
     _, owner = owner_of(machine, 86400)
     owner.save(True)
     owner.write("running")
     assert (patience_of(owner), machine.record()["lapse"]) == (1200, 1800)
 
 
-def test_a_save_never_shortens_the_time_of_the_values(machine: Machine) -> None:
+def test_a_save_never_shortens_the_configured_lapse(machine: Machine) -> None:
     _, owner = owner_of(machine, 60)
     owner.saving = True
     owner.write("running")
     assert (patience_of(owner), machine.record()["lapse"]) == (160, 240)
 
 
-def test_a_write_that_hangs_or_fails_counts_with_the_shorter_time(machine: Machine) -> None:
+def test_the_shorter_silence_applies_when_a_write_hangs_or_fails(machine: Machine) -> None:
     """It may be carried out at any moment, and a successor then reads it."""
     program, owner = owner_of(machine, 600)
     owner.saving = True
@@ -316,7 +316,7 @@ def test_a_write_that_hangs_or_fails_counts_with_the_shorter_time(machine: Machi
     assert (patience_of(owner), machine.record()["lapse"]) == (160, 240)
 
 
-def test_a_short_loss_of_the_storage_is_survived(machine: Machine) -> None:
+def test_a_brief_storage_outage_is_survived(machine: Machine) -> None:
     machine.environment["GRPO_OWNER_LAPSE_SECONDS"] = "12"
     launch = machine.start("--run", 8)
     machine.trains(1)
@@ -327,7 +327,7 @@ def test_a_short_loss_of_the_storage_is_survived(machine: Machine) -> None:
     assert machine.record()["state"] == "released"
 
 
-def test_a_claim_without_a_record_is_waited_for(machine: Machine) -> None:
+def test_a_successor_waits_for_a_claim_without_a_record(machine: Machine) -> None:
     assert machine.start().wait() == 0
     (machine.directory / "owners/2.json").write_text("{}")
     started = machine.now()
@@ -336,7 +336,7 @@ def test_a_claim_without_a_record_is_waited_for(machine: Machine) -> None:
     assert machine.record()["term"] == 3
 
 
-def test_an_unreadable_record_is_waited_for(machine: Machine) -> None:
+def test_a_successor_waits_for_an_unreadable_record(machine: Machine) -> None:
     assert machine.start().wait() == 0
     (machine.directory / "owner.json").write_text("{")
     started = machine.now()
@@ -344,7 +344,7 @@ def test_an_unreadable_record_is_waited_for(machine: Machine) -> None:
     assert machine.now() - started > LAPSE
 
 
-def test_an_owner_with_a_longer_lapse_is_given_that_time(machine: Machine) -> None:
+def test_a_successor_honours_an_owners_longer_lapse(machine: Machine) -> None:
     assert machine.start().wait() == 0
     rewrite(machine.directory / "owner.json", state="running", lapse=1.5 * LAPSE)
     started = machine.now()
@@ -352,7 +352,7 @@ def test_an_owner_with_a_longer_lapse_is_given_that_time(machine: Machine) -> No
     assert machine.now() - started > 1.5 * LAPSE
 
 
-def test_a_look_that_takes_long_is_no_silence_of_the_owner(machine: Machine) -> None:
+def test_a_slow_read_is_not_taken_for_a_silent_owner(machine: Machine) -> None:
     """The attempt that waits, or its volume, was paused after it had read: the owner may have written since then."""
     owner = machine.program("owner")
     waiting = owner.Owner(machine.plan(2), machine.directory, WAIT)
@@ -368,7 +368,7 @@ def test_a_look_that_takes_long_is_no_silence_of_the_owner(machine: Machine) -> 
     assert waiting.wait(owner.now() + WAIT) == (2, False)
 
 
-def test_a_stop_while_waiting_ends_at_once_and_touches_nothing(machine: Machine) -> None:
+def test_a_stop_while_waiting_takes_effect_at_once_and_changes_nothing(machine: Machine) -> None:
     first = machine.start("--run", 30)
     machine.trains(1)
     second = machine.start(attempt=2)
@@ -395,7 +395,7 @@ def test_a_stop_while_taking_over_releases_the_run(machine: Machine) -> None:
     assert machine.intervals() == []
 
 
-def test_a_deleted_run_directory_starts_afresh(machine: Machine) -> None:
+def test_a_run_starts_afresh_after_its_directory_is_deleted(machine: Machine) -> None:
     assert machine.start(attempt=3).wait() == 0
     shutil.rmtree(machine.directory)
     assert machine.start(attempt=1).wait() == 0
@@ -404,7 +404,7 @@ def test_a_deleted_run_directory_starts_afresh(machine: Machine) -> None:
 
 @pytest.mark.parametrize("lapsed", [False, True])
 @pytest.mark.parametrize("delays", [*itertools.permutations((0.0, 0.1 * BEAT, 0.3 * BEAT))])
-def test_a_store_that_tells_no_second_creator_still_has_one_owner(
+def test_a_run_has_one_owner_even_when_the_store_lets_several_create_a_claim(
     machine: Machine, delays: tuple[float, ...], lapsed: bool
 ) -> None:
     """An object store: each of three attempts creates the same claim; the last one to write has it."""
@@ -426,7 +426,7 @@ def test_a_store_that_tells_no_second_creator_still_has_one_owner(
 
 
 @pytest.mark.parametrize("taken", [False, True])
-def test_a_launcher_that_is_held_up_loses_its_trainer_and_says_why(machine: Machine, taken: bool) -> None:
+def test_a_delayed_launcher_loses_its_trainer_and_says_why(machine: Machine, taken: bool) -> None:
     """Even a trainer that ignores SIGTERM; it starts again if nobody has taken the run meanwhile."""
     launch = machine.start("--run", 2 * LAPSE, "--deaf", retries=1)
     machine.trains(1)
@@ -443,7 +443,7 @@ def test_a_launcher_that_is_held_up_loses_its_trainer_and_says_why(machine: Mach
     machine.never_two()
 
 
-def test_a_fence_that_was_stopped_itself_reads_the_latest_heartbeat(machine: Machine) -> None:
+def test_a_fence_that_was_itself_paused_reads_the_latest_heartbeat(machine: Machine) -> None:
     launch = machine.start("--run", 4 * LAPSE)
     machine.trains(1)
     (fence,) = [each for each in machine.living() if each.pid == each.group and each.parent]

@@ -114,7 +114,7 @@ def test_the_head_stops_its_jobs_and_waits_for_their_drivers(
     assert head.token == "Bearer let-me-in"
 
 
-def test_a_head_that_answers_late_or_not_to_all_still_stops_the_others(head: Head, program: Any) -> None:
+def test_a_slow_answer_or_a_failed_stop_does_not_prevent_stopping_the_other_jobs(head: Head, program: Any) -> None:
     head.answers = [500, 500, JOBS]
     head.broken = {"/api/jobs/gemma-1-abc/stop"}
     processes = Processes(head.server_port)
@@ -123,7 +123,7 @@ def test_a_head_that_answers_late_or_not_to_all_still_stops_the_others(head: Hea
     assert processes.done == ["suspend 77", "wait for 0"]
 
 
-def test_an_idle_head_leaves_its_dashboard_alone(head: Head, program: Any) -> None:
+def test_an_idle_head_leaves_its_dashboard_running(head: Head, program: Any) -> None:
     head.answers = [JOBS[2:]]
     processes = Processes(head.server_port)
     program.stop_jobs(processes)
@@ -138,7 +138,7 @@ def test_a_worker_waits_until_no_job_runs(head: Head, program: Any) -> None:
     assert head.seen == []
 
 
-def test_a_worker_does_not_wait_for_a_head_that_is_gone(head: Head, program: Any) -> None:
+def test_a_worker_does_not_wait_for_a_missing_head(head: Head, program: Any) -> None:
     head.answers = [JOBS]
     processes = Processes(head.server_port, connected=2)
     program.wait_for_jobs(processes)

@@ -50,7 +50,7 @@ def parquet(tmp_path: Path, split: str = "train") -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(("question", "answer", "number"), GSM8K)
-def test_the_number_after_the_last_mark_is_the_answer(question: str, answer: str, number: str) -> None:
+def test_the_number_after_the_last_marker_is_the_answer(question: str, answer: str, number: str) -> None:
     assert load_task("prepare_data").final_answer(answer) == number
 
 
@@ -58,18 +58,18 @@ def test_the_number_after_the_last_mark_is_the_answer(question: str, answer: str
     "answer",
     ["72", "#### ", "#### seventy", "#### 72 pens", "#### 7 2", "#### 1,2", "####\n#### x", "#### --5", "#### $", None],
 )
-def test_what_is_no_number_is_no_answer(answer: str | None) -> None:
+def test_a_non_numeric_answer_is_not_an_answer(answer: str | None) -> None:
     assert load_task("prepare_data").final_answer(answer) == ""
 
 
 @pytest.mark.parametrize(
     ("answer", "number"), [("#### 18 dollars", "18"), ("#### 48 + 24 = 72", "72"), ("####\n72", "72")]
 )
-def test_the_answer_is_read_as_the_rewards_read_it(answer: str, number: str) -> None:
+def test_the_prepared_answer_matches_what_the_rewards_parse(answer: str, number: str) -> None:
     assert load_task("prepare_data").final_answer(answer) == number
 
 
-def test_an_answer_is_read_in_linear_time() -> None:
+def test_an_answer_is_parsed_in_linear_time() -> None:
     program = load_task("prepare_data")
     with limited():
         for space in (" " * 400, " " * 200_000, "\t\n" * 100_000):
@@ -78,7 +78,7 @@ def test_an_answer_is_read_in_linear_time() -> None:
             assert program.final_answer(f"####{space}72{space}.{space}") == "72"
 
 
-def test_json_lines_for_nemo_rl(tmp_path: Path, raw: Path) -> None:
+def test_json_lines_are_written_for_nemo_rl(tmp_path: Path, raw: Path) -> None:
     prepare(tmp_path, raw, own_process=True).succeeds()
     assert lines(tmp_path) == [
         {"question": row["question"], "answer": n, "task_name": "math"}
@@ -87,7 +87,7 @@ def test_json_lines_for_nemo_rl(tmp_path: Path, raw: Path) -> None:
     assert [row["answer"] for row in lines(tmp_path, "test")] == NUMBERS[:3]
 
 
-def test_parquet_for_verl(tmp_path: Path, raw: Path) -> None:
+def test_parquet_is_written_for_verl(tmp_path: Path, raw: Path) -> None:
     prepare(tmp_path, raw, "parquet").succeeds()
     rows = parquet(tmp_path)
     assert [row["reward_model"] for row in rows] == [{"style": "rule", "ground_truth": n} for n in NUMBERS]
@@ -127,26 +127,26 @@ def test_the_fetched_snapshot_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("place", ["data", "."])
-def test_a_data_set_without_subsets_lies_in_data_or_at_the_top(tmp_path: Path, place: str) -> None:
+def test_a_data_set_without_subsets_is_found_in_data_or_at_the_top_level(tmp_path: Path, place: str) -> None:
     hub_snapshot(tmp_path / "hf", place=place)
     prepare(tmp_path, "openai/gsm8k", subset="").succeeds()
     assert [row["answer"] for row in lines(tmp_path, "test")] == NUMBERS
 
 
-def test_another_subset_is_never_taken_instead(tmp_path: Path) -> None:
+def test_a_missing_subset_is_never_replaced_by_another(tmp_path: Path) -> None:
     hub_snapshot(tmp_path / "hf", place="data")
     said = prepare(tmp_path, "openai/gsm8k", subset="socratic").fails()
     assert "no train, validation or test file (.parquet or .jsonl) in socratic or data/socratic" in said
 
 
-def test_several_files_of_a_split_are_one(tmp_path: Path) -> None:
+def test_several_files_of_one_split_are_joined(tmp_path: Path) -> None:
     target = hub_snapshot(tmp_path / "hf")
     (target / "train-00001-of-00002.parquet").symlink_to((target / "train-00000-of-00001.parquet").readlink())
     prepare(tmp_path, "openai/gsm8k").succeeds()
     assert [row["answer"] for row in lines(tmp_path)] == NUMBERS * 2
 
 
-def test_other_columns_have_other_names(tmp_path: Path) -> None:
+def test_column_names_can_be_configured(tmp_path: Path) -> None:
     write_lines(tmp_path / "raw/train.jsonl", [{"problem": "1+1?", "solution": "#### 2", "level": 1}])
     prepare(tmp_path, tmp_path / "raw", question="problem", answer="solution").succeeds()
     assert lines(tmp_path) == [{"question": "1+1?", "answer": "2", "task_name": "math"}]
@@ -156,7 +156,7 @@ def test_other_columns_have_other_names(tmp_path: Path) -> None:
     assert "has no column answer, it has level, problem, solution" in said
 
 
-def test_rows_without_an_answer_are_refused_with_their_number(tmp_path: Path, raw: Path) -> None:
+def test_rows_without_an_answer_are_rejected_with_their_number(tmp_path: Path, raw: Path) -> None:
     rows = [*solutions(), {"question": "Why?", "answer": "Nobody knows."}, {"question": "", "answer": "#### 1"}]
     write_lines(raw / "train.jsonl", rows)
     said = prepare(tmp_path, raw).fails()
@@ -165,7 +165,7 @@ def test_rows_without_an_answer_are_refused_with_their_number(tmp_path: Path, ra
     assert not (tmp_path / "datasets").exists()
 
 
-def test_missing_sources_say_what_to_do(tmp_path: Path) -> None:
+def test_a_missing_source_error_says_what_to_do(tmp_path: Path) -> None:
     assert "openai/gsm8k is not in the Hugging Face cache" in prepare(tmp_path, "openai/gsm8k").fails()
     assert "/nowhere does not exist: set a directory on a mounted volume" in prepare(tmp_path, "/nowhere").fails()
     (tmp_path / "empty").mkdir()
@@ -178,7 +178,7 @@ def test_missing_sources_say_what_to_do(tmp_path: Path) -> None:
     assert "train.jsonl, line 9: expected a JSON object on each line" in prepare(tmp_path, tmp_path / "torn").fails()
 
 
-def test_the_second_run_reuses_what_matches(tmp_path: Path, raw: Path) -> None:
+def test_a_second_run_reuses_matching_data_and_redoes_truncated_files(tmp_path: Path, raw: Path) -> None:
     prepare(tmp_path, raw).succeeds()
     file = tmp_path / "datasets/gsm8k/train.jsonl"
     before = file.stat()
@@ -190,7 +190,7 @@ def test_the_second_run_reuses_what_matches(tmp_path: Path, raw: Path) -> None:
     assert len(lines(tmp_path)) == len(GSM8K)
 
 
-def test_good_data_of_another_source_is_not_replaced(tmp_path: Path, raw: Path) -> None:
+def test_valid_data_from_a_different_source_is_not_replaced(tmp_path: Path, raw: Path) -> None:
     """A run that resumes would go on with other rows."""
     prepare(tmp_path, raw).succeeds()
     write_lines(raw / "train.jsonl", solutions()[:2])
@@ -200,7 +200,7 @@ def test_good_data_of_another_source_is_not_replaced(tmp_path: Path, raw: Path) 
     assert len(lines(tmp_path)) == len(GSM8K)
 
 
-def test_a_run_that_broke_off_is_not_taken_for_a_good_one(tmp_path: Path, raw: Path) -> None:
+def test_an_interrupted_run_is_not_taken_for_a_complete_one(tmp_path: Path, raw: Path) -> None:
     prepare(tmp_path, raw).succeeds()
     record = tmp_path / "datasets/gsm8k/prepared.json"
     record.write_text(json.dumps({"request": json.loads(record.read_text())["request"]}))
@@ -209,7 +209,7 @@ def test_a_run_that_broke_off_is_not_taken_for_a_good_one(tmp_path: Path, raw: P
     assert len(lines(tmp_path, "test")) == 3
 
 
-def test_files_of_somebody_else_stay(tmp_path: Path, raw: Path) -> None:
+def test_foreign_files_are_not_overwritten(tmp_path: Path, raw: Path) -> None:
     write_lines(tmp_path / "datasets/gsm8k/train.jsonl", [{"question": "mine", "answer": "1"}])
     assert "was not written by this task: move it away" in prepare(tmp_path, raw).fails()
     assert lines(tmp_path) == [{"question": "mine", "answer": "1"}]
@@ -224,7 +224,7 @@ RESPONSES = ["So it is \\boxed{%s}.", "<think>Hm.</think> The answer is %s.", "E
 
 
 @pytest.mark.parametrize("response", thin(list(RESPONSES), 3))
-def test_nemo_rl_rewards_right_responses_alone(tmp_path: Path, raw: Path, judge: judges.Judge, response: str) -> None:
+def test_nemo_rl_rewards_only_correct_responses(tmp_path: Path, raw: Path, judge: judges.Judge, response: str) -> None:
     prepare(tmp_path, raw).succeeds()
     rows = lines(tmp_path)
     assert [judge(row["answer"], response % row["answer"]) for row in rows] == [1.0] * len(GSM8K)
@@ -232,7 +232,7 @@ def test_nemo_rl_rewards_right_responses_alone(tmp_path: Path, raw: Path, judge:
 
 
 @pytest.mark.parametrize("response", RESPONSES)
-def test_solutions_as_gold_would_reward_nothing(judge: judges.Judge, response: str) -> None:
+def test_full_solutions_as_expected_answers_earn_no_reward(judge: judges.Judge, response: str) -> None:
     """What the preparation is for: the published set-up gave the whole solution to this judge."""
     plain = [(row["answer"], number) for row, number in zip(solutions(), NUMBERS, strict=True)]
     assert [judge(answer, response % number) for answer, number in plain] == [0.0] * len(plain)

@@ -75,7 +75,7 @@ def failure(probe: Any, check: str, cluster: Any, **plan: Any) -> str:
 GPUS = {"nodes": 2, "gpusPerNode": 8}
 
 
-def test_all_gpus_of_every_node_are_asked_for_at_once(
+def test_all_gpus_of_every_node_are_requested_at_once(
     probe: Any, cluster: Any, cuda: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     probe.check_gpus(cluster, GPUS)
@@ -83,7 +83,7 @@ def test_all_gpus_of_every_node_are_asked_for_at_once(
     assert capsys.readouterr().out == "grpo: w-1: 8 x NVIDIA B200\ngrpo: w-2: 8 x NVIDIA B200\n"
 
 
-def test_what_is_wrong_with_gpus_names_the_node(probe: Any, cluster: Any, cuda: dict[str, Any]) -> None:
+def test_gpu_problems_name_the_node(probe: Any, cluster: Any, cuda: dict[str, Any]) -> None:
     cuda["count"] = 7
     assert "w-1: 7 GPUs are visible, expected 8; w-2: 7 GPUs" in failure(probe, "gpus", cluster, **GPUS)
     cuda |= {"count": 8, "broken": "cuda:5"}
@@ -94,21 +94,21 @@ def test_what_is_wrong_with_gpus_names_the_node(probe: Any, cluster: Any, cuda: 
     assert failure(probe, "gpus", cluster, **GPUS) == "expected 2 GPU nodes, and Ray has 0: see kubectl get pods"
 
 
-def test_a_gpu_node_that_has_not_joined_is_missed_before_gpus_are_asked_for(probe: Any, cluster: Any) -> None:
+def test_a_missing_gpu_node_is_reported_before_gpus_are_requested(probe: Any, cluster: Any) -> None:
     """The nodes that are there are named: the missing one is not. The head has no GPUs and is not counted."""
     message = failure(probe, "gpus", cluster, nodes=3, gpusPerNode=8)
     assert message == "expected 3 GPU nodes, and Ray has 2: w-1, w-2"
     assert cluster.asked == []
 
 
-def test_a_gpu_node_that_joins_late_is_waited_for(probe: Any, cluster: Any, cuda: dict[str, Any]) -> None:
+def test_the_check_waits_for_a_gpu_node_that_joins_late(probe: Any, cluster: Any, cuda: dict[str, Any]) -> None:
     late = cluster.found.pop()
     probe.time.meanwhile = lambda: cluster.found.append(late) if len(probe.time.pauses) == 3 else None
     probe.check_gpus(cluster, GPUS)
     assert cluster.asked == [8, 8]
 
 
-def test_without_torch_the_driver_is_asked(
+def test_without_torch_gpus_are_counted_by_the_driver(
     probe: Any, cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
@@ -126,7 +126,7 @@ def volume(path: Path, shared: bool = True) -> dict[str, Any]:
     return {"name": path.name, "path": str(path), "shared": shared}
 
 
-def test_storage_is_written_read_and_left_clean(
+def test_the_storage_check_writes_and_reads_and_leaves_nothing_behind(
     probe: Any, cluster: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     probe.check_storage(cluster, {"nodes": 3, "volumes": [volume(tmp_path)]})
@@ -137,7 +137,7 @@ def test_storage_is_written_read_and_left_clean(
 
 
 @pytest.mark.parametrize("shared", [True, False])
-def test_only_a_shared_volume_is_read_from_another_node(
+def test_only_a_shared_volume_is_read_from_a_different_node(
     shared: bool, probe: Any, cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each node has a folder of its own here, as a volume that is not shared has."""
@@ -159,7 +159,7 @@ def test_only_a_shared_volume_is_read_from_another_node(
     assert not list(tmp_path.glob("*/.helm-test-*"))
 
 
-def test_what_cannot_be_written_names_node_and_file(probe: Any, cluster: Any, tmp_path: Path) -> None:
+def test_a_write_failure_names_the_node_and_the_file(probe: Any, cluster: Any, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     message = failure(probe, "storage", cluster, nodes=3, volumes=[volume(tmp_path), volume(tmp_path / "file")])
     assert f"head: {tmp_path}/file/.helm-test-" in message
@@ -181,7 +181,7 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
         yield found
 
 
-def test_the_hub_is_asked_by_every_node_and_the_token_is_never_printed(
+def test_every_node_queries_the_hub_and_the_token_is_never_printed(
     probe: Any, cluster: Any, hub: Hub, capsys: pytest.CaptureFixture[str]
 ) -> None:
     probe.check_huggingface(cluster, HUGGINGFACE)
@@ -197,7 +197,7 @@ def test_the_hub_is_asked_by_every_node_and_the_token_is_never_printed(
         ("two\nlines", f"w-2: HF_TOKEN has characters that HTTP headers cannot have: write {SECRET} again"),
     ],
 )
-def test_a_token_that_the_hub_does_not_accept(
+def test_an_unusable_token_is_reported(
     token: str, said: str, probe: Any, cluster: Any, hub: Hub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HF_TOKEN", token)
@@ -206,7 +206,7 @@ def test_a_token_that_the_hub_does_not_accept(
     assert token.strip() == "" or token not in message
 
 
-def test_a_hub_that_cannot_tell_is_named(
+def test_a_hub_without_a_clear_verdict_on_the_token_is_reported(
     probe: Any, cluster: Any, hub: Hub, capsys: pytest.CaptureFixture[str]
 ) -> None:
     hub.faults += [302, 404, 500]
@@ -215,7 +215,7 @@ def test_a_hub_that_cannot_tell_is_named(
     assert [f"does not say whether it is valid (status {code})" in said for code in (302, 404, 500)] == [True] * 3
 
 
-def test_a_node_that_does_not_reach_the_hub(
+def test_a_node_that_cannot_reach_the_hub_is_named(
     probe: Any, cluster: Any, hub: Hub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
@@ -223,12 +223,12 @@ def test_a_node_that_does_not_reach_the_hub(
     assert "w-1: no answer from http://127.0.0.1:9 ([Errno 111] Connection refused): open the way to it" in message
 
 
-def test_too_many_nodes_are_another_cluster(probe: Any, cluster: Any) -> None:
+def test_more_nodes_than_expected_are_reported(probe: Any, cluster: Any) -> None:
     message = failure(probe, "huggingface", cluster, nodes=2, secret="x")
     assert message == "expected 2 nodes, and Ray has 3: head, w-1, w-2"
 
 
-def test_bandwidths_are_those_of_nccl_tests(probe: Any) -> None:
+def test_bandwidths_match_those_of_nccl_tests(probe: Any) -> None:
     """1 GB in 10 ms over 16 ranks: 100 GB/s, and 15/16 of that on the bus."""
     assert probe.bandwidths(10**9, 0.01, 16) == pytest.approx((100, 93.75))
     assert probe.bandwidths(10**9, 0.01, 2) == pytest.approx((100, 50))
@@ -278,7 +278,7 @@ def four(probe: Any, cluster: Any, monkeypatch: pytest.MonkeyPatch, pair: Pair) 
     return cluster
 
 
-def test_each_pair_says_bandwidth_network_and_library(
+def test_each_pair_reports_its_bandwidth_network_and_library(
     probe: Any, cluster: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     probe.check_nccl(four(probe, cluster, monkeypatch, Pair()), FLOOR)
@@ -289,7 +289,7 @@ def test_each_pair_says_bandwidth_network_and_library(
         assert f"grpo: {pair}: network: gIB, NCCL: /usr/local/gib/lib64/libnccl.so.2\n" in output
 
 
-def test_a_slow_node_is_in_both_pairs_that_fail(
+def test_a_slow_node_appears_in_both_failing_pairs(
     probe: Any, cluster: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     slow = four(probe, cluster, monkeypatch, Pair(slow="w-2"))
@@ -309,7 +309,7 @@ def test_a_slow_node_is_in_both_pairs_that_fail(
         ("", "w-0 and w-3: NCCL's log does not say which network it used, expected gIB"),
     ],
 )
-def test_another_network_or_none_is_no_pass(
+def test_the_wrong_network_on_any_rank_fails_the_check(
     network: str, said: str, probe: Any, cluster: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One rank of sixteen is enough; without a plugin, any network is fine."""
@@ -318,7 +318,7 @@ def test_another_network_or_none_is_no_pass(
     probe.check_nccl(other, {**FLOOR, "net": ""})
 
 
-def test_a_rank_without_the_networks_plugin_refuses_to_measure(probe: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rank_without_the_network_plugin_refuses_to_measure(probe: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """With another NCCL_NET, NCCL would report the bandwidth of TCP."""
     for name in ("torch", "torch.distributed"):
         monkeypatch.setitem(sys.modules, name, SimpleNamespace(distributed=None))
@@ -337,7 +337,9 @@ def test_a_rank_without_the_networks_plugin_refuses_to_measure(probe: Any, monke
         ("Socket", "NCCL_NET is Socket in Ray's workers, expected gIB: NCCL could use TCP"),
     ],
 )
-def test_an_image_without_pytorch(net: str, said: str, probe: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_image_without_pytorch_or_the_right_network_is_reported(
+    net: str, said: str, probe: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sys, "path", [])
     monkeypatch.delitem(sys.modules, "torch", raising=False)
     monkeypatch.setenv("NCCL_NET", net)
@@ -346,7 +348,7 @@ def test_an_image_without_pytorch(net: str, said: str, probe: Any, monkeypatch: 
     assert problem == said
 
 
-def test_the_log_of_nccl_is_read_for_network_and_warning(probe: Any, tmp_path: Path) -> None:
+def test_nccls_log_yields_the_network_and_warnings(probe: Any, tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_text("w-1:1:1 [0] NCCL INFO Using network Socket\nw-1 [0] NCCL WARN first\nNCCL INFO Using network gIB\n")
     assert probe.last_match(str(log), r"(?:Using network|Assigned NET plugin) (\S+)") == ["gIB"]

@@ -61,7 +61,7 @@ def test_the_entrypoint_trains_and_leaves_nothing_behind(site: Site, monkeypatch
     assert list(temporary.iterdir()) == list(site.directory.rglob(".*")) == []
 
 
-def test_workers_get_the_programs_of_the_rewards(site: Site) -> None:
+def test_workers_get_the_reward_programs(site: Site) -> None:
     """All of jobs/rewards, beside what the values say of them; without rewards, none of it."""
     programs = {path.name: code(path.read_text()) for path in PROGRAMS["rewards"].parent.glob("*.py")}
     (site.tmp / "table").write_text("{}")
@@ -73,12 +73,12 @@ def test_workers_get_the_programs_of_the_rewards(site: Site) -> None:
     assert not (site.directory / "attempts/2/code").exists()
 
 
-def test_the_exit_code_is_that_of_the_trainer_or_of_its_signal(site: Site) -> None:
+def test_the_exit_code_reflects_the_trainers_exit_code_or_signal(site: Site) -> None:
     assert site.start("--code", 3).wait() == 3
     assert site.start("--kill", int(signal.SIGSEGV)).wait() == 128 + signal.SIGSEGV
 
 
-def test_a_signal_reaches_the_trainer_once_and_it_may_save(site: Site) -> None:
+def test_the_trainer_receives_a_signal_once_and_may_save(site: Site) -> None:
     """Ray sends it to the launch and to the trainer, and perhaps again."""
     command = site.trainer("--name", 1, "--run", 600, "--save", 0.5, "--code", 4)
     launch = site.start_plan(site.plan(command=command), RAY_JOB_CONFIG_JSON_ENV_VAR="{}")
@@ -92,7 +92,7 @@ def test_a_signal_reaches_the_trainer_once_and_it_may_save(site: Site) -> None:
     assert site.record()["state"] == "released"
 
 
-def test_the_trainer_inherits_neither_plan_nor_program(site: Site) -> None:
+def test_the_trainer_inherits_neither_the_plan_nor_the_program(site: Site) -> None:
     listing = site.tmp / "descriptors"
     launch = site.start("--descriptors", listing)
     assert launch.wait() == 0
@@ -103,7 +103,7 @@ def test_the_trainer_inherits_neither_plan_nor_program(site: Site) -> None:
     assert {Path(target).name for target in opened.values()} <= {"stamps", "descriptors"}
 
 
-def test_a_program_that_cannot_be_executed_is_one_line(site: Site) -> None:
+def test_a_command_that_cannot_be_executed_is_reported_in_one_line(site: Site) -> None:
     script = site.tmp / "bin" / "broken"
     script.write_text("#!/no/such/interpreter\n")
     script.chmod(0o755)
@@ -114,7 +114,7 @@ def test_a_program_that_cannot_be_executed_is_one_line(site: Site) -> None:
     assert site.record()["state"] == "released"
 
 
-def test_output_that_cannot_be_kept_does_not_stop_the_run(site: Site) -> None:
+def test_unwritable_output_does_not_stop_the_run(site: Site) -> None:
     """Its volume is full, and a process that has left the trainer's group keeps the pipe open."""
     (site.directory / "attempts/1").mkdir(parents=True)
     (site.directory / "attempts/1/output.log").symlink_to("/dev/full")
@@ -124,7 +124,7 @@ def test_output_that_cannot_be_kept_does_not_stop_the_run(site: Site) -> None:
     assert "still here" in launch.output
 
 
-def test_the_group_of_a_trainer_ends_with_a_launcher_that_was_killed(site: Site) -> None:
+def test_a_trainers_process_group_ends_when_its_launcher_is_killed(site: Site) -> None:
     launch = site.start("--run", 600, "--deaf", "--leave")
     site.trains("left")
     launch.signal(signal.SIGKILL)
@@ -133,7 +133,7 @@ def test_the_group_of_a_trainer_ends_with_a_launcher_that_was_killed(site: Site)
 
 
 @pytest.mark.full
-def test_a_launcher_that_is_stopped_for_too_long_loses_its_trainer(site: Site) -> None:
+def test_a_launcher_stopped_for_too_long_loses_its_trainer(site: Site) -> None:
     """Nothing of the launcher runs meanwhile, and its trainer ignores SIGTERM."""
     site.environment["GRPO_OWNER_LAPSE_SECONDS"] = "6"
     launch = site.start("--run", 600, "--deaf", "--leave", retries=1)
@@ -150,7 +150,7 @@ def test_a_launcher_that_is_stopped_for_too_long_loses_its_trainer(site: Site) -
 
 
 @pytest.mark.full
-def test_what_a_trainer_leaves_behind_ends_before_the_run_is_released(site: Site) -> None:
+def test_leftover_trainer_processes_end_before_the_run_is_released(site: Site) -> None:
     launch = site.start("--run", 2, "--leave")
     site.trains("left")
     assert launch.wait() == 0
@@ -158,7 +158,7 @@ def test_what_a_trainer_leaves_behind_ends_before_the_run_is_released(site: Site
     nothing_is_left(site)
 
 
-def test_a_stop_reaches_a_launch_that_hangs(site: Site) -> None:
+def test_sigterm_stops_a_hung_launch(site: Site) -> None:
     """Its main thread is in a call that does not return, so another thread must see the signal."""
     hang(site.directory / "run.json")
     launch = site.start(identity={"run": "gemma3-gsm8k"})
@@ -169,7 +169,7 @@ def test_a_stop_reaches_a_launch_that_hangs(site: Site) -> None:
 
 
 @pytest.mark.full
-def test_a_volume_that_hangs_at_the_start_is_given_up(site: Site) -> None:
+def test_the_launch_gives_up_on_a_volume_that_hangs_at_the_start(site: Site) -> None:
     hang(site.directory / "attempts/1/spec.sha256")
     site.environment["GRPO_OWNER_LAPSE_SECONDS"] = "1"
     launch = site.start(takeoverSeconds=3, retries=3)
@@ -179,7 +179,7 @@ def test_a_volume_that_hangs_at_the_start_is_given_up(site: Site) -> None:
 
 
 @pytest.mark.full
-def test_a_heartbeat_that_hangs_stops_the_trainer(site: Site) -> None:
+def test_a_hung_heartbeat_stops_the_trainer(site: Site) -> None:
     site.environment["GRPO_OWNER_LAPSE_SECONDS"] = "6"
     launch = site.start("--run", 600)
     site.trains(1)
@@ -199,7 +199,7 @@ def test_a_heartbeat_that_hangs_stops_the_trainer(site: Site) -> None:
 
 
 @pytest.mark.full
-def test_racing_launches_run_one_after_the_other(site: Site) -> None:
+def test_racing_launches_run_one_at_a_time(site: Site) -> None:
     """Only a file system can say which of four processes has created a file."""
     racers = [site.start("--run", 0.3, attempt=2) for _ in range(4)]
     assert [racer.wait() for racer in racers] == [0] * 4
@@ -225,7 +225,7 @@ while time.monotonic() < end:
 
 
 @pytest.mark.full
-def test_a_copy_that_hangs_does_not_keep_a_signal_from_the_trainer(site: Site) -> None:
+def test_a_hung_output_copy_does_not_keep_a_signal_from_the_trainer(site: Site) -> None:
     """The trainer prints a lot, and output.log takes 64 KiB and then hangs."""
     script, log = site.tmp / "chatty.py", site.directory / "attempts/1/output.log"
     script.write_text(CHATTY)
@@ -244,7 +244,7 @@ def test_a_copy_that_hangs_does_not_keep_a_signal_from_the_trainer(site: Site) -
 
 
 @pytest.mark.full
-def test_the_evidence_of_a_stall_is_collected_before_the_restart(site: Site) -> None:
+def test_stall_evidence_is_collected_before_the_restart(site: Site) -> None:
     """The trainer is stopped by SIGSTOP, and has a child that ignores SIGTERM."""
     settings = guard("step", floor=12, evidenceSeconds=60)
     launch = start(site, "--stall", "step@3", "--stop", "--child", settings=settings, lapse=120)
@@ -266,7 +266,7 @@ def test_the_evidence_of_a_stall_is_collected_before_the_restart(site: Site) -> 
 
 
 @pytest.mark.full
-def test_evidence_that_hangs_is_killed(site: Site) -> None:
+def test_hung_evidence_collection_is_killed(site: Site) -> None:
     slow = site.tmp / "bin" / "nvidia-smi"
     slow.write_text(f"#!/bin/sh\n: {site.tmp}\nsleep 600\n")
     slow.chmod(0o755)
@@ -279,7 +279,7 @@ def test_evidence_that_hangs_is_killed(site: Site) -> None:
 
 
 @pytest.mark.full
-def test_stacks_do_not_show_the_arguments_of_a_process(site: Site) -> None:
+def test_stack_dumps_do_not_show_process_arguments(site: Site) -> None:
     spy = site.tmp / "bin" / "py-spy"
     # As py-spy 0.4.3 prints it: dump --nonblocking --pid N.
     spy.write_text(
@@ -295,7 +295,7 @@ def test_stacks_do_not_show_the_arguments_of_a_process(site: Site) -> None:
     assert not any("--stall" in text for text in texts)
 
 
-def test_the_last_lines_of_the_workers_and_the_memory_are_kept(site: Site) -> None:
+def test_evidence_keeps_the_workers_last_lines_and_the_memory_use(site: Site) -> None:
     logs = site.tmp / "ray/session_latest/logs"
     logs.mkdir(parents=True)
     (logs / "worker-1a-01000000-77.out").write_text("many lines\n" * 100_000 + "the last words\n")
@@ -346,7 +346,7 @@ def small_pod(site: Site) -> Iterator[Path]:
 
 
 @pytest.mark.full
-def test_a_trainer_that_the_kernel_kills_for_its_memory(site: Site, small_pod: Path) -> None:
+def test_a_trainer_killed_for_its_memory_is_reported_as_out_of_memory(site: Site, small_pod: Path) -> None:
     body = f"echo $$ > {small_pod}/cgroup.procs\n"
     words = ["python3", str(Path(__file__).with_name("guarded.py")), str(site.stamps)]
     options: list[Any] = [str(site.directory / "checkpoints"), "--crash", "step@2=memory"]

@@ -81,13 +81,13 @@ def plain(value: Any) -> Any:
 @pytest.mark.parametrize("loader", [pytest.param(yaml.SafeLoader, marks=pytest.mark.full), yaml.CSafeLoader])
 @settings(deadline=None)
 @given(config=CONFIGS)
-def test_pyyaml_reads_the_same_configuration(loader: Any, config: dict[str, Any]) -> None:
+def test_pyyaml_parses_the_configuration_unchanged(loader: Any, config: dict[str, Any]) -> None:
     assert exactly(yaml.load(TO_YAML(config), Loader=loader)) == exactly(config)
 
 
 @settings(deadline=None)
 @given(config=CONFIGS.map(plain))
-def test_omegaconf_reads_the_same_configuration(
+def test_omegaconf_parses_the_configuration_unchanged(
     tmp_path_factory: pytest.TempPathFactory, config: dict[str, Any]
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "config.yaml"
@@ -95,7 +95,7 @@ def test_omegaconf_reads_the_same_configuration(
     assert exactly(OmegaConf.to_container(OmegaConf.load(path))) == exactly(config)
 
 
-def test_interpolations_stay_interpolations(tmp_path: Path) -> None:
+def test_interpolations_are_written_unresolved(tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
     path.write_text(TO_YAML({"a": {"b": 3e-07}, "c": "${a.b}", "d": "???"}), encoding="utf-8")
     config = OmegaConf.load(path)
@@ -109,7 +109,7 @@ def test_the_configuration_is_readable() -> None:
 
 
 @pytest.mark.parametrize("shell", ["sh", "bash"])
-def test_a_hostile_and_large_plan_arrives_intact(site: Site, shell: str) -> None:
+def test_a_large_hostile_plan_arrives_intact(site: Site, shell: str) -> None:
     site.shell = shell
     words = ['a "b"', "it's", "$HOME", "`id`", "a\nb", "\\", "*", "語 \U0001f600", "{programs}x"]
     script = "import json, sys; json.dump(sys.argv[2:], open(sys.argv[1], 'w'))"
@@ -124,13 +124,13 @@ def test_a_hostile_and_large_plan_arrives_intact(site: Site, shell: str) -> None
     assert re.fullmatch("/.+x", arrived[-1])
 
 
-def test_an_ascii_locale_is_enough(site: Site) -> None:
+def test_a_launch_works_in_an_ascii_locale(site: Site) -> None:
     launch = site.start_plan(site.plan(config=HOSTILE, run="é"), LC_ALL="C", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0")
     assert launch.wait() == 0, launch.output
 
 
 @pytest.mark.parametrize("redirection", ["3<&-", "3</dev/null"])
-def test_a_missing_plan_is_one_line(redirection: str) -> None:
+def test_a_missing_plan_is_reported_in_one_line(redirection: str) -> None:
     command = ["sh", "-c", f'exec "$0" "$1" {redirection}', sys.executable, str(flat_folder() / "launch.py")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1

@@ -105,7 +105,7 @@ def pod(head: Head, tmp_path: Path) -> Pod:
     return Pod(head.server_port, tmp_path)
 
 
-def test_the_package_comes_before_the_job(head: Head) -> None:
+def test_the_package_is_uploaded_before_the_job_is_submitted(head: Head) -> None:
     """The program starts as `grpo` starts it: from its text."""
     text = PROGRAMS["ray_jobs"].read_text(encoding="utf-8").replace("127.0.0.1:8265", f"127.0.0.1:{head.server_port}")
     command = [sys.executable, "-I", "-c", text, "submit", json.dumps(REQUEST)]
@@ -117,12 +117,12 @@ def test_the_package_comes_before_the_job(head: Head) -> None:
     assert (job[:2], json.loads(job[2])) == (("POST", "/api/jobs/"), REQUEST)
 
 
-def test_the_state(pod: Pod) -> None:
+def test_the_state_command_prints_the_jobs_state(pod: Pod) -> None:
     assert pod.run("state", "mine") == (0, "")
     assert json.loads(pod.printed) == {"status": "RUNNING", "message": "m", "driver_exit_code": 3}
 
 
-def test_a_refusal_and_no_answer_differ(head: Head, pod: Pod) -> None:
+def test_a_rejection_and_a_missing_answer_have_different_exit_codes(head: Head, pod: Pod) -> None:
     head.refusal = "Job mine already exists"
     code, said = pod.run("submit", json.dumps(REQUEST))
     assert (code, "with 500: Job mine already exists" in said) == (1, True)
@@ -135,11 +135,11 @@ def test_a_refusal_and_no_answer_differ(head: Head, pod: Pod) -> None:
     assert (code, said.startswith("no answer from the Ray head at 127.0.0.1:")) == (3, True)
 
 
-def test_wrong_usage(pod: Pod) -> None:
+def test_a_usage_error_exits_with_2(pod: Pod) -> None:
     assert pod.run("stop", "mine")[0] == 2
 
 
-def test_the_output_is_followed_to_the_end_of_the_job(head: Head, pod: Pod) -> None:
+def test_the_output_is_followed_until_the_job_ends(head: Head, pod: Pod) -> None:
     seen: list[bytes] = []
 
     def go_on() -> None:
@@ -160,7 +160,7 @@ def test_the_output_is_followed_to_the_end_of_the_job(head: Head, pod: Pod) -> N
     assert pod.clock.moment < 60
 
 
-def test_the_time_ends_it_too(pod: Pod) -> None:
+def test_following_also_ends_at_the_time_limit(pod: Pod) -> None:
     pod.log.parent.mkdir(parents=True)
     pod.log.write_bytes(b"x" * 3_000_000)
     assert pod.run("follow", "mine", "1", "30") == (0, "")

@@ -66,7 +66,7 @@ def test_an_empty_file_arrives(volume: Path) -> None:
     assert (volume / NAME).read_bytes() == b""
 
 
-def test_who_asks_sends_nothing(volume: Path) -> None:
+def test_a_query_transfers_nothing(volume: Path) -> None:
     assert receive(volume, b"", step="ask") == "absent"
     assert files(volume) == set()
     assert receive(volume) == "received"
@@ -74,7 +74,7 @@ def test_who_asks_sends_nothing(volume: Path) -> None:
     assert receive(volume, b"", step="ask", sha256="0" * 64).startswith("refused ")
 
 
-def test_another_content_is_replaced_only_on_demand(volume: Path) -> None:
+def test_a_file_with_different_content_is_replaced_only_on_request(volume: Path) -> None:
     (volume / NAME).parent.mkdir(parents=True)
     for other in (b"other", bytes(len(DATA))):
         (volume / NAME).write_bytes(other)
@@ -93,7 +93,7 @@ def test_another_content_is_replaced_only_on_demand(volume: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("mode", ["keep", "replace"])
-def test_what_does_not_arrive_whole_leaves_nothing(volume: Path, data: bytes, said: str, mode: str) -> None:
+def test_an_incomplete_transfer_leaves_nothing_behind(volume: Path, data: bytes, said: str, mode: str) -> None:
     if mode == "replace":
         (volume / NAME).parent.mkdir(parents=True)
         (volume / NAME).write_bytes(b"before")
@@ -102,7 +102,7 @@ def test_what_does_not_arrive_whole_leaves_nothing(volume: Path, data: bytes, sa
     assert mode == "keep" or (volume / NAME).read_bytes() == b"before"
 
 
-def test_what_comes_after_the_file_is_not_read(volume: Path) -> None:
+def test_input_after_the_file_is_not_read(volume: Path) -> None:
     """The end of stdin is not waited for either."""
     command = [sys.executable, "-I", PROGRAMS["receive_file"], *words(volume)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
@@ -114,7 +114,7 @@ def test_what_comes_after_the_file_is_not_read(volume: Path) -> None:
     assert (volume / NAME).read_bytes() == DATA
 
 
-def test_no_link_is_followed_out_of_the_volume(volume: Path, tmp_path: Path) -> None:
+def test_a_link_that_leaves_the_volume_is_not_followed(volume: Path, tmp_path: Path) -> None:
     (tmp_path / "outside").mkdir()
     (volume / "datasets").symlink_to(tmp_path / "outside")
     assert receive(volume) == f"refused {volume}/datasets/mine is a link that leaves {volume}"
@@ -128,24 +128,24 @@ def test_no_link_is_followed_out_of_the_volume(volume: Path, tmp_path: Path) -> 
     assert (tmp_path / "outside/file").read_bytes() == DATA
 
 
-def test_a_link_within_the_volume_is_a_folder(volume: Path) -> None:
+def test_a_link_within_the_volume_is_treated_as_a_folder(volume: Path) -> None:
     (volume / "large").mkdir()
     (volume / "datasets").symlink_to("large")
     assert receive(volume) == "received"
     assert files(volume) == {"large/mine/train.jsonl"}
 
 
-def test_a_folder_of_that_name_stays(volume: Path) -> None:
+def test_an_existing_folder_with_the_files_name_is_kept(volume: Path) -> None:
     (volume / NAME).mkdir(parents=True)
     assert receive(volume, mode="replace") == f"refused {volume / NAME} is no ordinary file"
 
 
-def test_a_pod_without_the_volume_gets_no_folder(tmp_path: Path) -> None:
+def test_no_folder_is_created_in_a_pod_without_the_volume(tmp_path: Path) -> None:
     assert receive(tmp_path / "data") == f"refused this pod has no folder {tmp_path / 'data'}"
     assert not (tmp_path / "data").exists()
 
 
-def test_old_drafts_of_the_file_are_deleted(volume: Path) -> None:
+def test_stale_drafts_of_the_file_are_deleted(volume: Path) -> None:
     folder = (volume / NAME).parent
     folder.mkdir(parents=True)
     old, new = ".train.jsonl.0123abcd.upload", ".train.jsonl.0123abce.upload"
@@ -167,7 +167,7 @@ def in_process(volume: Path, capsys: pytest.CaptureFixture[str], program: Any, *
 EMPTY = {"size": 0, "sha256": hashlib.sha256(b"").hexdigest()}
 
 
-def test_a_connection_that_says_nothing_is_given_up(volume: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_silent_connection_is_abandoned(volume: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A pod does not always hear that a connection has ended."""
     program, clock = load_program("receive_file"), Clock()
 
@@ -181,7 +181,7 @@ def test_a_connection_that_says_nothing_is_given_up(volume: Path, capsys: pytest
     assert not files(volume)
 
 
-def test_a_volume_without_room_is_said_before_anything_is_written(
+def test_lack_of_space_is_reported_before_anything_is_written(
     volume: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     found = SimpleNamespace(f_blocks=1000, f_bavail=10, f_frsize=1000)
@@ -194,7 +194,7 @@ def test_a_volume_without_room_is_said_before_anything_is_written(
     assert in_process(volume, capsys, load_program("receive_file"), **EMPTY)[-1] == "received"
 
 
-def test_a_volume_that_gets_full_keeps_no_part(
+def test_a_volume_that_fills_up_keeps_no_partial_file(
     volume: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def full(_: int) -> None:
@@ -205,7 +205,7 @@ def test_a_volume_that_gets_full_keeps_no_part(
     assert not files(volume)
 
 
-def test_who_was_faster_wins(volume: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_created_during_the_copy_wins(volume: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Another file of this name comes while this one is copied."""
     program = load_program("receive_file")
     program.copy = lambda *_: (volume / NAME).write_bytes(b"other")
@@ -215,7 +215,7 @@ def test_who_was_faster_wins(volume: Path, capsys: pytest.CaptureFixture[str]) -
 
 
 @pytest.mark.parametrize(("other", "said"), [(b"other", f"refused {{}}/{NAME} has another content"), (b"", "there")])
-def test_of_two_at_the_same_moment_one_is_not_lost(
+def test_a_file_created_at_the_last_moment_is_not_lost(
     volume: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, other: bytes, said: str
 ) -> None:
     """Another file of this name comes after the last look."""
@@ -231,7 +231,7 @@ def test_of_two_at_the_same_moment_one_is_not_lost(
     assert files(volume) == {NAME}
 
 
-def test_a_volume_without_links_gets_the_file(
+def test_a_volume_without_hard_links_receives_the_file(
     volume: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def none(*_: Path) -> None:
@@ -242,7 +242,7 @@ def test_a_volume_without_links_gets_the_file(
     assert files(volume) == {NAME}
 
 
-def test_a_file_that_is_replaced_keeps_its_mode(volume: Path) -> None:
+def test_a_replaced_file_keeps_its_mode(volume: Path) -> None:
     (volume / NAME).parent.mkdir(parents=True)
     (volume / NAME).write_bytes(b"other")
     (volume / NAME).chmod(0o664)
@@ -250,7 +250,7 @@ def test_a_file_that_is_replaced_keeps_its_mode(volume: Path) -> None:
     assert (volume / NAME).stat().st_mode & 0o777 == 0o664
 
 
-def test_a_volume_that_takes_long_is_not_silent(volume: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_slow_volume_produces_progress_messages(volume: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The program says that it lives while it waits for the volume."""
     program = load_program("receive_file")
     program.BEAT_SECONDS = 0.01

@@ -39,7 +39,7 @@ def names(machine: Machine) -> list[str]:
     return sorted(os.listdir(machine.directory / "checkpoints"))
 
 
-def test_a_broken_step_is_set_aside_and_the_run_goes_back(machine: Machine) -> None:
+def test_an_incomplete_step_is_set_aside_and_the_run_goes_back(machine: Machine) -> None:
     files.nemo_rl(machine.directory, 10)
     for step in (20, 30):
         cut(files.nemo_rl(machine.directory, step))
@@ -53,7 +53,7 @@ def test_a_broken_step_is_set_aside_and_the_run_goes_back(machine: Machine) -> N
     assert (aside / "policy/weights/__1_0.distcp").read_bytes() == b"wei"
 
 
-def test_a_whole_step_is_left_alone(machine: Machine) -> None:
+def test_a_complete_step_is_left_alone(machine: Machine) -> None:
     cut(files.nemo_rl(machine.directory, 10))
     files.nemo_rl(machine.directory, 20)
     assert launch(machine).wait() == 0
@@ -61,7 +61,7 @@ def test_a_whole_step_is_left_alone(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize(("framework", "part"), [("nemo-rl", "policy/weights"), ("verl", "actor")])
-def test_weights_of_an_unknown_format_stop_nothing(machine: Machine, framework: str, part: str) -> None:
+def test_weights_in_an_unknown_format_do_not_stop_the_run(machine: Machine, framework: str, part: str) -> None:
     """A newer framework may save in another way, and its trainer knows better."""
     step = files.verl(machine.directory, 10) if framework == "verl" else files.nemo_rl(machine.directory, 10)
     shutil.rmtree(step / part)
@@ -74,7 +74,7 @@ def test_weights_of_an_unknown_format_stop_nothing(machine: Machine, framework: 
     assert step.is_dir()
 
 
-def test_each_retry_looks_again(machine: Machine) -> None:
+def test_each_retry_checks_the_steps_again(machine: Machine) -> None:
     """The trainer that failed may have left the step behind."""
     for step in (10, 20, 30):
         files.nemo_rl(machine.directory, step)
@@ -103,7 +103,7 @@ def test_without_a_complete_step_nothing_is_started_or_moved(machine: Machine) -
 
 
 @pytest.mark.parametrize(("nodes", "gpus", "started"), [(1, 2, True), (2, 1, True), (2, 2, False), (None, 8, True)])
-def test_a_step_of_verl_needs_as_many_gpus_as_saved_it(
+def test_a_verl_step_can_only_be_resumed_on_as_many_gpus_as_saved_it(
     machine: Machine, nodes: int | None, gpus: int, *, started: bool
 ) -> None:
     """Each rank of FSDP loads the file with its number and the number of all: others would wait for GPUs and fail."""
@@ -116,7 +116,7 @@ def test_a_step_of_verl_needs_as_many_gpus_as_saved_it(
 
 
 @pytest.mark.parametrize(("mode", "tracked"), [("auto", "5"), (None, "5"), ("disable", "10"), ("resume_path", "10")])
-def test_the_tracker_of_verl_goes_back(machine: Machine, mode: str | None, tracked: str) -> None:
+def test_verls_tracker_is_set_back_to_the_last_complete_step(machine: Machine, mode: str | None, tracked: str) -> None:
     files.verl(machine.directory, 5)
     (files.verl(machine.directory, 10) / "data.pt").unlink()
     tracker = machine.directory / "checkpoints/latest_checkpointed_iteration.txt"
@@ -129,7 +129,7 @@ def test_the_tracker_of_verl_goes_back(machine: Machine, mode: str | None, track
     assert ("latest_checkpointed_iteration.txt names step 5 now" in started.output) == (tracked == "5")
 
 
-def test_a_run_of_verl_without_a_complete_step_is_refused(machine: Machine) -> None:
+def test_a_verl_run_without_a_complete_step_is_rejected(machine: Machine) -> None:
     step = files.verl(machine.directory, 10)
     (step / "data.pt").unlink()
     (machine.directory / "checkpoints/latest_checkpointed_iteration.txt").write_text("10")
@@ -138,7 +138,7 @@ def test_a_run_of_verl_without_a_complete_step_is_refused(machine: Machine) -> N
     assert f"mv {step} " in started.last
 
 
-def test_what_was_set_aside_is_listed(machine: Machine) -> None:
+def test_a_step_that_was_set_aside_is_listed_as_incomplete(machine: Machine) -> None:
     import checkpoints
 
     files.nemo_rl(machine.directory, 10, value=0.5)

@@ -70,7 +70,9 @@ def until(condition: Callable[[], bool]) -> None:
 
 
 @EVERYWHERE
-def test_a_pattern_that_does_not_end_scores_zero(place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_never_ending_pattern_match_scores_zero(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     told: list[str] = []
     judge = loaded(tmp_path, told, builtin="format", kwargs={"pattern": PATTERN})
     with monkeypatch.context() as patch:
@@ -85,7 +87,7 @@ def test_a_pattern_that_does_not_end_scores_zero(place: Place, tmp_path: Path, m
 
 @needs_math
 @pytest.mark.parametrize("tower", thin(["9^{9^{9^9}}", "10^{10^{10}}", "(10^9)!"], 3))
-def test_an_expression_that_cannot_be_computed_raises(tower: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_expression_too_large_to_evaluate_raises(tower: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert builtins.exact_answer(r"\sqrt{8}", r"<answer>2\sqrt{2}</answer>") == (1.0, True)
     assert builtins.exact_answer("x^2+1", "<answer>x^2-1</answer>") == (0.0, False)
     monkeypatch.setattr(limits, "SECONDS", 0.1)
@@ -95,7 +97,7 @@ def test_an_expression_that_cannot_be_computed_raises(tower: str, monkeypatch: p
 
 @needs_math
 @pytest.mark.full
-def test_math_verify_is_asked_from_any_thread_and_comes_back_after_it_died() -> None:
+def test_math_verify_can_be_called_from_any_thread_and_restarts_after_dying() -> None:
     with ThreadPoolExecutor(4) as pool:
         assert all(pool.map(lambda n: answers.equal(f"x+{n}", f"{n}+x"), range(20)))
     limits.are_equal.child.send_signal(signal.SIGKILL)
@@ -105,7 +107,7 @@ def test_math_verify_is_asked_from_any_thread_and_comes_back_after_it_died() -> 
     assert answers.equal("x+1", "1+x") is True
 
 
-def test_without_math_verify_texts_are_compared_and_it_is_said_once(
+def test_without_math_verify_strings_are_compared_and_one_warning_is_printed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "math_verify.py").write_text("raise ImportError('not here')")
@@ -131,9 +133,7 @@ class Silent:
 
 
 @EVERYWHERE
-def test_a_question_whose_asker_ran_out_of_time_has_no_answer_left(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_timed_out_question_leaves_no_answer_behind(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """The next question would get it: rewards that are wrong until the end of the run."""
     assert limits.is_found("a", "a")
     with monkeypatch.context() as patch:
@@ -175,7 +175,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 
 @pytest.mark.full
-def test_a_search_leaves_other_threads_free_and_ends_although_its_parent_was_killed(tmp_path: Path) -> None:
+def test_a_pattern_search_does_not_block_other_threads_and_ends_with_its_parent(tmp_path: Path) -> None:
     text = PROGRAMS["reward_limits"].read_text(encoding="utf-8").replace("SECONDS = 4.0", "SECONDS = 0.5")
     assert "SECONDS = 0.5" in text
     (tmp_path / "reward_limits.py").write_text(text)
@@ -218,7 +218,7 @@ HANGING = {
 
 @EVERYWHERE
 @pytest.mark.parametrize("kind", HANGING)
-def test_a_file_of_ones_own_has_a_limit_of_its_own(
+def test_a_users_reward_file_has_its_own_time_limit(
     place: Place, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[str] = []
@@ -239,7 +239,7 @@ def test_a_file_of_ones_own_has_a_limit_of_its_own(
 
 
 @EVERYWHERE
-def test_a_limit_is_kept_by_the_real_clock(place: Place, tmp_path: Path) -> None:
+def test_a_time_limit_is_enforced_in_real_time(place: Place, tmp_path: Path) -> None:
     told: list[str] = []
     text = own("while time.monotonic() < END: pass").replace("SECONDS = 0.3", "SECONDS = 0.1")
     judge = loaded(tmp_path, told, text, file="mine.py")
@@ -263,7 +263,7 @@ ALARMS = {
 
 
 @pytest.mark.parametrize("kind", ALARMS)
-def test_a_library_that_uses_the_alarm_has_a_limit_too(
+def test_a_library_that_uses_the_alarm_signal_is_limited_too(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Such as parse() of math-verify, which clears the alarm of the process."""
@@ -295,7 +295,7 @@ class Paused:
             time.sleep(0.001)
 
 
-def test_a_pause_before_the_function_began_leaves_no_handler(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pause_before_the_function_starts_leaves_no_handler(monkeypatch: pytest.MonkeyPatch) -> None:
     """It would end whatever runs later."""
 
     def waits() -> None:
@@ -314,7 +314,9 @@ def test_a_pause_before_the_function_began_leaves_no_handler(monkeypatch: pytest
 
 
 @EVERYWHERE
-def test_a_reward_may_clean_up_after_its_time(place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reward_may_clean_up_after_its_time_limit(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     told: list[str] = []
     text = own(f"""
         try:
@@ -331,7 +333,7 @@ def test_a_reward_may_clean_up_after_its_time(place: Place, tmp_path: Path, monk
     assert {*clock.waits} == {0.3}
 
 
-def test_the_end_of_a_reward_has_a_limit_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rewards_cleanup_has_a_time_limit_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[str] = []
     text = own(f"""
         try:
@@ -362,7 +364,7 @@ def rings_soon(process: subprocess.Popen[str]) -> bool:
 
 
 @pytest.mark.full
-def test_a_process_that_was_paused_when_the_time_was_over_goes_on() -> None:
+def test_a_process_paused_at_its_time_limit_continues() -> None:
     """The kernel then gives the signal to a thread that does not wait: most times, so there are several processes."""
     words = [sys.executable, "-c", WAITS, str(PROGRAMS["reward_limits"].parent)]
     with contextlib.ExitStack() as stack:
@@ -381,14 +383,14 @@ def test_a_process_that_was_paused_when_the_time_was_over_goes_on() -> None:
 
 
 @EVERYWHERE
-def test_an_exception_of_ones_own_is_still_told_with_its_line(place: Place, tmp_path: Path) -> None:
+def test_a_users_exception_is_still_reported_with_its_line(place: Place, tmp_path: Path) -> None:
     told: list[str] = []
     judge = loaded(tmp_path, told, "def reward(truth, response):\n    return 1 / 0\n", file="mine.py")
     assert place(lambda: judge("72", "x")).score == 0.0
     assert "ZeroDivisionError: division by zero (mine.py:2)" in told[0]
 
 
-def test_signals_of_a_reward_still_work_in_the_main_thread(tmp_path: Path) -> None:
+def test_a_rewards_own_signals_still_work_in_the_main_thread(tmp_path: Path) -> None:
     text = (
         "import signal\n"
         "def reward(truth, response):\n"

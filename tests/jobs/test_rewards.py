@@ -66,11 +66,11 @@ def constant(name: str, weight: float, score: float, flag: bool | None = None) -
         ("<think>\0\ud800</think><answer>\U0001f600</answer>", 1.0),
     ],
 )
-def test_format_scores_the_sections(response: str, score: float) -> None:
+def test_the_format_reward_scores_each_section(response: str, score: float) -> None:
     assert builtins.format_reward("72", response) == (score, None)
 
 
-def test_format_takes_other_tags_and_a_pattern() -> None:
+def test_the_format_reward_accepts_custom_tags_and_a_pattern() -> None:
     assert builtins.format_reward("", "<reason>a</reason><final>b</final>", "reason", "final") == (1.0, None)
     pattern = r"^<think>.+</think>\s*<answer>[^<]+</answer>$"
     assert builtins.format_reward("", "<think>a\nb</think>\n<answer>72</answer>", pattern=pattern) == (1.0, None)
@@ -102,7 +102,7 @@ def test_format_takes_other_tags_and_a_pattern() -> None:
         ("72", "x" * LONG + "<answer>72</answer>"),
     ],
 )
-def test_the_right_answer_is_found(truth: str, response: str) -> None:
+def test_a_correct_answer_is_found(truth: str, response: str) -> None:
     assert builtins.exact_answer(truth, response, math=False) == (1.0, True)
 
 
@@ -126,7 +126,7 @@ def test_the_right_answer_is_found(truth: str, response: str) -> None:
         "<answer>\u0667\u0662\u2028</answer>x",
     ],
 )
-def test_another_answer_is_wrong(response: str) -> None:
+def test_a_wrong_or_malformed_answer_scores_zero(response: str) -> None:
     expected = (1.0, True) if "\u0667\u0662" in response else (0.0, False)  # digits of another script are digits
     assert builtins.exact_answer("72", response, math=False) == expected
 
@@ -140,14 +140,14 @@ def test_only_the_chosen_markers_mark_an_answer() -> None:
         builtins.exact_answer("72", response, markers="answer")
 
 
-def test_what_is_marked_in_the_thoughts_is_no_answer() -> None:
+def test_an_answer_marked_inside_the_reasoning_does_not_count() -> None:
     response = "<reason>\\boxed{72}</reason>"
     assert builtins.exact_answer("72", response) == (1.0, True)
     assert builtins.exact_answer("72", response, think_tag="reason") == (0.0, False)
     assert builtins.exact_answer("72", f"{response} \\boxed{{72}}", think_tag="reason") == (1.0, True)
 
 
-def test_an_empty_ground_truth_is_said() -> None:
+def test_an_empty_ground_truth_is_reported() -> None:
     with pytest.raises(ValueError, match="the ground truth is empty"):
         builtins.exact_answer(" ", "<answer></answer>")
 
@@ -169,7 +169,7 @@ MATHEMATICS = [
 @needs_math
 @pytest.mark.full
 @pytest.mark.parametrize(("truth", "answer", "right"), MATHEMATICS)
-def test_expressions_are_compared_by_math_verify(truth: str, answer: str, right: bool) -> None:
+def test_math_verify_compares_expressions(truth: str, answer: str, right: bool) -> None:
     assert builtins.exact_answer(truth, f"<answer>{answer}</answer>") == (float(right), right)
 
 
@@ -189,7 +189,7 @@ def test_expressions_are_compared_by_math_verify(truth: str, answer: str, right:
         ("\0\ud800\U0001f600", {"limit": 3}, 0.0),
     ],
 )
-def test_length_penalises_what_is_over_the_limit(response: str, kwargs: dict[str, Any], score: float) -> None:
+def test_the_length_reward_penalises_text_beyond_the_limit(response: str, kwargs: dict[str, Any], score: float) -> None:
     assert builtins.length("72", response, **kwargs) == (score, None)
 
 
@@ -197,7 +197,7 @@ def test_length_penalises_what_is_over_the_limit(response: str, kwargs: dict[str
 
 
 @given(st.text())
-def test_builtins_stay_within_their_bounds(response: str) -> None:
+def test_builtin_scores_stay_within_their_bounds(response: str) -> None:
     kwargs = {"format": {}, "exact_answer": {"math": False}, "length": {"limit": 5, "ramp": 10}}
     for name, (function, (low, high), judges) in builtins.BUILTINS.items():
         score, flag = function("72", response, **kwargs[name])
@@ -205,19 +205,19 @@ def test_builtins_stay_within_their_bounds(response: str) -> None:
         assert (flag is not None) == judges
 
 
-def test_the_rule_about_reward_scaling_knows_the_bounds() -> None:
+def test_the_reward_scaling_rule_uses_the_builtin_bounds() -> None:
     assert {name: each.bounds for name, each in builtins.BUILTINS.items()} == SCORES
 
 
 @given(st.text(st.characters(exclude_characters="<\\#{}")), st.integers())
-def test_a_marked_answer_is_found_behind_any_text(before: str, value: int) -> None:
+def test_a_marked_answer_is_found_after_any_text(before: str, value: int) -> None:
     for marked in (f"<answer>{value}</answer>", rf"\boxed{{{value}}}", f"#### {value}"):
         assert builtins.exact_answer(str(value), before + marked, math=False) == (1.0, True)
         assert builtins.exact_answer(str(value + 1), before + marked, math=False) == (0.0, False)
 
 
 @given(st.integers(0, 100), st.integers(0, 100), st.integers(1, 50), st.integers(0, 50))
-def test_a_longer_response_never_scores_more(shorter: int, more: int, limit: int, ramp: int) -> None:
+def test_a_longer_response_never_scores_higher(shorter: int, more: int, limit: int, ramp: int) -> None:
     scores = [builtins.length("", "x" * n, limit, ramp=ramp)[0] for n in (shorter, shorter + more)]
     assert scores[1] <= scores[0]
 
@@ -251,12 +251,12 @@ def test_the_score_is_linear_in_the_weights(some: Any, others: Any, factor: floa
 
 
 @given(terms)
-def test_a_response_is_correct_when_no_reward_denies_it(rows: Any) -> None:
+def test_a_response_is_correct_unless_a_reward_says_otherwise(rows: Any) -> None:
     flags = [flag for *_, flag in rows if flag is not None]
     assert combination(enumerate(rows))("72", "x").correct is all(flags)
 
 
-def test_weights_are_not_divided_by_their_sum() -> None:
+def test_weights_are_not_normalised() -> None:
     both = rewards.Combination([constant("a", 0.2, 1.0), constant("b", 0.8, 0.5, True), constant("c", 1, -1.0)])
     result = both("72", "x")
     assert result.score == pytest.approx(-0.4)
@@ -274,7 +274,7 @@ BAD: list[tuple[Callable[..., Any], str]] = [
 
 
 @pytest.mark.parametrize(("function", "said"), BAD)
-def test_a_reward_that_fails_scores_zero_and_is_told(function: Any, said: str) -> None:
+def test_a_failing_reward_scores_zero_and_is_reported(function: Any, said: str) -> None:
     told: list[str] = []
     both = rewards.Combination([rewards.Reward("bad", 1, function), constant("good", 2, 1.0, True)], told.append)
     assert both("72", "x" * 1000) == (2.0, False, {"bad": 0.0, "good": 1.0})
@@ -285,7 +285,7 @@ def test_a_reward_that_fails_scores_zero_and_is_told(function: Any, said: str) -
     assert len(told[0]) < 600
 
 
-def test_failures_are_counted_but_not_told_each_time() -> None:
+def test_every_failure_is_counted_but_not_every_one_is_reported() -> None:
     told: list[str] = []
     bad = rewards.Combination([rewards.Reward("bad", 1, lambda truth, response: {}[response])], told.append)
     for _ in range(1000):
@@ -296,7 +296,7 @@ def test_failures_are_counted_but_not_told_each_time() -> None:
     ]
 
 
-def test_a_failure_that_is_no_exception_counts_too_but_an_end_is_an_end() -> None:
+def test_any_failure_scores_zero_except_an_interrupt_or_exit() -> None:
     class Timeout(BaseException):
         pass
 
@@ -313,7 +313,7 @@ def test_a_failure_that_is_no_exception_counts_too_but_an_end_is_an_end() -> Non
 
 
 @pytest.mark.parametrize("response", [None, b"72", ["72"], 72])
-def test_a_response_that_is_no_text_scores_zero(response: Any) -> None:
+def test_a_response_that_is_not_a_string_scores_zero(response: Any) -> None:
     told: list[str] = []
     assert rewards.Combination([constant("a", 1, 1.0)], told.append)("72", response).score == 0.0
     assert "expected a text as response, got " in told[0]
@@ -338,7 +338,7 @@ def reward(ground_truth, response, *, bonus=0.0):
 """
 
 
-def test_a_file_is_a_reward(tmp_path: Path) -> None:
+def test_a_file_is_loaded_as_a_reward(tmp_path: Path) -> None:
     entries = {"mine": {"weight": 0.5, "kwargs": {"bonus": 1}, "file": "mine.py"}}
     assert rewards.load(write(tmp_path, entries, mine=MINE))("72", "72") == (1.5, True, {"mine": 3.0})
 
@@ -353,7 +353,7 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None, scal
 """
 
 
-def test_the_function_of_verl_is_taken_as_it_is(tmp_path: Path) -> None:
+def test_a_verl_reward_function_is_used_unchanged(tmp_path: Path) -> None:
     entries = {"mine": {"weight": 0.5, "kwargs": {"scale": 2.0}, "file": "mine.py"}}
     told = list[str]()
     judge = rewards.load(write(tmp_path, entries, mine=OF_VERL), told.append)
@@ -367,18 +367,18 @@ def test_the_function_of_verl_is_taken_as_it_is(tmp_path: Path) -> None:
     assert "expected a number or a dictionary with score, got None" in told[0]
 
 
-def test_arguments_of_the_user_win_over_those_of_the_row(tmp_path: Path) -> None:
+def test_user_arguments_override_those_of_the_row(tmp_path: Path) -> None:
     text = "def compute_score(data_source, **kwargs): return float(data_source == 'mine')"
     entries = {"mine": {"weight": 1, "kwargs": {"data_source": "mine"}, "file": "mine.py"}}
     assert rewards.load(write(tmp_path, entries, mine=text))("72", "72", "other").score == 1.0
 
 
-def test_a_file_with_both_is_ours(tmp_path: Path) -> None:
+def test_a_file_with_both_functions_uses_ours(tmp_path: Path) -> None:
     entries = {"mine": {"weight": 1, "file": "mine.py"}}
     assert rewards.load(write(tmp_path, entries, mine=MINE + OF_VERL))("72", "72").score == 2.0
 
 
-def test_what_is_combined_is_described(tmp_path: Path) -> None:
+def test_the_combined_rewards_are_described(tmp_path: Path) -> None:
     entries: dict[str, Any] = {
         "shape": {"weight": 0.2, "builtin": "format"},
         "exact": {"weight": 0.8, "kwargs": {}, "builtin": "exact_answer"},
@@ -456,14 +456,16 @@ WRONG: list[tuple[Any, str, str]] = [
 
 
 @pytest.mark.parametrize(("entries", "text", "said"), WRONG)
-def test_a_mistake_is_one_sentence_and_no_traceback(entries: Any, text: str, said: str, tmp_path: Path) -> None:
+def test_a_mistake_is_reported_in_one_sentence_without_a_traceback(
+    entries: Any, text: str, said: str, tmp_path: Path
+) -> None:
     with pytest.raises(rewards.RewardError) as refused:
         rewards.load(write(tmp_path, entries, mine=text))
     assert said in str(refused.value)
     assert "\n" not in str(refused.value)
 
 
-def test_a_directory_without_rewards_is_said(tmp_path: Path) -> None:
+def test_an_unreadable_reward_directory_is_reported(tmp_path: Path) -> None:
     with pytest.raises(rewards.RewardError, match="cannot be read"):
         rewards.load(tmp_path)
     (tmp_path / "rewards.json").write_text("{")
@@ -491,7 +493,7 @@ def test_the_program_checks_its_own_directory(tmp_path: Path) -> None:
     assert ended.stdout == "grpo: mine.py cannot be imported: ValueError: \\xe9 (mine.py:1)\n"
 
 
-def test_a_tally_gives_means_and_begins_again() -> None:
+def test_a_tally_returns_means_and_resets() -> None:
     tally = rewards.Tally()
     tally.add([rewards.Result(1.0, True, {"a": 0.5}), rewards.Result(0.0, False, {"a": 0.0})])
     assert tally.line() == "2 responses: score 0.5000, correct 0.5000, reward a 0.2500"
@@ -518,18 +520,18 @@ ROWS = [
 
 
 @pytest.mark.parametrize(("response", "score", "correct"), [row[1:] for row in ROWS], ids=[row[0] for row in ROWS])
-def test_the_example_scores_as_it_says(response: Any, score: float, correct: bool, tmp_path: Path) -> None:
+def test_the_example_scores_as_documented(response: Any, score: float, correct: bool, tmp_path: Path) -> None:
     result = rewards.load(write(tmp_path, VALUES["rewards"]), lambda text: None)("72", response)
     assert (result.score, result.correct) == (pytest.approx(score), correct)
 
 
-def test_the_example_says_its_own_bounds(tmp_path: Path) -> None:
+def test_the_example_documents_its_own_bounds(tmp_path: Path) -> None:
     lines = rewards.load(write(tmp_path, VALUES["rewards"])).describe()
     assert lines[-1] == "score of a response: -0.5 to 1, the weighted sum of 3 rewards"
     assert "(here -0.5 to 1)" in EXAMPLE.read_text(encoding="utf-8")
 
 
-def test_the_example_asks_for_what_it_rewards() -> None:
+def test_the_examples_prompt_asks_for_what_it_rewards() -> None:
     prompt = VALUES["prompts"]["tags"].format("What is 6 times 12?")
     assert "What is 6 times 12?" in prompt
     assert all(f"<{tag}>" in prompt and f"</{tag}>" in prompt for tag in ("think", "answer"))
@@ -543,7 +545,7 @@ def pair_cases() -> list[tuple[str, str, str]]:
 
 
 @pytest.mark.parametrize(("kind", "name", "text"), pair_cases())
-def test_a_rule_knows_the_results_that_a_run_refuses(kind: str, name: str, text: str, tmp_path: Path) -> None:
+def test_the_lint_rule_matches_the_results_that_a_run_rejects(kind: str, name: str, text: str, tmp_path: Path) -> None:
     told: list[str] = []
     combined = rewards.load(write(tmp_path, {"mine": {"weight": 1, "file": "mine.py"}}, mine=text), told.append)
     # The response that is wrong in the case "early" is the empty one.

@@ -84,7 +84,7 @@ REGISTRY = "ENVIRONMENTS = {}\ndef register_env(name, actor): ENVIRONMENTS[name]
 
 
 @pytest.mark.parametrize("version", NEMO_RL)
-def test_nemo_rl_creates_our_environment_and_takes_its_scores(version: str, folder: Path) -> None:
+def test_nemo_rl_creates_our_environment_and_uses_its_scores(version: str, folder: Path) -> None:
     tree = source("GRPO_NEMO_RL_SOURCES", f"nrl-{version}")
     script = STUBS / "run_grpo.py"
     ended = run([folder / "nemo_rl_rewards.py", script, "--prompt", folder / "tags.txt", json.dumps(RESPONSES)], tree)
@@ -117,7 +117,7 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
 
 
 @pytest.mark.parametrize("version", NEMO_RL)
-def test_nemo_rl_gives_verls_function_the_name_of_its_data_set(version: str, folder: Path) -> None:
+def test_verls_function_gets_the_data_set_name_under_nemo_rl(version: str, folder: Path) -> None:
     tree = source("GRPO_NEMO_RL_SOURCES", f"nrl-{version}")
     write_verl_function(folder)
     (folder / "run.yaml").write_text("data: {train: {dataset_name: gsm8k}}")
@@ -128,7 +128,7 @@ def test_nemo_rl_gives_verls_function_the_name_of_its_data_set(version: str, fol
 
 
 @pytest.mark.parametrize("version", VERL)
-def test_verl_reaches_a_function_of_its_own_form(version: str, folder: Path) -> None:
+def test_verl_calls_a_users_function_in_verls_own_form(version: str, folder: Path) -> None:
     tree = source("GRPO_VERL_SOURCES", f"verl-v{version}")
     write_verl_function(folder, OF_VERL.replace('"gsm8k"', '"openai/gsm8k" and extra_info["index"] == 0'))
     ended = run([STUBS / "run_verl.py", version, folder / "verl_reward.py", json.dumps(["x+72", "no"])], tree)
@@ -153,7 +153,7 @@ def write_verl_function(folder: Path, text: str = OF_VERL) -> None:
         ("{", ""),
     ],
 )
-def test_the_data_set_is_the_one_of_the_configuration(text: str, name: str, folder: Path) -> None:
+def test_the_data_set_name_comes_from_the_configuration(text: str, name: str, folder: Path) -> None:
     (folder / "run.yaml").write_text(text)
     (folder / "run_grpo.py").write_text("import os; print(os.environ.get('GRPO_DATA_SOURCE', ''))")
     words = [folder / "nemo_rl_rewards.py", folder / "run_grpo.py", "--config", folder / "run.yaml"]
@@ -161,7 +161,7 @@ def test_the_data_set_is_the_one_of_the_configuration(text: str, name: str, fold
     assert (ended.returncode, ended.stdout.splitlines()[-1]) == (0, name), ended.stderr
 
 
-def test_nemo_rl_without_a_registry_is_refused(folder: Path) -> None:
+def test_nemo_rl_without_a_registry_is_rejected(folder: Path) -> None:
     tree = source("GRPO_NEMO_RL_SOURCES", f"nrl-{OLDEST}")
     ended = run([folder / "nemo_rl_rewards.py", STUBS / "run_grpo.py"], tree)
     assert (ended.returncode, ended.stderr) == (1, "")
@@ -180,7 +180,7 @@ def test_verl_loads_our_function_and_calls_it_from_threads(version: str, folder:
     assert {tuple(row) for row in rows} == {("score", "acc", "reward_format", "reward_answer")}
 
 
-def test_the_script_runs_as_if_it_had_been_started_itself(folder: Path) -> None:
+def test_the_wrapped_script_runs_as_if_started_directly(folder: Path) -> None:
     tree = small_nemo_rl(folder, REGISTRY)
     (folder / "examples").mkdir()
     (folder / "examples/beside.py").write_text("name = 'beside'")
@@ -200,7 +200,7 @@ def test_the_script_runs_as_if_it_had_been_started_itself(folder: Path) -> None:
     assert ended.returncode == 7
 
 
-def test_the_workers_of_nemo_rl_get_no_tokens(folder: Path) -> None:
+def test_nemo_rl_workers_get_no_tokens(folder: Path) -> None:
     tree = small_nemo_rl(folder, REGISTRY)
     (tree / "nemo_rl/environments/interfaces.py").write_text(
         "class EnvironmentInterface: ...\nEnvironmentReturn = dict\n"
@@ -212,7 +212,7 @@ def test_the_workers_of_nemo_rl_get_no_tokens(folder: Path) -> None:
     assert ended.stdout.splitlines()[-1] == str([options, options]), ended.stderr
 
 
-def test_a_mistake_in_a_reward_ends_the_job_before_the_script(folder: Path) -> None:
+def test_a_mistake_in_a_reward_ends_the_job_before_the_script_starts(folder: Path) -> None:
     (folder / "rewards.json").write_text(json.dumps({"a": {"weight": 1, "builtin": "exact"}}))
     ended = run([folder / "nemo_rl_rewards.py", STUBS / "run_grpo.py"], small_nemo_rl(folder, REGISTRY))
     assert (ended.returncode, ended.stderr) == (1, "")
@@ -229,7 +229,7 @@ def test_a_mistake_in_a_reward_ends_the_job_before_the_script(folder: Path) -> N
         ("run_grpo.py", "job.rewards needs job.version v0.5.0 or later"),
     ],
 )
-def test_what_cannot_work_is_refused(script: str, said: str, folder: Path) -> None:
+def test_unsupported_scripts_and_versions_are_rejected(script: str, said: str, folder: Path) -> None:
     (folder / "examples").mkdir()
     for name in ("run_grpo.py", "examples/run_grpo_math.py"):
         (folder / name).write_text("raise SystemExit('not reached')")
@@ -238,13 +238,13 @@ def test_what_cannot_work_is_refused(script: str, said: str, folder: Path) -> No
     assert said in ended.stdout
 
 
-def test_outside_of_nemo_rl_the_wrapper_says_so(folder: Path) -> None:
+def test_outside_nemo_rl_the_wrapper_says_so(folder: Path) -> None:
     ended = run([folder / "nemo_rl_rewards.py", STUBS / "run_grpo.py"])
     assert (ended.returncode, ended.stderr) == (1, "")
     assert "cannot import NeMo RL: No module named 'nemo_rl'; job.rewards runs only in its image" in ended.stdout
 
 
-def test_the_verl_function_is_loaded_by_path_alone(folder: Path) -> None:
+def test_the_verl_function_can_be_loaded_from_its_path_alone(folder: Path) -> None:
     code = (
         "import importlib.util, sys\n"
         "spec = importlib.util.spec_from_file_location('custom_module', sys.argv[1])\n"

@@ -27,7 +27,7 @@ for _ in range(4):
 """
 
 
-def test_a_pause_of_the_process_is_no_signal() -> None:
+def test_a_process_pause_is_not_taken_for_a_signal() -> None:
     """A frozen container or a debugger: signal.sigtimedwait answers with a signal that nobody has sent."""
     words = [sys.executable, "-c", PAUSES, str(PROGRAMS["runtime"].parent)]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
@@ -43,7 +43,7 @@ def test_a_pause_of_the_process_is_no_signal() -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_stop_signal_ends_a_pause(jobs: Any, number: signal.Signals) -> None:
+def test_a_stop_signal_ends_a_wait(jobs: Any, number: signal.Signals) -> None:
     runtime = jobs("runtime")
     before = signal.pthread_sigmask(signal.SIG_BLOCK, runtime.STOP_SIGNALS)
     try:
@@ -70,7 +70,7 @@ class Unstarted(threading.Thread):
         pytest.param([0, 1, 40], [128 + signal.SIGTERM], id="hanging"),
     ],
 )
-def test_only_a_volume_that_hangs_ends_a_launcher(
+def test_only_a_hung_volume_ends_a_launcher(
     moments: list[float], codes: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A signal that came during a pause is for the trainer, which saves: the main thread has had no time for it."""

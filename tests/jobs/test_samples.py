@@ -69,7 +69,7 @@ def refused(text: str, *words: object, code: int = 1) -> None:
 
 
 @pytest.mark.parametrize(("version", "first"), [("v0.4.0", 0), ("v0.5.0", 1), ("v0.6.0", 1), ("v0.7.0", 1)])
-def test_steps_count_from_one_in_every_version(tmp_path: Path, version: str, first: int) -> None:
+def test_steps_are_counted_from_one_in_every_version(tmp_path: Path, version: str, first: int) -> None:
     steps(tmp_path / "logs/exp_001", range(first, first + 3), version)
     last = found(tmp_path)
     assert (last["step"], Path(last["file"]).name) == (3, f"train_data_step{first + 2}.jsonl")
@@ -77,7 +77,7 @@ def test_steps_count_from_one_in_every_version(tmp_path: Path, version: str, fir
     refused("step 4 has no trajectories, steps 1 to 3 have", tmp_path, "--step", 4)
 
 
-def test_a_resumed_run_is_read_where_it_went_on(tmp_path: Path) -> None:
+def test_a_resumed_run_is_read_from_where_it_resumed(tmp_path: Path) -> None:
     steps(tmp_path / "logs/exp_001", range(1, 13))
     steps(tmp_path / "logs/exp_002", range(5, 7))
     steps(tmp_path / "logs/exp_010", range(6, 8))
@@ -88,7 +88,7 @@ def test_a_resumed_run_is_read_where_it_went_on(tmp_path: Path) -> None:
     assert (last["step"], Path(last["file"]).parent.name) == (7, "exp_010")
 
 
-def test_a_run_that_counts_from_zero_does_so_after_a_resume(tmp_path: Path) -> None:
+def test_a_zero_based_run_stays_zero_based_after_a_resume(tmp_path: Path) -> None:
     steps(tmp_path / "logs/exp_001", range(4), "v0.4.0")
     steps(tmp_path / "logs/exp_002", range(2, 6), "v0.4.0")
     last = found(tmp_path)
@@ -96,12 +96,12 @@ def test_a_run_that_counts_from_zero_does_so_after_a_resume(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("folder", ["logs", "logs/exp_001"])
-def test_a_folder_of_logs_will_do(tmp_path: Path, folder: str) -> None:
+def test_a_log_folder_is_accepted_in_place_of_the_run(tmp_path: Path, folder: str) -> None:
     steps(tmp_path / "logs/exp_001", range(1, 3))
     assert found(tmp_path / folder)["step"] == 2
 
 
-def test_parts_and_spread(tmp_path: Path) -> None:
+def test_samples_are_split_into_parts_and_summarised(tmp_path: Path) -> None:
     steps(tmp_path / "logs/exp_001", range(1, 2))
     result = found(tmp_path, "--count", 1)
     assert result["shown"] == [
@@ -123,7 +123,7 @@ def test_parts_and_spread(tmp_path: Path) -> None:
     [([], [0, 1, 2]), (["--worst"], [1, 2, 5]), (["--best"], [0, 3, 4])],
     ids=["", "worst", "best"],
 )
-def test_which_samples_are_shown(tmp_path: Path, option: list[str], indices: list[int]) -> None:
+def test_options_choose_the_samples_shown(tmp_path: Path, option: list[str], indices: list[int]) -> None:
     steps(tmp_path / "logs/exp_001", range(1, 2))
     assert [one["index"] for one in found(tmp_path, "--count", 3, *option)["shown"]] == indices
 
@@ -139,7 +139,7 @@ def test_which_samples_are_shown(tmp_path: Path, option: list[str], indices: lis
         ([["p", "g", ""]], "p", "g", ""),
     ],
 )
-def test_content_is_split_by_its_order(
+def test_content_is_split_into_parts_by_its_order(
     tmp_path: Path, content: list[Any], prompt: str, generation: str, environment: str
 ) -> None:
     write(tmp_path / "logs/exp_001/train_data_step1.jsonl", [{**nemo_rl(0, 1.0), "content": content}])
@@ -147,14 +147,14 @@ def test_content_is_split_by_its_order(
     assert (shown["prompt"], shown["generation"], shown["environment"]) == (prompt, generation, environment)
 
 
-def test_filtered_rewards_are_those_of_the_rows(tmp_path: Path) -> None:
+def test_filtered_rewards_replace_a_rows_rewards(tmp_path: Path) -> None:
     row = {**nemo_rl(0, 0.0), "filtered_rewards": [1.0]}
     write(tmp_path / "logs/exp_001/train_data_step1.jsonl", [row])
     assert found(tmp_path)["mean"] == 1.0
 
 
 @pytest.mark.parametrize("where", ["configured", "rollouts"])
-def test_rollouts_of_verl(tmp_path: Path, where: str) -> None:
+def test_verl_rollouts_are_read_from_either_folder(tmp_path: Path, where: str) -> None:
     run = tmp_path / "run"
     folder = tmp_path / "elsewhere" if where == "configured" else run / "rollouts"
     (run / "attempts/2").mkdir(parents=True)
@@ -169,7 +169,7 @@ def test_rollouts_of_verl(tmp_path: Path, where: str) -> None:
     assert (first["prompt"], first["generation"], first["reward"]) == ("user Question 0?", "Answer 0.", 1.0)
 
 
-def test_half_a_line_is_counted_and_passed_over(tmp_path: Path) -> None:
+def test_a_truncated_line_is_counted_and_skipped(tmp_path: Path) -> None:
     path = tmp_path / "logs/exp_001/train_data_step1.jsonl"
     write(path, [nemo_rl(0, 1.0), nemo_rl(1, 1.0)])
     with path.open("a") as file:
@@ -180,7 +180,7 @@ def test_half_a_line_is_counted_and_passed_over(tmp_path: Path) -> None:
 
 
 @pytest.mark.full
-def test_a_file_larger_than_the_memory_is_streamed(tmp_path: Path) -> None:
+def test_a_file_larger_than_memory_is_streamed(tmp_path: Path) -> None:
     path, padding = tmp_path / "logs/exp_001/train_data_step1.jsonl", "x" * 1_000_000
     write(path, [{**nemo_rl(index, 0.5), "token_ids": padding} for index in range(100)])
     limit = "import resource, sys; resource.setrlimit(resource.RLIMIT_AS, (90 << 20,) * 2); "
@@ -196,7 +196,7 @@ def test_a_file_larger_than_the_memory_is_streamed(tmp_path: Path) -> None:
     assert "100 samples: reward 0.5000" in done.stdout
 
 
-def test_text_for_a_person(tmp_path: Path) -> None:
+def test_text_output_is_readable_and_escapes_control_characters(tmp_path: Path) -> None:
     row = {**nemo_rl(0, 0.25), "content": [["Grüße?", "\x1b[2J\x07ja\r\n", ""]]}
     write(tmp_path / "logs/exp_001/train_data_step1.jsonl", [row])
     assert piped(tmp_path).stdout == (
@@ -206,7 +206,7 @@ def test_text_for_a_person(tmp_path: Path) -> None:
     )
 
 
-def test_what_is_not_there_is_said(tmp_path: Path) -> None:
+def test_missing_samples_are_reported(tmp_path: Path) -> None:
     refused(f"{tmp_path / 'x'} is no directory: name the run directory, <mountPath>/runs/", tmp_path / "x", code=2)
     refused("has no trajectories", tmp_path)
     write(tmp_path / "logs/exp_001/train_data_step1.jsonl", [{}])

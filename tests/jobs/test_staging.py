@@ -65,18 +65,20 @@ def model(tmp_path: Path) -> Path:
         ("/shadowed/x", "ext4", False),
     ],
 )
-def test_the_kind_of_a_mount(staging: Any, tmp_path: Path, path: str, kind: str, needed: bool) -> None:
+def test_the_mount_type_decides_whether_a_copy_is_needed(
+    staging: Any, tmp_path: Path, path: str, kind: str, needed: bool
+) -> None:
     mounts = tmp_path / "mounts"
     mounts.write_text(MOUNTS)
     assert staging.mount_type(path, str(mounts)) == kind
     assert staging.needed(path, str(mounts)) is needed
 
 
-def test_no_list_of_mounts_needs_no_copy(staging: Any, tmp_path: Path) -> None:
+def test_without_a_mount_list_no_copy_is_needed(staging: Any, tmp_path: Path) -> None:
     assert not staging.needed("/data", str(tmp_path / "none"))
 
 
-def test_a_copy_is_whole_and_used_again(staging: Any, model: Path, tmp_path: Path) -> None:
+def test_a_copy_is_complete_and_reused(staging: Any, model: Path, tmp_path: Path) -> None:
     files, target = staging.files_of(str(model)), tmp_path / "disk/0/step_30"
     assert files == {"config.json": 10, "model-1.safetensors": 1000, "sub/tokenizer.model": 20}
     said = staging.copy(str(model), str(target), files, room(tmp_path / "disk"))
@@ -103,14 +105,14 @@ def test_a_damaged_copy_is_made_again(staging: Any, model: Path, tmp_path: Path,
     assert os.listdir(target.parent) == ["step_30"]
 
 
-def test_a_model_that_changes_meanwhile_is_refused(staging: Any, model: Path, tmp_path: Path) -> None:
+def test_a_model_that_changes_while_being_copied_is_rejected(staging: Any, model: Path, tmp_path: Path) -> None:
     files = {**staging.files_of(str(model)), "config.json": 11}
     with pytest.raises(OSError, match="still being written"):
         staging.copy(str(model), str(tmp_path / "disk/0/step_30"), files, room(tmp_path / "disk"))
     assert not (tmp_path / "disk/0/step_30").exists()
 
 
-def test_a_disk_that_is_too_small_is_said(
+def test_a_disk_that_is_too_small_is_reported(
     staging: Any, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda _: types.SimpleNamespace(free=100))
@@ -123,7 +125,9 @@ def test_a_disk_that_is_too_small_is_said(
     assert not (tmp_path / "disk/0").exists()
 
 
-def test_the_limit_of_the_volume_counts_and_not_only_the_disk(staging: Any, model: Path, tmp_path: Path) -> None:
+def test_the_volumes_size_limit_applies_in_addition_to_the_disks_free_space(
+    staging: Any, model: Path, tmp_path: Path
+) -> None:
     """Kubernetes evicts a pod that writes more than its volume may hold, though the node's disk has more."""
     volume, files = tmp_path / "scratch", staging.files_of(str(model))
     (volume / "cache").mkdir(parents=True)
@@ -167,7 +171,7 @@ def test_two_runs_on_one_node_copy_once(model: Path, tmp_path: Path) -> None:
     assert (target / "model-1.safetensors").stat().st_size == 8 << 20
 
 
-def test_another_content_has_another_place(staging: Any, model: Path) -> None:
+def test_different_content_is_staged_in_a_different_folder(staging: Any, model: Path) -> None:
     first = staging.target_of(str(model), "/disk", "step_30")
     assert first == staging.target_of(str(model), "/disk", "step_30")
     assert Path(first).name == "step_30"
@@ -256,7 +260,7 @@ def ray(monkeypatch: pytest.MonkeyPatch) -> Iterator[Ray]:
     return made
 
 
-def test_each_node_gets_what_it_needs(
+def test_each_node_gets_only_the_files_that_it_needs(
     staging: Any, ray: Ray, model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     target = tmp_path / "disk/0/step_30"
@@ -272,13 +276,13 @@ def test_each_node_gets_what_it_needs(
     assert ray.closed
 
 
-def test_a_cluster_without_gpus_gets_everything(staging: Any, ray: Ray, model: Path, tmp_path: Path) -> None:
+def test_a_head_only_cluster_without_gpus_gets_every_file(staging: Any, ray: Ray, model: Path, tmp_path: Path) -> None:
     ray.found = [node("head", 0)]
     assert staging.main(str(model), str(tmp_path / "disk/0/step_30"), json.dumps(room(tmp_path / "disk"))) == 0
     assert ray.asked == [("head", staging.files_of(str(model)))]
 
 
-def test_a_node_that_failed_is_named(
+def test_a_failing_node_is_named(
     staging: Any,
     ray: Ray,
     model: Path,
@@ -296,13 +300,13 @@ def test_a_node_that_failed_is_named(
     assert ray.closed
 
 
-def test_no_cluster_is_said(staging: Any, ray: Ray, model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_cluster_is_reported(staging: Any, ray: Ray, model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ray.found = []
     assert staging.main(str(model), "/nowhere", "{}") == 1
     assert "no Ray cluster is running here" in capsys.readouterr().out
 
 
-def test_no_ray_is_said(
+def test_a_missing_ray_is_reported(
     staging: Any, model: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
@@ -310,7 +314,7 @@ def test_no_ray_is_said(
     assert "ray cannot be imported" in capsys.readouterr().out
 
 
-def test_the_copy_is_what_the_engines_read(
+def test_the_engines_read_the_copy(
     jobs: Any, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     evaluate = jobs("evaluate")

@@ -28,7 +28,7 @@ def refused(launch: Launch, *texts: str) -> None:
         assert text in last
 
 
-def test_a_launch_trains_and_releases(machine: Machine) -> None:
+def test_a_launch_trains_and_releases_the_run(machine: Machine) -> None:
     launch = machine.start()
     assert launch.wait() == 0, launch.output
     assert machine.record()["state"] == "released"
@@ -52,7 +52,7 @@ def test_each_start_records_the_version_of_its_programs(machine: Machine) -> Non
     assert machine.record()["programs"] == "grpo-job 0.0.1, sha256 11"
 
 
-def test_facts_that_differ_are_named_with_both_values(machine: Machine) -> None:
+def test_differing_facts_are_named_with_both_values(machine: Machine) -> None:
     cluster = {**machine.facts, "accelerator": "b200", "gpusPerNode": 4, "mounts": {}}
     machine.environment["GRPO_CLUSTER_FACTS"] = json.dumps(cluster)
     launch = machine.start()
@@ -67,12 +67,12 @@ def test_facts_that_differ_are_named_with_both_values(machine: Machine) -> None:
     assert not machine.directory.exists()
 
 
-def test_a_fact_that_only_the_cluster_states_does_not_matter(machine: Machine) -> None:
+def test_a_fact_stated_only_by_the_cluster_is_ignored(machine: Machine) -> None:
     machine.environment["GRPO_CLUSTER_FACTS"] = json.dumps({**machine.facts, "framework": "nemo-rl"})
     assert machine.start().wait() == 0
 
 
-def test_a_cluster_of_another_chart_cannot_be_compared(machine: Machine) -> None:
+def test_a_cluster_without_facts_causes_only_a_warning(machine: Machine) -> None:
     del machine.environment["GRPO_CLUSTER_FACTS"]
     launch = machine.start()
     assert launch.wait() == 0
@@ -80,7 +80,7 @@ def test_a_cluster_of_another_chart_cannot_be_compared(machine: Machine) -> None
 
 
 @pytest.mark.parametrize("text", ['"hf_secret"', "", "{", "[]"])
-def test_unreadable_facts_are_refused_and_not_printed(machine: Machine, text: str) -> None:
+def test_unreadable_facts_are_rejected_and_not_printed(machine: Machine, text: str) -> None:
     machine.environment["GRPO_CLUSTER_FACTS"] = text
     launch = machine.start()
     refused(launch, "GRPO_CLUSTER_FACTS is not a JSON object", "upgrade the raycluster release")
@@ -107,17 +107,17 @@ def test_unreadable_facts_are_refused_and_not_printed(machine: Machine, text: st
     ],
     ids=["directory", "required-file", "program", "mount", "read-only"],
 )
-def test_what_is_missing_is_named(machine: Machine, change: Change, texts: list[str]) -> None:
+def test_missing_paths_and_programs_are_named(machine: Machine, change: Change, texts: list[str]) -> None:
     del machine.environment["GRPO_CLUSTER_FACTS"]
     refused(machine.start_plan({**machine.plan(), **change(machine)}), *texts)
 
 
-def test_a_volume_that_is_not_mounted_is_named(machine: Machine) -> None:
+def test_an_unmounted_volume_is_named(machine: Machine) -> None:
     (machine.tmp / "data").rmdir()
     refused(machine.start(), f"{machine.tmp / 'data'} does not exist", "claim gemma-data")
 
 
-def test_required_files_that_exist_are_fine(machine: Machine) -> None:
+def test_required_files_that_exist_pass(machine: Machine) -> None:
     assert machine.start(requiredFiles=[__file__]).wait() == 0
 
 
@@ -126,7 +126,7 @@ def test_the_same_attempt_may_start_again(machine: Machine) -> None:
     assert machine.start().wait() == 0
 
 
-def test_another_specification_needs_another_attempt(machine: Machine) -> None:
+def test_a_changed_specification_needs_a_new_attempt(machine: Machine) -> None:
     assert machine.start().wait() == 0
     launch = machine.start(digest="f" * 64)
     refused(launch, "attempt 1 of gemma3-gsm8k", "000000000000", "ffffffffffff", "raise job.attempt")
@@ -134,7 +134,7 @@ def test_another_specification_needs_another_attempt(machine: Machine) -> None:
     assert machine.start(digest="f" * 64, attempt=2).wait() == 0
 
 
-def test_an_older_attempt_that_comes_late_is_refused(machine: Machine) -> None:
+def test_an_older_attempt_that_arrives_late_is_rejected(machine: Machine) -> None:
     assert machine.start(attempt=10).wait() == 0
     refused(
         machine.start(attempt=9), "attempt 10 of gemma3-gsm8k exists", "this is attempt 9", "raise job.attempt above 10"
@@ -142,7 +142,7 @@ def test_an_older_attempt_that_comes_late_is_refused(machine: Machine) -> None:
     assert [name for _, _, name in machine.intervals()] == ["10"]
 
 
-def test_an_attempt_that_was_refused_stops_no_retry_of_the_one_before(machine: Machine) -> None:
+def test_a_rejected_attempt_does_not_block_a_retry_of_the_previous_one(machine: Machine) -> None:
     """On an ephemeral cluster each retry of attempt 1 is a launch of its own."""
     assert machine.start("--code", 5).wait() == 5
     refused(machine.start(attempt=2, neededFiles={"/data/none": "fetch"}), "/data/none does not exist")
@@ -151,7 +151,7 @@ def test_an_attempt_that_was_refused_stops_no_retry_of_the_one_before(machine: M
 
 
 @pytest.mark.parametrize("end", ["gives up", "is stopped"])
-def test_an_attempt_that_never_owned_the_run_stops_no_retry_either(machine: Machine, end: str) -> None:
+def test_an_attempt_that_never_owned_the_run_does_not_block_a_retry_either(machine: Machine, end: str) -> None:
     first = machine.start("--run", 30)
     machine.trains(1)
     second = machine.start(attempt=2, takeoverSeconds=LAPSE + 1 if end == "gives up" else 30)
@@ -166,21 +166,21 @@ def test_an_attempt_that_never_owned_the_run_stops_no_retry_either(machine: Mach
     assert machine.start().wait() == 0
 
 
-def test_a_digest_that_was_never_written_is_refused_after_a_while(machine: Machine) -> None:
+def test_an_empty_digest_is_rejected_after_a_while(machine: Machine) -> None:
     (machine.directory / "attempts/1").mkdir(parents=True)
     (machine.directory / "attempts/1/spec.sha256").touch()
     refused(machine.start(), "an empty one", "raise job.attempt")
 
 
 @pytest.mark.parametrize("name", ["BEAT", "LAPSE"])
-def test_times_must_be_numbers(machine: Machine, name: str) -> None:
+def test_time_settings_must_be_numbers(machine: Machine, name: str) -> None:
     machine.environment[f"GRPO_OWNER_{name}_SECONDS"] = "soon"
     launch = machine.start()
     refused(launch, f"GRPO_OWNER_{name}_SECONDS must be a number of seconds")
     assert "'soon'" not in launch.output
 
 
-def test_times_must_fit_together(machine: Machine) -> None:
+def test_time_settings_must_be_consistent(machine: Machine) -> None:
     machine.environment["GRPO_OWNER_BEAT_SECONDS"] = "2"
     refused(machine.start(), "four times GRPO_OWNER_BEAT_SECONDS")
 
@@ -221,14 +221,14 @@ def test_a_damaged_record_is_taken_over_after_a_while(machine: Machine, change: 
     assert "taking over" in launch.output
 
 
-def test_names_that_are_no_numbers_are_passed_over(machine: Machine) -> None:
+def test_non_numeric_names_are_ignored(machine: Machine) -> None:
     assert machine.start().wait() == 0
     (machine.directory / "attempts/²").mkdir()
     (machine.directory / "owners/x.json").touch()
     assert machine.start(attempt=2).wait() == 0
 
 
-def test_a_job_configuration_that_is_no_json_does_not_matter(machine: Machine) -> None:
+def test_a_job_configuration_that_is_not_json_is_ignored(machine: Machine) -> None:
     assert machine.start_plan(machine.plan(), RAY_JOB_CONFIG_JSON_ENV_VAR="{").wait() == 0
     assert machine.record()["job"] is None
 
@@ -240,7 +240,7 @@ def test_the_drivers_variables_reach_the_trainer(machine: Machine) -> None:
     assert "X is it's $HOME\n" in launch.output
 
 
-def test_a_variable_that_differs_is_named(machine: Machine) -> None:
+def test_a_differing_variable_is_named_without_its_values(machine: Machine) -> None:
     facts = {**machine.facts, "environment": {"HF_HOME": "/data/other"}}
     machine.environment["GRPO_CLUSTER_FACTS"] = json.dumps({**machine.facts, "environment": {"HF_HOME": "/data/hf"}})
     launch = machine.start(facts=facts)
@@ -252,7 +252,7 @@ def test_a_variable_that_differs_is_named(machine: Machine) -> None:
 IDENTITY = {"run": "gemma3-gsm8k", "stack": "gemma", "framework": "nemo-rl", "model": "google/gemma-3-27b-it"}
 
 
-def test_the_directory_of_another_run_is_refused(machine: Machine) -> None:
+def test_a_directory_of_a_different_run_is_rejected(machine: Machine) -> None:
     assert machine.start(identity=IDENTITY).wait() == 0
     assert machine.start(attempt=2, identity=IDENTITY).wait() == 0
     other = machine.start(attempt=3, identity={**IDENTITY, "model": "google/gemma-3-1b-it", "stack": "other"})
@@ -261,7 +261,7 @@ def test_the_directory_of_another_run_is_refused(machine: Machine) -> None:
     assert len(machine.intervals()) == 2
 
 
-def test_a_task_of_another_run_is_refused_and_leaves_no_trace(machine: Machine) -> None:
+def test_a_task_for_a_different_run_is_rejected_and_leaves_no_trace(machine: Machine) -> None:
     """Two stacks on one volume with the same job.name: the other's task clean must not touch this run."""
     tasks = machine.directory / "tasks/clean"
     changes = {"of": str(machine.directory), "runDirectory": str(tasks), "folders": []}
@@ -273,7 +273,7 @@ def test_a_task_of_another_run_is_refused_and_leaves_no_trace(machine: Machine) 
     assert machine.start(identity=IDENTITY, **changes).wait() == 0
 
 
-def test_modules_of_the_run_come_before_those_of_the_pod(machine: Machine) -> None:
+def test_the_runs_modules_take_precedence_over_the_pods(machine: Machine) -> None:
     script = "import os; print(os.environ['PYTHONPATH'])"
     plan = machine.plan(command=["python3", "-c", script], environment={"PYTHONPATH": "/a"})
     launch = machine.start_plan(plan, PYTHONPATH="/b:/c")
@@ -287,7 +287,7 @@ def test_a_check_that_finds_a_mistake_ends_the_run(machine: Machine) -> None:
     assert machine.intervals() == []
 
 
-def test_a_check_that_hangs_is_stopped_with_the_run(machine: Machine) -> None:
+def test_a_hung_check_is_stopped_with_the_run(machine: Machine) -> None:
     launch = machine.start(checks=[["sh", "-c", "echo hanging; sleep 60"]])
     launch.says("hanging")
     launch.signal(signal.SIGTERM)
@@ -296,7 +296,7 @@ def test_a_check_that_hangs_is_stopped_with_the_run(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{"])
-def test_a_directory_that_does_not_say_whose_it_is_is_refused(machine: Machine, text: str) -> None:
+def test_a_directory_that_does_not_identify_its_run_is_rejected(machine: Machine, text: str) -> None:
     machine.directory.mkdir(parents=True)
     (machine.directory / "run.json").write_text(text)
     refused(machine.start(identity=IDENTITY), "does not identify a run", "choose another job.name")
@@ -306,7 +306,7 @@ HANGING = ("run.json", "spec.sha256", "owner.json")
 
 
 @pytest.mark.parametrize("name", HANGING)
-def test_a_volume_that_hangs_at_the_start_is_told_and_given_up(machine: Machine, name: str) -> None:
+def test_a_volume_that_hangs_at_the_start_is_reported_and_abandoned(machine: Machine, name: str) -> None:
     machine.volume.hang(name)
     machine.environment["GRPO_OWNER_LAPSE_SECONDS"] = "1"
     launch = machine.start(identity={"run": "gemma3-gsm8k"}, takeoverSeconds=3, retries=3)
@@ -318,7 +318,7 @@ def test_a_volume_that_hangs_at_the_start_is_told_and_given_up(machine: Machine,
     assert machine.count("alive") == 0
 
 
-def test_a_volume_that_answers_late_is_told(machine: Machine) -> None:
+def test_a_slow_volume_is_reported_once(machine: Machine) -> None:
     machine.volume.hang("spec.sha256")
     launch = machine.start()
     launch.says("waiting for the volume")
@@ -328,7 +328,7 @@ def test_a_volume_that_answers_late_is_told(machine: Machine) -> None:
     assert launch.output.count("the volume answers again") == 1
 
 
-def test_a_stop_reaches_a_launch_that_hangs(machine: Machine) -> None:
+def test_a_stop_signal_stops_a_hung_launch(machine: Machine) -> None:
     machine.volume.hang("run.json")
     launch = machine.start(identity={"run": "gemma3-gsm8k"})
     launch.says("waiting for the volume")
@@ -337,7 +337,7 @@ def test_a_stop_reaches_a_launch_that_hangs(machine: Machine) -> None:
     assert "stopped by SIGTERM" in launch.output
 
 
-def test_data_that_nobody_prepared_is_refused(machine: Machine) -> None:
+def test_unprepared_data_is_rejected(machine: Machine) -> None:
     missing = machine.tmp / "data/datasets/gsm8k/train.jsonl"
     refused(machine.start(neededFiles={str(missing): "prepare-data"}), str(missing), "run job.task prepare-data")
     missing.parent.mkdir(parents=True)
@@ -345,7 +345,7 @@ def test_data_that_nobody_prepared_is_refused(machine: Machine) -> None:
     assert machine.start(neededFiles={str(missing): "prepare-data"}).wait() == 0
 
 
-def test_a_task_gets_its_file_and_its_program(machine: Machine) -> None:
+def test_a_task_gets_its_task_file_and_its_program(machine: Machine) -> None:
     script = (
         "import json, pathlib, sys\n"
         "program, task = (pathlib.Path(name).read_text() for name in sys.argv[1:])\n"
@@ -359,6 +359,6 @@ def test_a_task_gets_its_file_and_its_program(machine: Machine) -> None:
     assert sorted(path.name for path in machine.directory.iterdir()) == ["attempts", "owner.json", "owners"]
 
 
-def test_code_for_the_workers_lies_on_the_volume(machine: Machine) -> None:
+def test_code_for_the_workers_is_written_to_the_volume(machine: Machine) -> None:
     assert machine.start(shared=["files.py"]).wait() == 0
     assert (machine.directory / "attempts/1/code/files.py").read_text() == PROGRAMS["files"].read_text()

@@ -12,13 +12,13 @@ from .simulation.machine import Machine
 
 
 @pytest.mark.parametrize("code", [3, 0, 1, 255])
-def test_the_exit_code_is_the_trainers(machine: Machine, code: int) -> None:
+def test_the_exit_code_is_that_of_the_trainer(machine: Machine, code: int) -> None:
     assert machine.start("--code", code).wait() == code
     assert machine.record()["state"] == "released"
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
-def test_a_signal_is_told_as_a_shell_does(machine: Machine, number: signal.Signals) -> None:
+def test_a_signal_gives_the_exit_code_of_a_shell(machine: Machine, number: signal.Signals) -> None:
     assert machine.start("--kill", int(number)).wait() == 128 + number
 
 
@@ -34,7 +34,7 @@ def test_a_signal_is_forwarded_once(machine: Machine, number: signal.Signals) ->
     assert machine.record()["state"] == "released"
 
 
-def test_a_signal_that_ray_has_sent_to_the_trainer_too_is_not_doubled(machine: Machine) -> None:
+def test_a_signal_already_sent_to_the_trainer_by_ray_is_not_repeated(machine: Machine) -> None:
     command = machine.trainer("--name", 1, "--run", 30, "--save", 0.5)
     launch = machine.start_plan(machine.plan(command=command), RAY_JOB_CONFIG_JSON_ENV_VAR="{}")
     machine.trains(1)
@@ -44,7 +44,7 @@ def test_a_signal_that_ray_has_sent_to_the_trainer_too_is_not_doubled(machine: M
     assert machine.count("SIGTERM") == 1
 
 
-def test_a_failing_trainer_is_started_again(machine: Machine) -> None:
+def test_a_failing_trainer_is_restarted(machine: Machine) -> None:
     launch = machine.start("--code", 5, retries=2)
     assert launch.wait() == 5
     assert len(machine.intervals()) == 3
@@ -52,12 +52,12 @@ def test_a_failing_trainer_is_started_again(machine: Machine) -> None:
     machine.never_two()
 
 
-def test_a_trainer_that_succeeds_is_not_started_again(machine: Machine) -> None:
+def test_a_trainer_that_succeeds_is_not_restarted(machine: Machine) -> None:
     assert machine.start(retries=2).wait() == 0
     assert len(machine.intervals()) == 1
 
 
-def test_a_trainer_that_was_told_to_stop_is_not_started_again(machine: Machine) -> None:
+def test_a_trainer_stopped_by_a_signal_is_not_restarted(machine: Machine) -> None:
     launch = machine.start("--run", 30, "--code", 6, retries=2)
     machine.trains(1)
     launch.signal(signal.SIGTERM)
@@ -65,7 +65,7 @@ def test_a_trainer_that_was_told_to_stop_is_not_started_again(machine: Machine) 
     assert len(machine.intervals()) == 1
 
 
-def test_a_deadline_stops_the_trainer_and_is_not_retried(machine: Machine) -> None:
+def test_a_deadline_stops_the_trainer_without_a_retry(machine: Machine) -> None:
     limit = {"SIGTERM": 8, "SIGKILL": 20}
     launch = machine.start("--run", 30, "--save", 0.5, "--code", 0, retries=2, deadline=limit)
     assert launch.wait() == 128 + signal.SIGTERM
@@ -83,7 +83,7 @@ def test_a_trainer_that_does_not_save_in_time_is_killed(machine: Machine) -> Non
     machine.until(lambda: not Path(f"/proc/{pid}").exists(), "the trainer's end")
 
 
-def test_a_deadline_also_ends_the_wait_for_another_owner(machine: Machine) -> None:
+def test_a_deadline_also_ends_the_wait_for_a_previous_owner(machine: Machine) -> None:
     first = machine.start("--run", 30)
     machine.trains(1)
     second = machine.start(attempt=2, deadline={"SIGTERM": 0.5, "SIGKILL": 10})
@@ -94,7 +94,7 @@ def test_a_deadline_also_ends_the_wait_for_another_owner(machine: Machine) -> No
     first.wait()
 
 
-def test_a_retry_needs_the_run(machine: Machine) -> None:
+def test_a_retry_starts_only_while_the_run_is_owned(machine: Machine) -> None:
     launch = machine.start("--code", 5, "--run", 0.5, retries=5)
     machine.trains(1)
     machine.until(lambda: "retry 1 of 5" in launch.output, "the first retry")
@@ -104,7 +104,7 @@ def test_a_retry_needs_the_run(machine: Machine) -> None:
     assert "taken over" in launch.output
 
 
-def test_a_stop_between_retries_ends_at_once_and_releases(machine: Machine) -> None:
+def test_a_stop_between_retries_takes_effect_at_once_and_releases_the_run(machine: Machine) -> None:
     machine.environment["GRPO_OWNER_BEAT_SECONDS"] = "6"
     machine.environment["GRPO_OWNER_LAPSE_SECONDS"] = "24"
     launch = machine.start("--code", 5, retries=1)
@@ -115,7 +115,7 @@ def test_a_stop_between_retries_ends_at_once_and_releases(machine: Machine) -> N
     assert machine.record()["state"] == "released"
 
 
-def test_what_the_trainer_leaves_behind_ends_before_the_run_is_released(machine: Machine) -> None:
+def test_leftover_trainer_processes_end_before_the_next_attempt_starts(machine: Machine) -> None:
     launch = machine.start("--run", 4, "--leave")
     machine.trains("left")
     second = machine.start(attempt=2)
@@ -127,7 +127,7 @@ def test_what_the_trainer_leaves_behind_ends_before_the_run_is_released(machine:
     assert left[0][1] - left[0][0] < 4 + LAPSE
 
 
-def test_a_stop_does_not_wait_for_a_beat(machine: Machine) -> None:
+def test_a_stop_does_not_wait_for_the_next_heartbeat(machine: Machine) -> None:
     launch = machine.start("--run", 30)
     machine.trains(1)
     asked = machine.now()
@@ -150,7 +150,7 @@ def test_the_output_is_kept_on_the_volume_too(machine: Machine) -> None:
     assert log in launch.output
 
 
-def test_a_second_launch_of_an_attempt_adds_to_its_output(machine: Machine) -> None:
+def test_a_second_launch_of_an_attempt_appends_to_its_output(machine: Machine) -> None:
     """A retry on a cluster of its own is another launch."""
     for text in ("heads", "tails"):
         assert machine.start("--say", text).wait() == 0
@@ -158,14 +158,14 @@ def test_a_second_launch_of_an_attempt_adds_to_its_output(machine: Machine) -> N
     assert log.index("\nheads\n") < log.index("\ntails\n")
 
 
-def test_a_save_may_load_the_volume_for_minutes() -> None:
+def test_a_save_may_slow_down_the_volume_for_minutes() -> None:
     """300 GiB to a network file system hold up a small write for that long; only then the trainer is stopped."""
     owner = load_program("owner")
     assert owner.LAPSE_SECONDS > owner.FENCE_SECONDS + owner.GRACE_SECONDS
     assert owner.FENCE_SECONDS >= 120
 
 
-def test_a_volume_that_hangs_for_28_s_costs_nothing(machine: Machine) -> None:
+def test_a_volume_that_hangs_for_28_s_has_no_effect(machine: Machine) -> None:
     """With the times of the chart."""
     del machine.environment["GRPO_OWNER_LAPSE_SECONDS"]
     launch = machine.start("--run", 36, takeoverSeconds=600)
@@ -179,7 +179,7 @@ def test_a_volume_that_hangs_for_28_s_costs_nothing(machine: Machine) -> None:
     assert machine.record()["state"] == "released"
 
 
-def test_a_stall_is_told_with_what_follows(machine: Machine) -> None:
+def test_a_storage_stall_is_reported_with_its_consequence(machine: Machine) -> None:
     machine.environment["GRPO_OWNER_LAPSE_SECONDS"] = "12"
     launch = machine.start("--run", 60)
     machine.trains(1)
@@ -194,7 +194,7 @@ def test_a_stall_is_told_with_what_follows(machine: Machine) -> None:
     assert launch.output.partition("warning: the volume answers again")[0].count("the trainer continues") == 1
 
 
-def test_a_volume_that_comes_back_costs_a_retry_and_not_the_run(machine: Machine) -> None:
+def test_a_volume_that_recovers_costs_a_retry_and_not_the_run(machine: Machine) -> None:
     launch = machine.start("--run", 2 * LAPSE, "--deaf", retries=1)
     machine.trains(1)
     hidden = machine.directory.with_name("hidden")
@@ -208,7 +208,7 @@ def test_a_volume_that_comes_back_costs_a_retry_and_not_the_run(machine: Machine
     machine.never_two()
 
 
-def test_a_volume_that_comes_back_to_a_taken_run_starts_nothing(machine: Machine) -> None:
+def test_a_volume_that_recovers_after_a_takeover_starts_nothing(machine: Machine) -> None:
     launch = machine.start("--run", 30, "--deaf", retries=1)
     machine.trains(1)
     hidden = machine.directory.with_name("hidden")
@@ -221,7 +221,7 @@ def test_a_volume_that_comes_back_to_a_taken_run_starts_nothing(machine: Machine
     assert len(machine.intervals()) == 1
 
 
-def test_a_trainer_that_saved_after_a_signal_has_not_ended_well(machine: Machine) -> None:
+def test_a_trainer_that_saved_after_a_signal_does_not_count_as_successful(machine: Machine) -> None:
     launch = machine.start("--run", 30, "--save", 0.1)
     machine.trains(1)
     launch.signal(signal.SIGTERM)

@@ -18,7 +18,7 @@ TASKS = ("fetch", "prepare_data", "clean")
 
 
 @pytest.mark.parametrize("task", PACKED)
-def test_a_task_needs_only_python_3_10_and_the_programs_that_it_brings(task: str) -> None:
+def test_a_task_needs_only_python_3_10_and_its_own_programs(task: str) -> None:
     """What the training image holds is imported where it is used, and missed with a sentence."""
     programs = files(ROOT, task)
     for name, text in programs.items():
@@ -34,7 +34,7 @@ def test_a_task_needs_only_python_3_10_and_the_programs_that_it_brings(task: str
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_a_task_file_that_is_not_one_is_a_sentence(name: str, tmp_path: Path) -> None:
+def test_a_malformed_task_file_is_reported_in_one_sentence(name: str, tmp_path: Path) -> None:
     assert "usage: python3" in run_task(name, {}, tmp_path).fails()
     if name != "fetch":
         assert "the task file has no key" in run_task_here(name, {"x": 1}, tmp_path).fails()

@@ -29,7 +29,7 @@ def tree(version: str) -> Path:
 
 
 @pytest.mark.parametrize(("version", "benchmark"), BENCHMARKS)
-def test_the_real_program_understands_what_is_asked(jobs: Any, version: str, benchmark: str) -> None:
+def test_the_real_program_accepts_our_overrides(jobs: Any, version: str, benchmark: str) -> None:
     nemo_eval, children = jobs("nemo_rl_evaluation"), jobs("child_process")
     task = {"version": version, "tensorParallelSize": 4, "nodes": 2, "gpusPerNode": 8, "vllmKwargs": {"block_size": 32}}
     asked = nemo_eval.overrides(task, benchmark, SETTINGS, "/data/runs/gemma/hf/step_30")
@@ -46,7 +46,7 @@ def test_the_real_program_understands_what_is_asked(jobs: Any, version: str, ben
 
 
 @pytest.mark.parametrize(("version", "benchmark"), BENCHMARKS)
-def test_every_key_is_one_of_the_version(jobs: Any, version: str, benchmark: str) -> None:
+def test_every_override_is_a_key_of_the_version(jobs: Any, version: str, benchmark: str) -> None:
     nemo_eval = jobs("nemo_rl_evaluation")
     task = {"version": version, "tensorParallelSize": 4, "nodes": 2, "gpusPerNode": 8}
     name, _ = nemo_eval.data_of(benchmark, version)
@@ -60,7 +60,7 @@ def test_every_key_is_one_of_the_version(jobs: Any, version: str, benchmark: str
 
 
 @pytest.mark.parametrize(("version", "benchmark"), BENCHMARKS)
-def test_the_version_has_the_data_set(jobs: Any, version: str, benchmark: str) -> None:
+def test_the_version_knows_the_data_set(jobs: Any, version: str, benchmark: str) -> None:
     _, keys = jobs("nemo_rl_evaluation").data_of(benchmark, version)
     source = (tree(version) / "nemo_rl/data/datasets/eval_datasets/__init__.py").read_text(encoding="utf-8")
     name = keys.pop("data.dataset_name")

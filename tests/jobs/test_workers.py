@@ -55,7 +55,7 @@ def start(machine: Machine, *options: object, seconds: float = 20, **changes: An
     return machine.start(*options, workers={"nodes": 2, "gpus": 8, "timeoutSeconds": seconds}, **changes)
 
 
-def test_the_trainer_starts_when_all_nodes_are_there_and_free(machine: Machine, ray: Ray) -> None:
+def test_the_trainer_starts_once_all_nodes_are_present_and_free(machine: Machine, ray: Ray) -> None:
     ray.offer([HEAD, NODE, [8.0, False]], 8)
     launch = start(machine)
     launch.says("waiting for 2 nodes with 8 free GPUs each: 1 nodes with 8 GPUs, 8 of 8 GPUs free")
@@ -73,9 +73,7 @@ def test_the_trainer_starts_when_all_nodes_are_there_and_free(machine: Machine, 
         ([HEAD, *[[4.0, True]] * 4], 16, "pods of the GPU workers are missing"),
     ],
 )
-def test_nodes_that_do_not_come_are_an_error(
-    machine: Machine, ray: Ray, nodes: list[list[Any]], free: float, text: str
-) -> None:
+def test_missing_nodes_are_an_error(machine: Machine, ray: Ray, nodes: list[list[Any]], free: float, text: str) -> None:
     ray.offer(nodes, free)
     launch = start(machine, seconds=6)
     assert launch.wait() == 1
@@ -87,14 +85,14 @@ def test_nodes_that_do_not_come_are_an_error(
     assert machine.intervals() == []
 
 
-def test_no_ray_is_an_error_of_one_line(machine: Machine, ray: Ray) -> None:
+def test_a_missing_ray_is_a_one_line_error(machine: Machine, ray: Ray) -> None:
     launch = start(machine)
     assert launch.wait() == 1
     assert "cannot ask Ray for its nodes: ConnectionError: Could not find any running" in launch.output
     assert "Traceback" not in launch.output
 
 
-def test_an_error_of_ray_in_a_long_wait_is_not_the_end(machine: Machine, ray: Ray) -> None:
+def test_a_ray_error_during_a_long_wait_is_survived(machine: Machine, ray: Ray) -> None:
     ray.offer([HEAD, NODE], 8)
     launch = start(machine)
     launch.says("waiting for 2 nodes with 8 free GPUs each: 1 nodes")
@@ -104,7 +102,7 @@ def test_an_error_of_ray_in_a_long_wait_is_not_the_end(machine: Machine, ray: Ra
     assert launch.wait() == 0, launch.output
 
 
-def test_what_libraries_print_is_no_report(machine: Machine, ray: Ray) -> None:
+def test_output_of_libraries_is_not_taken_for_a_report(machine: Machine, ray: Ray) -> None:
     ray.offer([HEAD, NODE, NODE], 16)
     ray.noise = ["1", '{"level": "warning"}', "null"]
     assert start(machine).wait() == 0
@@ -119,7 +117,7 @@ def test_a_retry_waits_for_the_nodes_again(machine: Machine, ray: Ray) -> None:
     assert "cannot ask Ray" in launch.output
 
 
-def test_a_stop_ends_the_waiting(machine: Machine, ray: Ray) -> None:
+def test_a_stop_signal_ends_the_wait_for_nodes(machine: Machine, ray: Ray) -> None:
     ray.offer([HEAD], 0)
     launch = start(machine)
     launch.says("waiting for 2 nodes")
@@ -128,5 +126,5 @@ def test_a_stop_ends_the_waiting(machine: Machine, ray: Ray) -> None:
     assert machine.record()["state"] == "released"
 
 
-def test_no_workers_are_no_question(machine: Machine) -> None:
+def test_a_run_without_workers_does_not_query_ray(machine: Machine) -> None:
     assert machine.start().wait() == 0

@@ -79,12 +79,12 @@ def said(owner: str) -> tuple[str, str]:
         ("busy", "not checked", "busy/model: the hub gives no answer from here: status 429"),
     ],
 )
-def test_answers(asked: list[tuple[str, str]], owner: str, state: str, text: str) -> None:
+def test_the_hubs_answer_decides_the_result(asked: list[tuple[str, str]], owner: str, state: str, text: str) -> None:
     assert said(owner) == (state, text)
     assert asked == [(f"/{owner}/model/resolve/main/config.json", f"Bearer {TOKEN}")]
 
 
-def test_without_a_token(asked: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gated_model_without_a_token_fails(asked: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HF_TOKEN")
     assert said("gated") == ("fail", "gated/model is gated, and HF_TOKEN is not set")
     assert asked[0][1] == ""
@@ -97,7 +97,7 @@ def test_without_a_token(asked: list[tuple[str, str]], monkeypatch: pytest.Monke
         ("", "check the spelling; if the model is private, set HF_TOKEN"),
     ],
 )
-def test_what_to_do_about_a_model_that_is_not_found(
+def test_the_fix_for_a_model_not_found_depends_on_the_token(
     asked: list[tuple[str, str]], token: str, fix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HF_TOKEN", token)
@@ -107,13 +107,15 @@ def test_what_to_do_about_a_model_that_is_not_found(
     assert asked
 
 
-def test_a_hub_that_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_hub_is_not_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:1")
     state, text = said("open")
     assert (state, "Connection refused" in text) == ("not checked", True)
 
 
-def test_only_when_asked(asked: list[tuple[str, str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_hub_is_queried_only_on_request(
+    asked: list[tuple[str, str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     evidence = bundles.evidence()
     evidence.expected.models[VALUE] = "gated/model"
     evidence.expected.places[VALUE] = ("", "recipe.yaml:7:9")

@@ -45,7 +45,7 @@ def node(name: str, ready: str = "True", **allocatable: str) -> dict[str, Any]:
     return {"metadata": {"name": name}, "spec": {}, "status": {"allocatable": allocatable, "conditions": conditions}}
 
 
-def test_nodes_that_are_not_ready() -> None:
+def test_nodes_that_are_not_ready_are_counted() -> None:
     head, gpu = results(nodes.nodes, nodes=[node("a", pods="9"), node("b", "Unknown", pods="9", **{GPU: "8"})])
     assert head.state == "pass"
     assert (gpu.state, "Of 2 nodes: " in gpu.text) == ("fail", True)
@@ -53,14 +53,14 @@ def test_nodes_that_are_not_ready() -> None:
     assert "1 not ready" in gpu.text
 
 
-def test_a_cluster_without_nodes() -> None:
+def test_a_cluster_without_nodes_fails() -> None:
     (head, _) = results(nodes.nodes, nodes=[])
     assert (head.state, head.text.endswith(". The cluster has no node")) == ("fail", True)
     assert "autoscaled pool" in head.fix
 
 
 @pytest.mark.parametrize(("gpus", "value"), [(0, "ray.head.memory"), (8, "accelerator.worker.memory")])
-def test_a_head_with_gpus_has_the_size_of_a_worker(gpus: int, value: str) -> None:
+def test_a_head_with_gpus_is_sized_like_a_worker(gpus: int, value: str) -> None:
     evidence = bundles.evidence()
     (cluster,) = evidence.expected.of_kind("RayCluster")
     (container,) = cluster["spec"]["headGroupSpec"]["template"]["spec"]["containers"]
@@ -74,7 +74,7 @@ def test_a_head_with_gpus_has_the_size_of_a_worker(gpus: int, value: str) -> Non
     assert [each.value for each in limits.limit_range.check(evidence)] == [value]
 
 
-def test_a_quota_with_a_scope_is_not_judged() -> None:
+def test_a_scoped_quota_is_not_judged() -> None:
     item = {"metadata": {"name": "q"}, "spec": {"scopes": ["BestEffort"]}, "status": {"hard": {"pods": "0"}}}
     assert said(limits.quota, resourcequotas=[item]) == [
         ("not checked", "quota q counts only some pods, by its scopes")
@@ -82,7 +82,7 @@ def test_a_quota_with_a_scope_is_not_judged() -> None:
 
 
 @pytest.mark.parametrize("left", ["1", "0"])
-def test_what_runs_of_the_stack_counts_as_free(left: str) -> None:
+def test_the_stacks_running_objects_count_as_free_quota(left: str) -> None:
     hard = {"pods": "2", f"requests.{GPU}": "8", "count/rayclusters.ray.io": "1"}
     used = {"pods": "2", f"requests.{GPU}": "8", "count/rayclusters.ray.io": "1"}
     item = {"metadata": {"name": "q"}, "status": {"hard": {**hard, "pods": str(2 - (left == "0"))}, "used": used}}
@@ -91,7 +91,7 @@ def test_what_runs_of_the_stack_counts_as_free(left: str) -> None:
 
 @pytest.mark.parametrize("kind", ["NetworkPolicy", "Ingress"])
 @pytest.mark.parametrize("there", [False, True])
-def test_a_quota_of_objects_whose_plural_is_not_regular(kind: str, *, there: bool) -> None:
+def test_a_quota_applies_to_kinds_with_irregular_plurals(kind: str, *, there: bool) -> None:
     plural = {"NetworkPolicy": "networkpolicies", "Ingress": "ingresses"}[kind]
     item = {"apiVersion": "networking.k8s.io/v1", "kind": kind, "metadata": {"name": "s-ray"}}
     hard = {f"count/{plural}.networking.k8s.io": "1"}
@@ -108,7 +108,7 @@ def test_a_quota_of_objects_whose_plural_is_not_regular(kind: str, *, there: boo
     [({}, "fail"), ({"cohort": "all"}, "pass"), ({"cohortName": "all"}, "pass")],
     ids=["alone", "v1beta1", "v1beta2"],
 )
-def test_a_queue_that_borrows_is_not_too_small(spec: dict[str, Any], state: str) -> None:
+def test_a_queue_that_can_borrow_is_not_too_small(spec: dict[str, Any], state: str) -> None:
     resources = [{"name": GPU, "nominalQuota": "4"}]
     group = {"coveredResources": [GPU], "flavors": [{"name": "f", "resources": resources}]}
     cluster = {"metadata": {"name": "c"}, "spec": {"namespaceSelector": {}, "resourceGroups": [group], **spec}}
@@ -131,7 +131,7 @@ def test_a_queue_that_borrows_is_not_too_small(spec: dict[str, Any], state: str)
         ('!(device.driver == "dra.net")', "pass"),
     ],
 )
-def test_devices_of_a_class(expression: str, state: str) -> None:
+def test_a_device_class_without_matching_devices_fails(expression: str, state: str) -> None:
     request = {"exactly": {"deviceClassName": "c"}}
     template = {"kind": "ResourceClaimTemplate", "spec": {"spec": {"devices": {"requests": [request]}}}}
     evidence = bundles.evidence()
@@ -145,13 +145,13 @@ def test_devices_of_a_class(expression: str, state: str) -> None:
 
 
 @pytest.mark.parametrize("words", [["--watch-namespace=a,rl"], ["-watch-namespace", "rl"], ["--watch-namespace="], []])
-def test_an_operator_that_watches_this_namespace(words: list[str]) -> None:
+def test_an_operator_that_watches_this_namespace_passes(words: list[str]) -> None:
     (deployment,) = bundles.evidence().objects["deployments"]
     deployment["spec"]["template"]["spec"]["containers"][0]["args"] = words
     assert said(operator.operator, deployments=[deployment])[0][0] == "pass"
 
 
-def test_a_namespace_that_leaves_is_waited_for() -> None:
+def test_a_terminating_namespace_must_be_gone_before_it_is_created() -> None:
     evidence = bundles.evidence()
     del evidence.objects["namespaces"]
     create = "kubectl create namespace rl"
@@ -167,7 +167,7 @@ def test_a_namespace_that_leaves_is_waited_for() -> None:
         ([], "Secret hf has no key token: it has no keys", "add the key"),
     ],
 )
-def test_a_secret_without_the_key(keys: list[str], text: str, fix: str) -> None:
+def test_a_secret_without_the_required_key_is_reported(keys: list[str], text: str, fix: str) -> None:
     evidence = bundles.evidence()
     (head,) = evidence.expected.objects["raycluster"][0]["spec"]["headGroupSpec"]["template"]["spec"]["containers"]
     head["env"] = [{"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": {"name": "hf", "key": "token"}}}]
@@ -175,7 +175,7 @@ def test_a_secret_without_the_key(keys: list[str], text: str, fix: str) -> None:
     assert [(each.text, each.fix) for each in references.secrets.check(evidence)] == [(text, fix)]
 
 
-def test_everything_that_is_named_and_not_made_is_judged() -> None:
+def test_every_referenced_but_missing_object_is_reported() -> None:
     """Each name of the rendered objects that no object has is in a failure, with the value behind it and a fix."""
     evidence = bundles.evidence()
     evidence.unread.clear()
@@ -234,7 +234,7 @@ def test_everything_that_is_named_and_not_made_is_judged() -> None:
         (["host", "block"], "no Topology of the queue's flavors has the level rack, only block, host"),
     ],
 )
-def test_a_level_that_no_topology_has(levels: list[str], text: str) -> None:
+def test_a_topology_level_that_no_topology_has_is_reported(levels: list[str], text: str) -> None:
     evidence = bundles.evidence()
     (cluster,) = evidence.expected.objects["raycluster"]
     cluster["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "team"}
@@ -251,7 +251,7 @@ def test_a_level_that_no_topology_has(levels: list[str], text: str) -> None:
     assert [each.text for each in queue.flavors.check(evidence) if each.state == "fail"] == [text]
 
 
-def test_without_the_namespace_nothing_in_it_is_judged() -> None:
+def test_nothing_inside_a_missing_namespace_is_judged() -> None:
     evidence = bundles.evidence()
     del evidence.objects["namespaces"]
     found = {check.id: result for check, result in examination.examine(evidence)}
@@ -272,7 +272,7 @@ def test_without_the_namespace_nothing_in_it_is_judged() -> None:
         ("", ["not checked"]),
     ],
 )
-def test_the_version_of_gke(server: str, states: list[str]) -> None:
+def test_the_gke_version_must_meet_the_requirements(server: str, states: list[str]) -> None:
     evidence = bundles.evidence()
     evidence.objects |= {"version": [{"gitVersion": server}] if server else [], "nodes": []}
     evidence.expected.gke.extend(
@@ -314,7 +314,9 @@ def of_pool(name: str, version: str, accelerator: str = "nvidia-b200") -> dict[s
         (None, "not checked", f"{NEEDS}; the nodes were not read"),
     ],
 )
-def test_the_version_of_the_nodes(pools: list[dict[str, Any]] | None, state: str, text: str) -> None:
+def test_the_node_versions_must_meet_the_requirements(
+    pools: list[dict[str, Any]] | None, state: str, text: str
+) -> None:
     evidence = bundles.evidence()
     evidence.objects |= {"version": [{"gitVersion": NEW}], "nodes": pools or []}
     if pools is None:
@@ -326,7 +328,7 @@ def test_the_version_of_the_nodes(pools: list[dict[str, Any]] | None, state: str
     assert (found.state, found.text, found.value) == (state, text, "network.mode")
 
 
-def test_values_for_another_platform_need_no_version_of_gke() -> None:
+def test_values_for_other_platforms_need_no_gke_version() -> None:
     assert said(version.version, version=[{"gitVersion": "v1.37.2"}]) == []
 
 
@@ -350,7 +352,7 @@ def efa(expression: str = EXPRESSION, *, nodes: list[str], slices: list[str], dr
     return list(network.device_managers.check(evidence))
 
 
-def test_plugin_and_driver_on_one_node() -> None:
+def test_a_device_plugin_and_a_dra_driver_on_one_node_conflict() -> None:
     (found,) = efa(nodes=["a", "b", "c"], slices=["b", "c", "plain"])
     assert (found.state, found.value) == ("fail", "network.mode")
     assert found.text.startswith(
@@ -367,16 +369,16 @@ def test_plugin_and_driver_on_one_node() -> None:
     ],
     ids=["other-nodes", "other-driver"],
 )
-def test_plugin_and_driver_apart(given: dict[str, Any]) -> None:
+def test_a_device_plugin_and_a_dra_driver_on_different_nodes_pass(given: dict[str, Any]) -> None:
     assert [each.state for each in efa(**given)] == ["pass"]
 
 
-def test_a_class_of_several_drivers_is_not_judged() -> None:
+def test_a_device_class_with_several_drivers_is_not_judged() -> None:
     (found,) = efa('device.driver == "dra.net" || device.driver == "other"', nodes=["a"], slices=["a"])
     assert (found.state, "does not name one driver" in found.text) == ("not checked", True)
 
 
-def test_a_machine_with_one_kind_of_devices_is_not_judged() -> None:
+def test_a_machine_without_a_dra_driver_is_not_judged() -> None:
     assert results(network.device_managers, nodes=[node("a", **{EFA: "16"})], deviceclasses=[], resourceslices=[]) == []
 
 
@@ -392,7 +394,7 @@ def test_a_machine_with_one_kind_of_devices_is_not_judged() -> None:
     ],
     ids=["nothing", "limited", "another-machine", "no-policy", "baseline", "autopilot"],
 )
-def test_a_namespace_in_which_a_pod_may_do_anything(
+def test_a_namespace_without_pod_restrictions_causes_a_warning(
     labels: dict[str, str], bindings: list[str], nodes_named: str, state: str
 ) -> None:
     def binding(machine: str) -> dict[str, Any]:
@@ -411,7 +413,7 @@ def test_a_namespace_in_which_a_pod_may_do_anything(
     assert all("enforce=baseline" in each.fix for each in found if each.state == "warn")
 
 
-def test_a_warning_does_not_fail(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_warning_does_not_fail_the_check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     evidence = bundles.evidence()
     evidence.objects |= {"nodes": [], "validatingadmissionpolicybindings": []}
     evidence.unread.clear()

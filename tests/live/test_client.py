@@ -88,20 +88,20 @@ def plugin(script: str) -> dict[str, Any]:
         b"a\0",
     ],
 )
-def test_what_is_no_kubeconfig(text: str | bytes, kubectl: Path) -> None:
+def test_a_malformed_kubeconfig_is_reported_in_one_line(text: str | bytes, kubectl: Path) -> None:
     kubectl.write_bytes(text if isinstance(text, bytes) else text.encode())
     said = fails(kubeconfig=str(kubectl)).message.removeprefix(f"the kubeconfig {kubectl} ")
     assert re.fullmatch(r"cannot be used: [^\n]+|has no current context|has no context 'x'", said)
 
 
 @pytest.mark.parametrize("named", [True, False])
-def test_no_kubeconfig(named: bool, kubectl: Path) -> None:
+def test_a_missing_kubeconfig_is_reported(named: bool, kubectl: Path) -> None:
     error = fails(kubeconfig=str(kubectl) if named else None)
     assert error.message == f"there is no kubeconfig: {kubectl if named else '~/.kube/config'} does not exist"
     assert "gcloud container clusters get-credentials" in error.fix
 
 
-def test_the_context_that_is_named_or_current(kubectl: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_named_context_is_used_or_else_the_current_one(kubectl: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KUBECONFIG", kubeconfig(kubectl, {"token": "t"}, current=""))
     assert "has no current context" in fails().message
     error = fails(context="y")
@@ -114,7 +114,7 @@ def test_the_context_that_is_named_or_current(kubectl: Path, monkeypatch: pytest
         assert named.namespace == "other"
 
 
-def test_a_message_shows_nothing_of_a_broken_kubeconfig(kubectl: Path) -> None:
+def test_a_message_shows_nothing_from_a_malformed_kubeconfig(kubectl: Path) -> None:
     kubectl.write_text("users:\n- token: very-secret: 1\n")
     error = fails(kubeconfig=str(kubectl))
     assert "line 2" in error.message
@@ -144,7 +144,7 @@ BAD_TOKEN = json.dumps({**PLUGIN, "kind": "ExecCredential", "status": {}})
         (plugin(f"echo '{BAD_TOKEN}'"), "exec plugin didn't return a token or cert/key pair"),
     ],
 )
-def test_the_reason_of_a_credential_program(
+def test_a_credential_programs_error_is_reported(
     user: dict[str, Any], said: str, kubectl: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     error = fails(kubeconfig=kubeconfig(kubectl, user))
@@ -195,7 +195,7 @@ def port() -> Iterator[int]:
         ("http", "not you", r"exec in p: kubectl failed: .*not you.*"),
     ],
 )
-def test_the_reason_of_a_refusal(scheme: str, get: str, execute: str, port: int, kubectl: Path) -> None:
+def test_a_refused_requests_reason_is_reported(scheme: str, get: str, execute: str, port: int, kubectl: Path) -> None:
     path = kubeconfig(kubectl, {"token": "t"}, server=f"{scheme}://127.0.0.1:{port}")
     with client.connect(kubeconfig=path) as cluster:
         with pytest.raises(RefusedError) as caught:
@@ -209,7 +209,7 @@ def test_the_reason_of_a_refusal(scheme: str, get: str, execute: str, port: int,
         assert re.fullmatch(execute, str(caught.value))
 
 
-def test_a_token_that_no_header_can_have_is_refused_not_a_traceback(kubectl: Path) -> None:
+def test_a_token_that_no_header_can_carry_is_rejected_without_a_traceback(kubectl: Path) -> None:
     path = kubeconfig(kubectl, {"token": "abc\n"}, server="https://127.0.0.1:1")
     with client.connect(kubeconfig=path) as cluster, pytest.raises(RefusedError, match="invalid header field value"):
         cluster.get("/version")

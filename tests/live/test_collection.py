@@ -86,7 +86,7 @@ def gather(cluster: Cluster, expected: Expected, *, with_logs: bool = False) -> 
         (404, "{}", "it answered 404 to every request; is this a Kubernetes API server?"),
     ],
 )
-def test_a_server_of_which_nothing_can_be_read_is_an_error(play: Play, status: int, text: str, said: str) -> None:
+def test_a_server_that_lets_nothing_be_read_is_an_error(play: Play, status: int, text: str, said: str) -> None:
     """Otherwise every check would be "not checked", and the exit code 0."""
     with pytest.raises(ClusterError, match="nothing can be read") as error:
         gather(play(lambda _: (status, text)), EXPECTED)
@@ -94,7 +94,7 @@ def test_a_server_of_which_nothing_can_be_read_is_an_error(play: Play, status: i
     assert TOKEN not in str(error.value)
 
 
-def test_a_server_that_is_not_there(real: Callable[..., str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unreachable_server_is_reported(real: Callable[..., str], capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["doctor", "--accelerator", "b200", "-f", recipe(), "-f", site(), "--kubeconfig", real()]) == 3
     assert "connection refused" in capsys.readouterr().err
 
@@ -114,7 +114,7 @@ class Timer:
         """Do nothing: it is over."""
 
 
-def test_a_login_that_takes_long_is_said(
+def test_a_slow_login_is_reported(
     real: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It may wait for a person in a browser, so it is not stopped."""
@@ -139,12 +139,12 @@ def site() -> str:
 
 
 @pytest.mark.parametrize("answer", [{"items": None}, {"items": [None, {"metadata": None, "spec": None}]}, []])
-def test_answers_of_a_strange_shape(play: Play, answer: object) -> None:
+def test_malformed_answers_are_tolerated(play: Play, answer: object) -> None:
     found = gather(play(lambda _: (200, json.dumps(answer))), EXPECTED)
     assert sum_up(found).cluster == "not there"
 
 
-def test_a_kind_that_is_forbidden_is_named_and_the_rest_is_read(play: Play) -> None:
+def test_a_forbidden_kind_is_named_and_the_rest_is_read(play: Play) -> None:
     def answer(path: str) -> tuple[int, str]:
         if path.startswith("/api/v1/nodes"):
             return 403, json.dumps({"message": f"nodes is forbidden: User {TOKEN}"})
@@ -175,9 +175,7 @@ def test_a_long_list_is_read_page_by_page(play: Play) -> None:
     ("served", "found"),
     [(("v1beta2", "v1beta1"), ["v1beta2"]), (("v1beta2",), ["v1beta2"]), (("v1beta1",), ["v1beta1"]), ((), [])],
 )
-def test_kueue_is_read_in_the_newest_version_that_is_served(
-    play: Play, served: tuple[str, ...], found: list[str]
-) -> None:
+def test_kueue_is_read_at_its_newest_served_version(play: Play, served: tuple[str, ...], found: list[str]) -> None:
     def answer(path: str) -> tuple[int, str]:
         version = path.split("/")[3] if "kueue" in path else ""
         if version and version not in served:
@@ -190,7 +188,7 @@ def test_kueue_is_read_in_the_newest_version_that_is_served(
     assert not evidence.unread
 
 
-def test_a_list_in_another_version_is_not_asked_for_twice_when_it_is_forbidden(play: Play) -> None:
+def test_a_forbidden_list_is_not_requested_again_at_an_older_version(play: Play) -> None:
     asked = []
 
     def answer(path: str) -> tuple[int, str]:
@@ -203,7 +201,7 @@ def test_a_list_in_another_version_is_not_asked_for_twice_when_it_is_forbidden(p
     assert len(asked) == 1
 
 
-def test_the_logs_of_ended_containers_and_of_the_operator_are_read_without_secrets(play: Play) -> None:
+def test_logs_of_ended_containers_and_of_the_operator_are_read_without_secrets(play: Play) -> None:
     ended = {"name": "ray", "state": {}, "lastState": {"terminated": {"exitCode": 1}}}
     pod = {"metadata": {"name": "s-ray-0", "namespace": "rl"}, "status": {"containerStatuses": [ended]}}
     operator = {"metadata": {"name": "op", "namespace": "sys"}, "spec": {"containers": [{"name": "manager"}]}}
@@ -227,7 +225,7 @@ def test_the_logs_of_ended_containers_and_of_the_operator_are_read_without_secre
     assert found.unread == {"output.log": "there is no head pod that is ready"}
 
 
-def test_a_log_that_is_forbidden_is_named(play: Play) -> None:
+def test_a_forbidden_log_is_named(play: Play) -> None:
     def answer(path: str) -> tuple[int, str]:
         if path.startswith("/api/v1/pods?") and "labelSelector" in path:
             return 403, json.dumps({"message": "pods is forbidden"})
@@ -313,7 +311,7 @@ RUN = Expected("s", "rl", {"grpo-job": "run"}, {"grpo-job": [{"kind": "RayJob", 
     ],
     ids=["programs", "pods", "nodes"],
 )
-def test_all_questions_share_one_deadline(
+def test_all_requests_share_one_deadline(
     play: Play,
     silent: Any,
     until: Any,
@@ -328,7 +326,7 @@ def test_all_questions_share_one_deadline(
     assert late == unread
 
 
-def test_a_slow_list_does_not_keep_the_record_from_being_asked_for(
+def test_a_slow_list_does_not_prevent_reading_the_record(
     play: Play, silent: Any, until: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Cluster, "execute", lambda *_: '{"step": 7}')
@@ -336,7 +334,7 @@ def test_a_slow_list_does_not_keep_the_record_from_being_asked_for(
     assert (found.record, list(found.unread)) == ({"step": 7}, ["nodes"])
 
 
-def test_the_cluster_is_asked_while_the_charts_are_rendered(play: Play) -> None:
+def test_the_cluster_is_queried_while_the_charts_render(play: Play) -> None:
     asked = threading.Event()
 
     def answer(_: str) -> tuple[int, str]:
@@ -350,7 +348,7 @@ def test_the_cluster_is_asked_while_the_charts_are_rendered(play: Play) -> None:
     assert collection.collect(play(answer), EXPECTED.name, render).of("nodes")
 
 
-def test_a_long_rendering_leaves_the_cluster_less_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_rendering_leaves_less_time_for_the_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The answer comes within ten seconds."""
     clock, later, limits = time.monotonic, [0.0], []
 
@@ -384,7 +382,7 @@ def test_a_long_rendering_leaves_the_cluster_less_time(tmp_path: Path, monkeypat
     ],
     ids=["known", "unknown", "silent", "with a warning", "no object"],
 )
-def test_ray_is_asked_for_the_job_of_the_run(
+def test_ray_is_queried_for_the_runs_job(
     play: Play, monkeypatch: pytest.MonkeyPatch, said: str, ray: str | None, unread: str | None
 ) -> None:
     job = {"metadata": {"name": "run-1"}, "status": {"jobId": "run-1-x", "jobStatus": "RUNNING"}}
@@ -404,7 +402,7 @@ def test_ray_is_asked_for_the_job_of_the_run(
     assert (found.ray.get("status"), found.unread.get("job in Ray", "")[:15] or None) == (ray, unread)
 
 
-def test_the_question_to_ray_is_a_program_that_says_why_it_has_no_answer() -> None:
+def test_the_ray_query_program_says_why_it_has_no_answer() -> None:
     """No head listens here."""
     done = subprocess.run(submission.question("run-1-x"), capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (3, "")

@@ -68,19 +68,19 @@ PASSWORD = "correct-horse-battery"
         json.dumps(json.dumps({"env": {"MY_PASSWORD": PASSWORD}})),
     ],
 )
-def test_texts(text: str) -> None:
+def test_secrets_in_text_are_masked(text: str) -> None:
     masked = masking.text(text)
     assert TOKEN not in masked
     assert PASSWORD not in masked
 
 
-def test_a_key_of_azure_storage() -> None:
+def test_an_azure_storage_key_is_masked() -> None:
     """`az storage account keys list` prints it as a value."""
     key = "aB3/" * 21 + "aB=="
     assert masking.text(f'"keyName": "key1",\n"value": "{key}"') == f'"keyName": "key1",\n"value": "{masking.HIDDEN}"'
 
 
-def test_a_private_key_without_an_end_hides_itself_and_not_what_follows() -> None:
+def test_an_unterminated_private_key_is_masked_but_not_the_text_after_it() -> None:
     key = "-----BEGIN RSA PRIVATE KEY-----\n" + f"{'aB3/' * 16}\n" * 3
     masked = masking.text(f"{key}torch.OutOfMemoryError: CUDA out of memory\n")
     assert "aB3/" not in masked
@@ -118,7 +118,7 @@ def test_a_private_key_without_an_end_hides_itself_and_not_what_follows() -> Non
         "the account key of the storage is not set",
     ],
 )
-def test_messages_stay_readable(text: str) -> None:
+def test_ordinary_messages_are_not_masked(text: str) -> None:
     assert masking.text(text) == text
 
 
@@ -136,26 +136,26 @@ PARTS = (
 )
 
 
-def test_a_part_that_is_repeated_takes_no_time() -> None:
+def test_repeated_fragments_are_masked_quickly() -> None:
     for part in PARTS:
         with limited(10):
             masking.text(part * (200_000 // len(part)))
 
 
-def test_a_long_word_takes_no_time() -> None:
+def test_a_long_word_is_masked_quickly() -> None:
     """A program that is packed as one word took minutes."""
     word = "a" * 200_000
     with limited(20):
         assert masking.text(f"{word} --token={PASSWORD}") == f"{word} --token={masking.HIDDEN}"
 
 
-def test_the_password_of_curl_in_a_list() -> None:
+def test_a_curl_password_in_an_argument_list_is_masked() -> None:
     words = ["curl", "-fsS", "-u", f"me:{PASSWORD}", "https://a.example.org"]
     assert masking.clean(words) == ["curl", "-fsS", "-u", masking.HIDDEN, "https://a.example.org"]
     assert masking.clean(["id", "-u", "1000:1000"]) == ["id", "-u", "1000:1000"]
 
 
-def test_objects() -> None:
+def test_secrets_in_objects_are_masked() -> None:
     item = {
         "metadata": {"managedFields": [{"f": 1}], "annotations": {"note": TOKEN}},
         "spec": {
@@ -178,7 +178,7 @@ def test_objects() -> None:
     }
 
 
-def test_what_is_no_secret_in_objects() -> None:
+def test_non_secrets_in_objects_are_kept() -> None:
     item = {
         "pad_token": "<pad>",
         "secret": "hf-secret",
@@ -196,20 +196,20 @@ JSON = st.recursive(
 
 
 @given(JSON)
-def test_a_token_anywhere_is_hidden_and_the_rest_keeps_its_shape(value: object) -> None:
+def test_a_token_anywhere_is_masked_and_the_objects_structure_is_kept(value: object) -> None:
     cleaned = masking.clean(value)
     assert TOKEN not in json.dumps(cleaned)
     assert masking.clean(cleaned) == cleaned
 
 
 @pytest.mark.parametrize("name", secrets.SECRET_NAMES)
-def test_every_name_of_a_secret_is_looked_for(name: str) -> None:
+def test_every_secret_name_is_detected(name: str) -> None:
     """A text without any of a few words is not searched for names."""
     for written in (name, name.upper(), name.replace("_", "-")):
         assert PASSWORD not in masking.text(f"MY_{written}={PASSWORD}")
 
 
-def test_a_text_without_such_a_word_is_not_searched_for_names(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_text_without_any_key_word_is_not_searched_for_secret_names(monkeypatch: pytest.MonkeyPatch) -> None:
     """The texts of 500 nodes took nine seconds."""
     asked: list[str] = []
     search = SimpleNamespace(finditer=lambda text: asked.append(text) or ())

@@ -119,14 +119,14 @@ def said(evidence: Evidence, folder: Path, capsys: pytest.CaptureFixture[str]) -
     return "\n".join((printed.out, printed.err, *held))
 
 
-def test_the_places_are_shown() -> None:
+def test_enough_places_are_planted() -> None:
     """Otherwise the tests below prove little."""
     assert len(PLACES) >= 20
 
 
 @settings(max_examples=examples(15), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(token=TOKENS, sentence=SENTENCES)
-def test_a_token_of_any_shape_at_all_places(
+def test_a_token_of_any_shape_is_masked_in_every_place(
     token: str, sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     evidence = filled()
@@ -148,7 +148,7 @@ WRITTEN = [
 
 @pytest.mark.full
 @pytest.mark.parametrize("text", WRITTEN)
-def test_a_password_is_known_by_the_name_before_it(
+def test_a_password_is_recognised_by_its_name_in_every_place(
     text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     evidence = filled()
@@ -157,7 +157,7 @@ def test_a_password_is_known_by_the_name_before_it(
     assert PASSWORD not in said(evidence, tmp_path, capsys)
 
 
-def test_passwords_are_known_by_the_names_before_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_password_in_each_form_is_recognised_by_its_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Each form stands at a part of the places; the exhaustive test above has all forms at all places."""
     evidence = filled()
     for place, text in zip(PLACES, itertools.cycle(WRITTEN), strict=False):
@@ -175,7 +175,7 @@ FIELDS: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("fields", thin([*FIELDS, functools.reduce(operator.or_, FIELDS)][::-1], len(FIELDS) + 1))
-def test_a_password_in_the_fields_of_a_container(
+def test_a_password_in_a_container_field_is_masked(
     fields: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     evidence = filled()
@@ -185,7 +185,7 @@ def test_a_password_in_the_fields_of_a_container(
     assert PASSWORD not in said(evidence, tmp_path, capsys)
 
 
-def test_a_token_that_is_a_key(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_token_used_as_a_key_is_masked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     evidence, token = filled(), "hf_" + "aB3" * 8
     evidence.objects["pods"][0]["metadata"]["annotations"] = {token: "x"}
     assert token not in said(evidence, tmp_path, capsys)

@@ -32,7 +32,7 @@ def streamed(scene: list[Line], prefix: str = "") -> list[str]:
     return [stream.masked(f"{prefix}{line.text}\n")[:-1] for line in scene]
 
 
-def test_there_are_enough() -> None:
+def test_enough_secrets_are_planted() -> None:
     """Otherwise the tests below prove little."""
     assert sum(bool(line.secrets) for scene in PLANTED for line in scene) >= 150
     assert sum(not line.secrets for scene in ORDINARY for line in scene) >= 120
@@ -49,7 +49,7 @@ def test_planted_secrets_are_hidden(masked: type[whole], prefix: str) -> None:  
 
 
 @pytest.mark.parametrize("prefix", PREFIXES)
-def test_ordinary_lines_stay(prefix: str) -> None:
+def test_ordinary_lines_are_not_changed(prefix: str) -> None:
     changed = []
     for scene in (*PLANTED, *ORDINARY):
         pairs = zip(scene, streamed(scene, prefix), strict=True)
@@ -60,7 +60,7 @@ def test_ordinary_lines_stay(prefix: str) -> None:
 
 @settings(max_examples=examples(100))
 @given(scene=st.sampled_from(PLANTED), data=st.data())
-def test_wherever_a_text_is_cut(scene: list[Line], data: st.DataObject) -> None:
+def test_secrets_are_hidden_wherever_the_text_is_split(scene: list[Line], data: st.DataObject) -> None:
     stream, shown, begin = masking.Stream(), "", 0
     for end in sorted(data.draw(st.sets(st.integers(1, len(scene))) | st.just({len(scene)})) | {len(scene)}):
         shown += stream.masked("".join(f"{line.text}\n" for line in scene[begin:end]))
@@ -70,12 +70,12 @@ def test_wherever_a_text_is_cut(scene: list[Line], data: st.DataObject) -> None:
 
 @settings(max_examples=examples(100))
 @given(st.lists(st.sampled_from((*PLANTED, *ORDINARY)), max_size=4))
-def test_what_is_masked_stays(scenes: list[list[Line]]) -> None:
+def test_masking_masked_text_changes_nothing(scenes: list[list[Line]]) -> None:
     masked = masking.text("\n".join(line.text for scene in scenes for line in scene))
     assert masking.text(masked) == masked
 
 
-def test_a_name_and_its_value_in_colours() -> None:
+def test_a_value_is_masked_despite_colour_codes() -> None:
     line = "\x1b[36mtoken\x1b[0m=\x1b[35mLarkspur#2291\x1b[0m \x1b[36mstep\x1b[0m=\x1b[35m7\x1b[0m"
     assert masking.text(line) == "token=<hidden> step=7"
 
@@ -83,7 +83,7 @@ def test_a_name_and_its_value_in_colours() -> None:
 KEY = next(scene for scene in PLANTED if scene[0].text == "-----BEGIN RSA PRIVATE KEY-----")
 
 
-def test_a_key_among_the_lines_of_other_pods() -> None:
+def test_a_key_interleaved_with_other_pods_lines_is_masked() -> None:
     stream, shown = masking.Stream(), []
     for number, line in enumerate(KEY):
         shown.append(stream.masked(f"[pod/a/ray] {line.text}\n"))
@@ -92,7 +92,7 @@ def test_a_key_among_the_lines_of_other_pods() -> None:
     assert [line.text for line in KEY if line.leaks_in("".join(shown))] == []
 
 
-def test_a_key_that_was_cut_hides_no_cause() -> None:
+def test_a_truncated_key_does_not_hide_the_cause() -> None:
     stream = masking.Stream()
     for line in KEY[:-1]:
         stream.masked(f"{line.text}\n")
@@ -141,7 +141,7 @@ def long_text(unit: str) -> str:
 
 
 @pytest.mark.parametrize("unit", [*CHARACTERS, *WORDS])
-def test_the_time_for_the_worst_characters(unit: str) -> None:
+def test_the_worst_characters_are_masked_quickly(unit: str) -> None:
     """16,000 dashes took 80 s; the slowest of these takes less than a second."""
     with limited(10):
         masking.text(long_text(unit))
@@ -149,6 +149,6 @@ def test_the_time_for_the_worst_characters(unit: str) -> None:
 
 @settings(max_examples=examples(30), deadline=None)
 @given(st.lists(PARTS, min_size=1, max_size=5).map("".join))
-def test_the_time_for_mixtures(unit: str) -> None:
+def test_mixtures_are_masked_quickly(unit: str) -> None:
     with limited(10):
         masking.text(long_text(unit))

@@ -59,15 +59,15 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Resource, bool]]:
     return [resource(path) for path in paths if path not in ("/apis", "/version")]
 
 
-def test_the_role_has_what_is_read_in_the_namespace(asked: list[tuple[Resource, bool]]) -> None:
+def test_the_role_grants_exactly_what_is_read_in_the_namespace(asked: list[tuple[Resource, bool]]) -> None:
     assert granted("Role") - PODS == {each for each, inside in asked if inside} - {SECRETS}
 
 
-def test_the_cluster_role_has_what_is_read_outside(asked: list[tuple[Resource, bool]]) -> None:
+def test_the_cluster_role_grants_exactly_what_is_read_outside(asked: list[tuple[Resource, bool]]) -> None:
     assert granted("ClusterRole") == {each for each, inside in asked if not inside}
 
 
-def test_no_role_changes_an_object() -> None:
+def test_no_role_may_change_an_object() -> None:
     verbs = {
         verb
         for each in yaml.safe_load_all(LIVE.read_text())

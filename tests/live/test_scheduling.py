@@ -53,7 +53,7 @@ def affinity(key: str, operator: str, *values: str) -> dict[str, Any]:
     return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}
 
 
-def test_a_node_that_takes_it() -> None:
+def test_a_suitable_node_has_no_obstacle() -> None:
     assert reasons(SPEC, [node()]) == []
 
 
@@ -75,7 +75,7 @@ def test_a_node_that_takes_it() -> None:
         ),
     ],
 )
-def test_one_obstacle(changed: dict[str, Any], reason: str) -> None:
+def test_each_obstacle_is_named(changed: dict[str, Any], reason: str) -> None:
     assert reasons(SPEC, [changed]) == [reason]
 
 
@@ -95,11 +95,11 @@ def test_one_obstacle(changed: dict[str, Any], reason: str) -> None:
         (affinity("zone", "Lt", "8"), False),
     ],
 )
-def test_affinity(required: dict[str, Any], *, fits: bool) -> None:
+def test_required_affinity_is_evaluated_like_kubernetes(required: dict[str, Any], *, fits: bool) -> None:
     assert (reasons({**SPEC, "affinity": required}, [node()]) == []) == fits
 
 
-def test_gpus_in_use_and_the_most_frequent_reason_first() -> None:
+def test_gpus_in_use_count_and_the_most_frequent_reason_comes_first() -> None:
     nodes = [node("a"), node("b"), node("c", metadata_labels={})]
     pods = [on("a", 8), on("b", 2), on("b", 6)]
     assert reasons(SPEC, nodes, pods) == [
@@ -108,7 +108,7 @@ def test_gpus_in_use_and_the_most_frequent_reason_first() -> None:
     ]
 
 
-def test_the_count_of_the_nodes() -> None:
+def test_the_summary_counts_nodes_for_each_obstacle() -> None:
     found = scheduling.obstacles(SPEC, scheduling.nodes(evidence([node(status_conditions=[])])))
     assert scheduling.counted(found, 1) == "Of 1 node: 1 not ready"
     assert scheduling.counted([*found, ("offering only 99 cpu", ["a", "b"])], 4) == (
@@ -118,11 +118,11 @@ def test_the_count_of_the_nodes() -> None:
     assert scheduling.counted([], 0) == "The cluster has no node"
 
 
-def test_what_a_pod_needs() -> None:
+def test_a_pods_needs_are_summarised() -> None:
     assert scheduling.needs(SPEC) == f"8 {GPU}, 100 cpu, 500Gi memory, on a node with {LABEL}=nvidia-b200"
 
 
-def test_a_sidecar_counts_and_an_init_container_does_not() -> None:
+def test_a_sidecars_requests_count_and_an_init_containers_do_not() -> None:
     def request(cpu: str) -> dict[str, Any]:
         return {"resources": {"requests": {"cpu": cpu}}}
 
@@ -133,7 +133,7 @@ def test_a_sidecar_counts_and_an_init_container_does_not() -> None:
     assert scheduling.requests(spec)["cpu"] == 1.5
 
 
-def test_what_a_pod_asks_for_is_summed_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_pods_requests_are_summed_only_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """With 500 nodes and 2000 pods it must take no time."""
     nodes = [node(f"n{number}", metadata_labels={LABEL: "nvidia-l4"}) for number in range(50)]
     pods = [on(f"n{number % 50}", 1) for number in range(200)]

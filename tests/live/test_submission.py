@@ -39,7 +39,7 @@ def stuck(state: dict[str, Any], ready: str = LONG_AGO) -> Evidence:
 
 @pytest.mark.parametrize("state", STATES)
 @pytest.mark.parametrize("command", ["status", "why"])
-def test_it_is_named_with_the_time_it_has_waited(
+def test_an_unsubmitted_job_is_reported_with_its_waiting_time(
     state: dict[str, Any], command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     bundle.write(str(tmp_path / "b"), stuck(state))
@@ -61,11 +61,11 @@ def test_it_is_named_with_the_time_it_has_waited(
         {"jobDeploymentStatus": "Waiting"},
     ],
 )
-def test_a_job_that_ray_has_or_that_waits_for_something_else(state: dict[str, Any]) -> None:
+def test_a_submitted_or_otherwise_waiting_job_is_not_reported(state: dict[str, Any]) -> None:
     assert submission.delay(stuck(state)) is None
 
 
-def test_the_operator_gets_two_minutes_after_the_last_pod_and_after_the_job() -> None:
+def test_the_operator_gets_two_minutes_from_the_last_pod_or_the_job() -> None:
     evidence = stuck(STATES[0])
     evidence.objects["pods"][1]["status"]["conditions"][0]["lastTransitionTime"] = "2025-11-24T15:59:00Z"
     assert submission.delay(evidence) is None
@@ -78,17 +78,17 @@ def test_the_operator_gets_two_minutes_after_the_last_pod_and_after_the_job() ->
 
 
 @pytest.mark.parametrize("time", ["", "yesterday"])
-def test_without_a_time_nothing_is_judged(time: str) -> None:
+def test_nothing_is_judged_without_a_timestamp(time: str) -> None:
     assert submission.delay(stuck(STATES[0], time)) is None
 
 
-def test_a_pod_that_is_not_ready_is_why_the_job_waits() -> None:
+def test_a_job_waiting_for_an_unready_pod_is_not_reported() -> None:
     evidence = stuck(STATES[0])
     evidence.objects["pods"][1]["status"]["conditions"][0]["status"] = "False"
     assert submission.delay(evidence) is None
 
 
-def test_the_cluster_that_a_job_brings_with_it() -> None:
+def test_only_pods_of_the_jobs_current_cluster_count() -> None:
     """KubeRay names it; pods of an earlier cluster of the same job do not count."""
     evidence = stuck({"jobDeploymentStatus": "Running", "rayClusterName": "run-1-x"})
     (cluster,) = evidence.expected.objects["raycluster"]

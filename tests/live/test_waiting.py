@@ -59,16 +59,16 @@ KILLED = {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}
         ),
     ],
 )
-def test_containers(item: dict[str, Any], text: str) -> None:
+def test_each_container_state_is_described(item: dict[str, Any], text: str) -> None:
     assert said(pods=[item]) == [text]
 
 
-def test_a_healthy_pod_waits_for_nothing() -> None:
+def test_a_healthy_pod_is_not_reported_as_waiting() -> None:
     assert said(pods=[pod("Running", containerStatuses=container({"running": {}}))]) == []
     assert said(pods=[pod(containerStatuses=container({"waiting": {"reason": "ContainerCreating"}}))]) == []
 
 
-def test_a_volume_that_cannot_be_mounted() -> None:
+def test_a_failed_mount_is_reported_with_its_newest_event() -> None:
     events = [
         event("Pod", "p", "FailedMount", "new", "2"),
         event("Pod", "p", "FailedMount", "old", "1"),
@@ -77,7 +77,7 @@ def test_a_volume_that_cannot_be_mounted() -> None:
     assert said(pods=[pod()], events=events) == ["p: is on its node and cannot start, FailedMount: new"]
 
 
-def test_the_newest_event_is_the_one_that_was_seen_last() -> None:
+def test_the_newest_event_is_the_one_seen_last() -> None:
     """An event of events.k8s.io has no lastTimestamp; one that is repeated is a series."""
     events = [event("Pod", "p", "FailedMount", text, "") for text in ("repeated", "once")]
     events[0] |= {"eventTime": "2026-11-26T10:00:00.000000Z"}
@@ -86,7 +86,7 @@ def test_the_newest_event_is_the_one_that_was_seen_last() -> None:
     assert said(pods=[pod()], events=events) == ["p: is on its node and cannot start, FailedMount: repeated"]
 
 
-def test_a_gate() -> None:
+def test_a_scheduling_gate_is_reported() -> None:
     item = pod()
     item["status"]["conditions"] = []
     item["spec"]["schedulingGates"] = [{"name": "kueue.x-k8s.io/admission"}]
@@ -97,7 +97,7 @@ def rendered(kind: str, name: str, **spec: Any) -> dict[str, Any]:
     return {"kind": kind, "metadata": {"name": name}, "spec": spec}
 
 
-def test_ray_objects() -> None:
+def test_each_state_of_a_ray_object_is_reported() -> None:
     head = {"headGroupSpec": {"template": {"spec": {}}}}
     expected = Expected("s", "ns", {}, {"raycluster": [rendered("RayCluster", "s-ray", **head)]})
     assert (
@@ -115,7 +115,7 @@ def test_ray_objects() -> None:
     assert said(expected, rayclusters=[item], events=events, pods=[there]) == []
 
 
-def test_a_claim_that_is_not_bound() -> None:
+def test_an_unbound_claim_is_reported_with_its_event() -> None:
     claim = rendered("PersistentVolumeClaim", "s-data")
     expected = Expected("s", "ns", {}, {"storage": [claim]})
     found = [{**claim, "status": {"phase": "Pending"}}, {**rendered("PersistentVolumeClaim", "other"), "status": {}}]
@@ -125,7 +125,7 @@ def test_a_claim_that_is_not_bound() -> None:
     ]
 
 
-def test_a_claim_that_was_deleted() -> None:
+def test_a_deleted_claim_is_reported() -> None:
     one, two = rendered("PersistentVolumeClaim", "s-data"), rendered("PersistentVolumeClaim", "s-weights")
     expected = Expected("s", "ns", {}, {"storage": [one, two]})
     # Nothing of the layer is there: it is not installed, and the releases say so.
@@ -138,7 +138,7 @@ def test_a_claim_that_was_deleted() -> None:
     ]
 
 
-def test_a_workload_in_a_queue() -> None:
+def test_a_workload_waiting_in_a_queue_is_reported() -> None:
     expected = Expected("s", "ns", {}, {"raycluster": [rendered("RayCluster", "s-ray")]})
     workload = {
         "metadata": {"ownerReferences": [{"name": "s-ray"}]},

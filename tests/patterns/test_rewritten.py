@@ -98,7 +98,7 @@ REWRITTEN = {
 
 
 @pytest.mark.parametrize("name", REWRITTEN)
-def test_it_means_what_it_meant(name: str) -> None:
+def test_each_rewritten_function_behaves_like_the_old_one(name: str) -> None:
     old, new, words = REWRITTEN[name]
     tokens = [each.replace("|", " ") for each in words.split(" ")]
 
@@ -110,7 +110,7 @@ def test_it_means_what_it_meant(name: str) -> None:
     same()
 
 
-def test_a_dictionary_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dictionary_is_parsed_only_once(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
     real = ast.literal_eval
     monkeypatch.setattr(ast, "literal_eval", lambda text: asked.append(text) or real(text))
@@ -118,6 +118,6 @@ def test_a_dictionary_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(asked) == 1
 
 
-def test_a_key_that_cannot_be_one_is_no_error() -> None:
+def test_an_unhashable_key_is_not_an_error() -> None:
     assert nemo_rl_evaluation.leading_dictionary("{{}}") is None
     assert nemo_rl_evaluation.parse_config("{{}}") is None

@@ -72,7 +72,7 @@ def large() -> list[RunConfig]:
 
 
 @pytest.mark.parametrize("run", large(), ids=range(len(large())))
-def test_a_change_does_what_it_says(run: RunConfig) -> None:
+def test_a_change_has_the_effect_that_it_claims(run: RunConfig) -> None:
     before = changes.loads(planner.plan(run))
     assert worst(planner.plan(run)) == DOES_NOT_FIT
     found = useful(run)
@@ -86,12 +86,12 @@ def test_a_change_does_what_it_says(run: RunConfig) -> None:
 
 
 @pytest.mark.parametrize("run", large(), ids=range(len(large())))
-def test_changes_that_train_the_same_come_first(run: RunConfig) -> None:
+def test_changes_that_keep_the_training_the_same_come_first(run: RunConfig) -> None:
     found = [change for change in useful(run) if change.verdict == FITS and len(change.costs) == 1]
     assert [change.changes_training for change in found] == sorted(change.changes_training for change in found)
 
 
-def test_the_smallest_step_of_a_change_is_offered() -> None:
+def test_the_smallest_sufficient_change_is_offered() -> None:
     run = nemo_rl({MICRO: 64})
     change = next(change for change in useful(run) if MICRO in change.edits)
     size = change.edits[MICRO]
@@ -106,7 +106,7 @@ def test_an_unsound_change_is_not_offered() -> None:
     assert not any(MICRO in change.edits for change in found)
 
 
-def test_changes_are_put_together_where_none_suffices() -> None:
+def test_changes_are_combined_when_none_suffices_alone() -> None:
     run = nemo_rl({"policy.model_name": "meta-llama/Llama-3.1-70B-Instruct", MICRO: 16, LENGTH: 8192}, nodes=2)
     first = useful(run)[0]
     assert len(first.costs) > 1
@@ -117,7 +117,7 @@ def test_a_run_that_fits_needs_no_change() -> None:
     assert useful(nemo_rl({MICRO: 1})) == []
 
 
-def test_generation_moves_to_nodes_of_its_own_where_colocated_does_not_fit_and_back_where_that_needs_less() -> None:
+def test_generation_moves_to_separate_nodes_if_needed_and_back_if_that_saves_gpus() -> None:
     """A node that is too small for what sleeps there trains where another one generates."""
     small = {**MACHINE, "worker": {"memory": "250Gi"}}
     run = nemo_rl({MICRO: 1}, machine=small)
@@ -156,7 +156,7 @@ def test_a_limit_is_the_last_value_that_fits(run: RunConfig) -> None:
             assert worst(planner.plan(run.changed(offers.nodes(run, count)))) != FITS
 
 
-def test_the_longest_sequence_fits_into_a_micro_batch_of_a_number_of_tokens() -> None:
+def test_the_longest_sequence_is_limited_by_a_token_based_micro_batch() -> None:
     """Verl stops where a sequence is longer than ppo_max_token_len_per_gpu."""
     run = verl({"actor_rollout_ref.actor.use_dynamic_bsz": True})
     assert found_limits(run)["longest sequence"].fits == 16384
@@ -166,7 +166,7 @@ def test_a_packed_run_has_no_largest_micro_batch() -> None:
     assert "largest micro batch" not in found_limits(nemo_rl({"policy.sequence_packing.enabled": True}))
 
 
-def test_a_run_that_is_not_modelled_has_no_limits() -> None:
+def test_an_unmodelled_run_has_no_limits() -> None:
     assert limits.limits(nemo_rl({"policy.model_name": "acme/unknown"}), anything) == []
 
 
@@ -189,7 +189,7 @@ def recipes() -> list[Any]:
 
 
 @pytest.mark.parametrize(("machine", "name", "index"), recipes())
-def test_limits_and_what_helps_agree(machine: str, name: str, index: int) -> None:
+def test_limits_agree_with_the_suggested_changes(machine: str, name: str, index: int) -> None:
     """Every change and every limit is planned again; where one value alone suffices, both name the same one."""
     base = described_run(merge.load([*map(str, stack_files(machine, recipe=name))]))
     assert base is not None

@@ -43,7 +43,7 @@ def run(config: dict[str, Any], version: str) -> RunConfig:
 
 @pytest.mark.recall
 @pytest.mark.parametrize("version", VERSIONS["nemo-rl"])
-def test_no_recipe_of_the_ci_is_refused(version: str) -> None:
+def test_no_recipe_in_the_ci_is_rejected(version: str) -> None:
     tree = sources(version)
     listed = names(tree)
     found = Counter(

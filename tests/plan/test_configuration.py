@@ -19,7 +19,7 @@ def nemo_rl(file: Path | None, *overrides: str, nodes: int | None = None) -> Run
     return configuration.run_of("nemo-rl", "v0.7.0", str(file) if file else None, overrides, H200, nodes)
 
 
-def test_defaults_are_relative_to_the_file_and_lie_below_it(tmp_path: Path) -> None:
+def test_defaults_are_resolved_relative_to_the_file_and_merged_below_it(tmp_path: Path) -> None:
     (tmp_path / "recipes").mkdir()
     (tmp_path / "base.yaml").write_text("defaults: grpo_math_1B.yaml\ngrpo: {num_prompts_per_step: 8}\n")
     child = tmp_path / "recipes/child.yaml"
@@ -30,13 +30,13 @@ def test_defaults_are_relative_to_the_file_and_lie_below_it(tmp_path: Path) -> N
     assert run.at("policy.train_global_batch_size") == 512
 
 
-def test_a_whole_file_has_no_defaults_of_ours(tmp_path: Path) -> None:
+def test_a_full_config_file_gets_no_defaults(tmp_path: Path) -> None:
     file = tmp_path / "whole.yaml"
     file.write_text("policy: {model_name: Qwen/Qwen3-8B}\n")
     assert not nemo_rl(file).has("policy.train_global_batch_size")
 
 
-def test_overrides_are_those_of_hydra(tmp_path: Path) -> None:
+def test_overrides_are_parsed_like_hydra(tmp_path: Path) -> None:
     words = ["policy.model_name=Qwen/Qwen3-8B", "++policy.x=1e-6", "+policy.y=[1,'a']", "~policy.optimizer", "grpo.z="]
     run = nemo_rl(None, *words)
     assert run.at("policy.model_name") == "Qwen/Qwen3-8B"
@@ -45,7 +45,7 @@ def test_overrides_are_those_of_hydra(tmp_path: Path) -> None:
     assert run.at("grpo.z") == ""
 
 
-def test_a_removed_key_is_gone(tmp_path: Path) -> None:
+def test_an_override_can_remove_a_key(tmp_path: Path) -> None:
     file = tmp_path / "whole.yaml"
     file.write_text("policy: {a: 1, b: {c: 2, d: 3}}\n")
     run = nemo_rl(file, "~policy.b.c", "~policy.a")
@@ -55,13 +55,13 @@ def test_a_removed_key_is_gone(tmp_path: Path) -> None:
 GRPO = ("actor_rollout_ref.model.path=Qwen/Qwen3-8B", "algorithm.adv_estimator=grpo")
 
 
-def test_a_teacher_of_verl_is_not_counted() -> None:
+def test_a_verl_teacher_makes_the_run_unmodelled() -> None:
     words = ["trainer.nnodes=2", "trainer.n_gpus_per_node=8", "distillation.enabled=true", *GRPO]
     run = configuration.run_of("verl", "0.9.1", None, words, H200)
     assert planner.plan(run).reason == "a teacher (distillation.enabled), which has GPUs of its own"
 
 
-def test_verl_lies_over_its_default_configuration() -> None:
+def test_verl_settings_are_merged_over_verls_default_configuration() -> None:
     run = configuration.run_of("verl", "0.9.1", None, ["trainer.nnodes=2", "trainer.n_gpus_per_node=8"], H200)
     assert (run.nodes, run.gpus) == (2, 8)
     assert run.at("actor_rollout_ref.actor.strategy") == "fsdp"
@@ -77,7 +77,7 @@ def test_verl_lies_over_its_default_configuration() -> None:
         (GB200, ["cluster.gpus_per_node=8"], 3, (3, 4)),
     ],
 )
-def test_the_run_has_the_gpus_of_the_configuration(
+def test_the_run_has_the_gpus_set_in_the_configuration(
     machine: dict[str, object], overrides: list[str], nodes: int | None, found: tuple[int, int]
 ) -> None:
     run = configuration.run_of("nemo-rl", "v0.7.0", None, overrides, machine, nodes)
@@ -86,18 +86,18 @@ def test_the_run_has_the_gpus_of_the_configuration(
 
 @pytest.mark.parametrize("value", ["0", "-8", "2.5", "eight", "true", "[8]"])
 @pytest.mark.parametrize("key", ["cluster.gpus_per_node", "cluster.num_nodes"])
-def test_what_is_no_number_of_gpus_or_nodes_is_refused(key: str, value: str) -> None:
+def test_an_invalid_number_of_gpus_or_nodes_is_rejected(key: str, value: str) -> None:
     with pytest.raises(InputError, match=f"^{key} is .*, expected a number from 1") as refused:
         nemo_rl(None, f"{key}={value}")
     assert refused.value.exit_code == 2
 
 
-def test_the_option_says_the_number_of_nodes_in_place_of_the_configuration() -> None:
+def test_the_option_overrides_the_configured_number_of_nodes() -> None:
     assert nemo_rl(None, "cluster.num_nodes=0", nodes=3).nodes == 3
 
 
 @pytest.mark.parametrize("value", ["null", "???", "${oc.env:GPUS}"])
-def test_where_the_number_of_gpus_is_not_known_the_machine_says_it(value: str) -> None:
+def test_an_unknown_number_of_gpus_is_taken_from_the_machine(value: str) -> None:
     assert nemo_rl(None, f"cluster.gpus_per_node={value}").gpus == 8
 
 
@@ -112,7 +112,7 @@ def test_where_the_number_of_gpus_is_not_known_the_machine_says_it(value: str) -
         ("a: 1\n", ["policy={a:1}"], UsageError, "a map cannot be read here"),
     ],
 )
-def test_what_cannot_be_read_is_an_error(
+def test_an_unreadable_configuration_is_an_error(
     tmp_path: Path, text: str, overrides: list[str], error: type[GrpoError], message: str
 ) -> None:
     file = tmp_path / "own.yaml"

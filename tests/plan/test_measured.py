@@ -77,13 +77,13 @@ def _sum(phase: Phase) -> float:
     return sum(item.at(phase.worst).count for item in phase.items if item.name != "CUDA and NCCL")
 
 
-def test_there_is_something_to_compare() -> None:
+def test_there_are_enough_measurements_to_compare() -> None:
     assert len({row["model"] for row in ROWS}) == 3
     assert len(ROWS) > 100
 
 
 @pytest.mark.parametrize("row", [row for row in ROWS if row["what"] == "train_step"], ids=str)
-def test_the_peak_of_training_is_within_a_tenth(row: dict[str, Any]) -> None:
+def test_the_predicted_training_peak_is_within_a_tenth_of_the_measured_one(row: dict[str, Any]) -> None:
     found = predicted(row, (training.LOSS, training.BACKWARD, training.END))
     assert found == pytest.approx(row["bytes"]["peak"], rel=0.10)
 
@@ -91,7 +91,7 @@ def test_the_peak_of_training_is_within_a_tenth(row: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     "row", [row for row in ROWS if row["what"] == "logprob_step" and row["framework"] == "nemo_rl"], ids=str
 )
-def test_the_peak_of_the_log_probabilities_is_within_a_tenth(row: dict[str, Any]) -> None:
+def test_the_predicted_logprob_peak_is_within_a_tenth_of_the_measured_one(row: dict[str, Any]) -> None:
     colocated = GENERATOR._replace(colocated=True)
     given = setup(row)._replace(generator=colocated)
     phase = next(each for each in training.phases(given, NOTHING) if each.name == training.LOGPROB)

@@ -46,7 +46,7 @@ def _below(tree: Any, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
 
 @pytest.mark.parametrize("recipe", ["llama3.1-8b-math-2n", "gemma3-27b-gsm8k", "qwen2.5-32b-gsm8k-verl"])
 @given(st.data(), ODD)
-def test_an_odd_value_ends_in_a_verdict(recipe: str, data: st.DataObject, value: Any) -> None:
+def test_an_odd_value_still_yields_a_verdict(recipe: str, data: st.DataObject, value: Any) -> None:
     path = data.draw(st.sampled_from(paths(recipe)))
     for key in reversed(path):
         value = {key: value}
@@ -59,7 +59,7 @@ def test_an_odd_value_ends_in_a_verdict(recipe: str, data: st.DataObject, value:
 @pytest.mark.parametrize("recipe", ["llama3.1-8b-math-2n", "qwen2.5-32b-gsm8k-verl"])
 @settings(max_examples=10)
 @given(st.data(), ODD)
-def test_an_odd_value_leaves_advice_and_limits(recipe: str, data: st.DataObject, value: Any) -> None:
+def test_an_odd_value_still_yields_advice_and_limits(recipe: str, data: st.DataObject, value: Any) -> None:
     path = data.draw(st.sampled_from(paths(recipe)))
     for key in reversed(path):
         value = {key: value}

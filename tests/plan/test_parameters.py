@@ -44,12 +44,12 @@ COUNTED = {
 
 
 @pytest.mark.parametrize("name", COUNTED)
-def test_a_count_is_exact(name: str) -> None:
+def test_a_parameter_count_is_exact(name: str) -> None:
     counted = parameters.count(Model(name, None))
     assert (counted.total, counted.layer, counted.embedding) == COUNTED[name]
 
 
-def test_experts_are_part_of_a_layer() -> None:
+def test_experts_are_counted_within_their_layers() -> None:
     counted = parameters.count(Model("Qwen/Qwen3-30B-A3B", None))
     assert counted.of_experts == 28991029248
     assert counted.total == counted.layers * counted.layer + counted.outside

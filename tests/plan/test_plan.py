@@ -33,20 +33,20 @@ def peaks(planned: planner.Plan) -> dict[str, Bytes]:
 
 
 @given(NODES, LENGTHS)
-def test_more_nodes_need_no_more_of_a_gpu(nodes: int, length: int) -> None:
+def test_more_nodes_never_need_more_memory_per_gpu(nodes: int, length: int) -> None:
     few, many = (peaks(plan(nodes=each, max_total_sequence_length=length)) for each in (nodes, 2 * nodes))
     assert all(many[name] <= few[name] for name in few)
 
 
 @given(LENGTHS, st.booleans())
-def test_longer_sequences_need_no_less(length: int, packs: bool) -> None:
+def test_longer_sequences_never_need_less_memory(length: int, packs: bool) -> None:
     packing = {"sequence_packing": {"enabled": packs}}
     short, long = (peaks(plan(max_total_sequence_length=each, **packing)) for each in (length, 2 * length))
     assert all(long[name] >= short[name] for name in short if name != generation.GENERATION)
 
 
 @given(LENGTHS, st.sampled_from([1, 2, 4]))
-def test_tensor_and_sequence_parallelism_only_lower(length: int, size: int) -> None:
+def test_tensor_and_sequence_parallelism_never_raise_peak_memory(length: int, size: int) -> None:
     def of(tensor: int, *, sequence: bool) -> dict[str, Bytes]:
         section = {"_v2": False, "tensor_parallel_size": tensor, "sequence_parallel": sequence}
         return peaks(plan(max_total_sequence_length=length, dtensor_cfg=section, logprob_batch_size=2))
@@ -57,7 +57,7 @@ def test_tensor_and_sequence_parallelism_only_lower(length: int, size: int) -> N
 
 
 @given(st.integers(0, 100_000), st.floats(0, 100), st.floats(1e-6, 0.01))
-def test_the_largest_micro_batch_fits_and_one_more_token_does_not(tokens: int, fixed: float, each: float) -> None:
+def test_the_largest_micro_batch_fits_but_one_more_token_does_not(tokens: int, fixed: float, each: float) -> None:
     item = Item("", "", "", gib(fixed), gib(each))
     phase = Phase("", (item,), tokens, tokens, gib(80), 0.85)
     most = phase.max_tokens
@@ -69,7 +69,9 @@ def test_the_largest_micro_batch_fits_and_one_more_token_does_not(tokens: int, f
 @pytest.mark.parametrize(
     ("worst", "realistic", "verdict"), [(10, 5, FITS), (70, 60, TIGHT), (200, 60, TIGHT), (200, 100, DOES_NOT_FIT)]
 )
-def test_a_verdict(worst: int, realistic: int, verdict: str) -> None:
+def test_the_verdict_compares_worst_case_and_realistic_tokens_with_the_memory(
+    worst: int, realistic: int, verdict: str
+) -> None:
     phase = Phase("", (Item("", "", "", per_token=gib(1)),), worst, realistic, gib(80), 0.85)
     assert phase.verdict == verdict
 
@@ -92,6 +94,6 @@ def test_a_large_model_on_a_small_topology_does_not_fit() -> None:
         ({"train_micro_batch_size": -1}, "a size that no run has: 0, below 0 or too large"),
     ],
 )
-def test_what_is_not_modelled_is_named(policy: dict[str, Any], reason: str) -> None:
+def test_an_unmodelled_feature_is_named(policy: dict[str, Any], reason: str) -> None:
     planned = plan(**policy)
     assert (planned.verdict, planned.reason) == (NOT_MODELLED, reason)

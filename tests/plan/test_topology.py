@@ -26,7 +26,7 @@ def cells(lines: list[str]) -> list[str]:
     return [cell for line in lines[1:-1] for cell in re.split(r" {2,}", line)[1:]]
 
 
-def test_colocated_gpus_have_both() -> None:
+def test_colocated_gpus_show_training_and_generation() -> None:
     lines = picture(1, f"{TENSOR}=2", f"{ENGINE}=4")
     assert cells(lines) == [f"d{gpu // 2} t{gpu % 2} e{gpu // 4}" for gpu in range(8)]
     assert lines[-1].strip() == (
@@ -34,7 +34,7 @@ def test_colocated_gpus_have_both() -> None:
     )
 
 
-def test_other_gpus_generate() -> None:
+def test_separate_gpus_show_only_generation() -> None:
     colocated = "policy.generation.colocated"
     words = [
         f"{colocated}.enabled=false",
@@ -47,7 +47,7 @@ def test_other_gpus_generate() -> None:
 
 
 @pytest.mark.parametrize(("nodes", "rows"), [(1, 1), (6, 6), (7, 6), (32, 6)])
-def test_many_nodes_are_cut(nodes: int, rows: int) -> None:
+def test_a_picture_of_many_nodes_is_abbreviated(nodes: int, rows: int) -> None:
     lines = picture(nodes)
     assert len(lines) == rows + 2
     assert lines[-2].startswith(f"node {nodes - 1} ")

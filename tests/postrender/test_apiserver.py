@@ -32,7 +32,7 @@ def refusals(item: Any, change: Any) -> list[apiserver.Refusal]:
     return apiserver.refusals([copy.deepcopy(item)], [overlay(item, change)])
 
 
-def test_the_table_refuses_what_the_api_server_refuses() -> None:
+def test_the_table_rejects_what_the_api_server_rejects() -> None:
     told = set()
     for case in CASES:
         item = case["object"]
@@ -46,7 +46,7 @@ def test_the_table_refuses_what_the_api_server_refuses() -> None:
     assert told == {row.source for row in apiserver.FIXED}
 
 
-def test_every_kind_that_a_chart_renders_was_looked_up() -> None:
+def test_every_kind_rendered_by_a_chart_is_classified() -> None:
     rendered = set()
     for path in (ROOT / "charts").glob("*/templates/*.yaml"):
         rendered |= {line.split()[1] for line in path.read_text("utf-8").splitlines() if line.startswith("kind: ")}
@@ -55,7 +55,7 @@ def test_every_kind_that_a_chart_renders_was_looked_up() -> None:
     assert not fixed & {*OPEN}
 
 
-def test_only_the_same_object_is_refused_and_none_of_a_hook() -> None:
+def test_only_changes_to_the_same_object_are_rejected_and_hooks_are_exempt() -> None:
     sealed = CASES[0]["object"]
     for metadata in ({"name": "other"}, {"namespace": "other"}, {"annotations": {"helm.sh/hook": "post-upgrade"}}):
         assert refusals(sealed, {"metadata": metadata, "data": {"a": "2"}}) == []
@@ -64,7 +64,7 @@ def test_only_the_same_object_is_refused_and_none_of_a_hook() -> None:
     assert found.fix == "take the change back, or delete ConfigMap sealed first"
 
 
-def test_a_suspended_job_may_change_where_its_pods_run() -> None:
+def test_a_suspended_job_may_move_its_pods_to_different_nodes() -> None:
     (job,) = [case["object"] for case in CASES if case["object"]["kind"] == "Job"]
     template = {"spec": {"template": {"spec": {"nodeSelector": {"a": "b"}}}}}
     assert refusals(job, template)
@@ -76,7 +76,7 @@ def run(name: str, namespace: str = "rl", chart: str = "grpo-job") -> Any:
     return {"apiVersion": "ray.io/v1", "kind": "RayJob", "metadata": metadata}
 
 
-def test_an_older_attempt_of_the_same_run_is_refused() -> None:
+def test_an_older_attempt_of_the_same_run_is_rejected() -> None:
     """A number is no text: 10 is newer than 9. Other runs, tasks and RayJobs of others count by themselves."""
     (found,) = apiserver.refusals([run("a-10"), run("a-8")], [run("a-9")])
     assert (found.object, found.fields) == ("RayJob/a-10", (("metadata", "name"),))

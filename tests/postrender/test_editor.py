@@ -98,7 +98,7 @@ CASES: dict[str, tuple[str, Any, str]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_edits(name: str) -> None:
+def test_an_edit_changes_only_the_affected_text(name: str) -> None:
     text, after, expected = CASES[name]
     assert (edit(text, after) if isinstance(after, dict) else _edit_list(text, after)) == expected
 
@@ -132,7 +132,7 @@ def _edit_list(text: str, after: Any) -> str:
         ("a: |\n  x", {"a": "x", "n": 1}, ""),
     ],
 )
-def test_what_cannot_be_edited_is_refused(text: str, after: Any, reason: str) -> None:
+def test_an_impossible_edit_is_rejected(text: str, after: Any, reason: str) -> None:
     if not reason:
         assert parse(edit(text, after)) == after
         return
@@ -158,13 +158,13 @@ def test_what_cannot_be_edited_is_refused(text: str, after: Any, reason: str) ->
         ("a: x\n", {"a": 1}, {"a": 1.0}),
     ],
 )
-def test_a_result_that_reads_otherwise_is_refused(text: str, after: Any, reading: Any) -> None:
+def test_a_result_that_parses_differently_is_rejected(text: str, after: Any, reading: Any) -> None:
     """The last guard: whatever the edits are, what comes out is read again and compared."""
     with pytest.raises(SpliceError, match="the edit would change other values"):
         editor.edited(text, "text", parse(text), after, lambda _: reading)
 
 
-def test_what_nobody_touches_may_read_in_another_type() -> None:
+def test_an_untouched_value_may_be_parsed_as_a_different_type() -> None:
     text, before = "a: 1\nb: x\n", {"a": True, "b": "x"}
     assert editor.edited(text, "text", before, {"a": True, "b": "y"}, lambda _: {"a": 1, "b": "y"}) == 'a: 1\nb: "y"\n'
 
@@ -173,7 +173,7 @@ def test_what_nobody_touches_may_read_in_another_type() -> None:
     ("text", "before", "after"),
     [("a: [1, 2]\n", [1], [0, 1]), ("a: [1]\n", [1, 2], [1, 3]), ("a:\n- 1\n- 2\n", [2], [0, 2])],
 )
-def test_a_list_of_another_length_than_it_was_read_with_is_refused(text: str, before: Any, after: Any) -> None:
+def test_a_list_whose_length_differs_from_the_parsed_one_is_rejected(text: str, before: Any, after: Any) -> None:
     with pytest.raises(SpliceError, match="have different numbers of items"):
         editor.edited(text, "text", {"a": before}, {"a": after}, parse)
 
@@ -186,19 +186,19 @@ def test_a_list_of_another_length_than_it_was_read_with_is_refused(text: str, be
         ("a: {b: 1}\n", {"a": {"c": 1}}, {"a": {"c": 2}}, "the key c cannot be found in the text"),
     ],
 )
-def test_a_text_that_is_not_what_was_read_is_refused(text: str, before: Any, after: Any, reason: str) -> None:
+def test_text_that_differs_from_the_parsed_value_is_rejected(text: str, before: Any, after: Any, reason: str) -> None:
     with pytest.raises(SpliceError, match=reason):
         editor.edited(text, "text", before, after, parse)
 
 
-def test_an_edit_inside_a_value_that_is_written_anew_is_refused() -> None:
+def test_an_edit_inside_a_rewritten_value_is_rejected() -> None:
     """The map loses a key, so it is written anew, and the alias wants an insertion into a part of it."""
     text = "a: {b: &x {c: 1}, z: 1}\nd: *x\n"
     with pytest.raises(SpliceError, match="two edits of the document overlap"):
         edit(text, {"a": {"b": {"c": 1}}, "d": {"c": 1, "n": 2}})
 
 
-def test_edits_that_touch_do_not_overlap() -> None:
+def test_adjacent_edits_do_not_overlap() -> None:
     assert edit("{a: 1,b: 2}\n", {"a": 3, "b": 4, "c": 5}) == '{"c": 5, a: 3,b: 4}\n'
 
 
@@ -211,13 +211,13 @@ OBJECTS = st.dictionaries(KEYS, TREES, min_size=1, max_size=4)
 
 
 @given(tree=OBJECTS)
-def test_new_text_reads_as_what_it_was_made_of(tree: Any) -> None:
+def test_written_text_parses_back_to_its_source_value(tree: Any) -> None:
     for text in ("\n".join(writer.block(tree)), writer.flow(tree)):
         assert editor.same(parse(text), tree)
         assert editor.same(yaml.safe_load(text), tree)
 
 
-def test_half_a_character_is_refused() -> None:
+def test_a_lone_surrogate_is_rejected() -> None:
     with pytest.raises(ValueError, match="surrogates not allowed"):
         writer.text("\ud800")
 
@@ -234,7 +234,7 @@ def _grown(draw: Any, value: Any) -> Any:
 
 
 @given(data=st.data(), tree=OBJECTS, indent=st.integers(2, 4), flow=st.sampled_from([False, None, True]))
-def test_any_growth_of_any_object_is_written(data: Any, tree: Any, indent: int, flow: bool | None) -> None:
+def test_any_addition_to_any_object_can_be_written(data: Any, tree: Any, indent: int, flow: bool | None) -> None:
     text = yaml.safe_dump(tree, indent=indent, default_flow_style=flow, allow_unicode=True, sort_keys=False)
     try:
         before = parse(text)

@@ -107,13 +107,13 @@ def compare_stacks(on: Stack, off: Stack, layers: Iterable[str], helm: Embedded)
 
 
 @pytest.mark.parametrize("row", thin(MACHINES, 16), ids=options.label)
-def test_every_machine_in_every_mode(row: dict[str, str], tmp_path: Path, helm: Embedded) -> None:
+def test_every_machine_and_mode_is_wired_like_the_charts(row: dict[str, str], tmp_path: Path, helm: Embedded) -> None:
     whole = options.complete({**row, "accelerator": options.shape(row["accelerator"])}, set())
     assert compare({**whole, **row}, tmp_path, helm) > 0
 
 
 @pytest.mark.parametrize("mode", ["devices", "dranet", "none"])
-def test_a_machine_of_a_new_cloud_is_one_file(mode: str, tmp_path: Path, helm: Embedded) -> None:
+def test_a_machine_of_a_new_cloud_needs_only_one_profile_file(mode: str, tmp_path: Path, helm: Embedded) -> None:
     """Neither a template nor a program knows it: all that its pods have for GPUs and network comes from its profile."""
     values = {"network": {"mode": mode}, **options.instead(existingClaim={"name": "nfs"})}
     on, off = stacks(NEW_CLOUD, tmp_path, values)
@@ -149,7 +149,7 @@ def test_a_machine_of_a_new_cloud_is_one_file(mode: str, tmp_path: Path, helm: E
         ("gke-autopilot", "reservation"),
     ],
 )
-def test_the_keys_of_the_platform_are_values(kind: str, capacity: str, tmp_path: Path, helm: Embedded) -> None:
+def test_platform_keys_are_configurable_values(kind: str, capacity: str, tmp_path: Path, helm: Embedded) -> None:
     """With other keys no pod has one of the charts' defaults, whoever wires it."""
     keys = facts.load("wiring.json")["default"]["platform"]["keys"]
     other = {"platform": {"keys": {key: f"acme.example/{key}" for key in keys}}}
@@ -163,11 +163,11 @@ def test_the_keys_of_the_platform_are_values(kind: str, capacity: str, tmp_path:
 
 
 @pytest.mark.parametrize("row", thin(ROWS, 48), ids=options.label)
-def test_every_pair_of_options(row: dict[str, str], tmp_path: Path, helm: Embedded) -> None:
+def test_every_pair_of_options_is_wired_like_the_charts(row: dict[str, str], tmp_path: Path, helm: Embedded) -> None:
     compare(row, tmp_path, helm)
 
 
-def test_a_folder_of_the_node_within_another_is_looked_at_once(tmp_path: Path, helm: Embedded) -> None:
+def test_a_host_folder_nested_in_another_is_checked_once(tmp_path: Path, helm: Embedded) -> None:
     paths = {name: {"hostPath": f"/home/{name}", "mountPath": f"/usr/local/{name}"} for name in ("gib", "gib/more")}
     host_paths = {name.replace("/", "-"): path for name, path in paths.items()}
     values = {"accelerator": {"hostPaths": host_paths, "libraryPath": "/usr/local/gib/more/lib:/usr/local/gib/lib64"}}

@@ -11,7 +11,7 @@ from postrender.errors import InstallationError
 
 
 @pytest.mark.parametrize("content", [None, b"", b"{", b"\xff"])
-def test_a_missing_or_damaged_file_is_a_broken_installation(
+def test_a_missing_or_damaged_file_is_reported_as_a_broken_installation(
     content: bytes | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(paths, "data_root", lambda: str(tmp_path))

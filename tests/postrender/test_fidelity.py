@@ -63,27 +63,27 @@ def go() -> Iterator[Embedded]:
 
 @pytest.mark.parametrize("gate", [False, True], ids=["no-gate", "gate"])
 @pytest.mark.parametrize("name", TARGETS)
-def test_a_stream_is_wired_and_else_unchanged(name: str, gate: bool) -> None:
+def test_a_stream_is_wired_and_otherwise_unchanged(name: str, gate: bool) -> None:
     outcome = proof.prove(STREAMS[name], proof.wiring(), gate=gate)
     assert (outcome.error, outcome.refusals, outcome.targets) == (None, [], TARGETS[name])
 
 
 @pytest.mark.parametrize("gate", [False, True], ids=["no-gate", "gate"])
 @pytest.mark.parametrize("name", TARGETS)
-def test_new_objects_stand_in_front_of_what_needs_them(name: str, gate: bool) -> None:
+def test_new_objects_precede_the_objects_that_need_them(name: str, gate: bool) -> None:
     outcome = proof.prove(STREAMS[name], proof.wiring(mode="dranet"), gate=gate)
     assert (outcome.error, outcome.refusals, outcome.targets) == (None, [], TARGETS[name])
     assert outcome.output.count(b'"ResourceClaimTemplate"') + outcome.output.count(b"kind: ResourceClaimTemplate") > 0
 
 
 @pytest.mark.parametrize("name", ["keys that are no texts", "no mark, though it looks like one", "a byte order mark"])
-def test_a_new_object_in_front_of_an_odd_target(name: str) -> None:
+def test_a_new_object_precedes_even_an_oddly_written_target(name: str) -> None:
     outcome = proof.prove(edge(name).encode(), proof.wiring(mode="dranet"))
     assert (outcome.error, outcome.refusals, outcome.targets) == (None, [], 1)
     assert len(proof.cut(outcome.output)) == 2
 
 
-def test_every_stream_has_a_number_of_targets() -> None:
+def test_every_test_stream_has_an_expected_number_of_targets() -> None:
     assert STREAMS.keys() == TARGETS.keys()
 
 
@@ -109,7 +109,7 @@ def test_a_stream_without_targets_keeps_every_byte(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", EDGES)
-def test_an_odd_target_is_wired_or_refused_with_a_reason(name: str) -> None:
+def test_an_oddly_written_target_is_wired_or_rejected_with_a_reason(name: str) -> None:
     outcome = proof.prove(edge(name).encode(), proof.wiring())
     reason = EDGES[name].get("refused")
     if reason:
@@ -120,7 +120,7 @@ def test_an_odd_target_is_wired_or_refused_with_a_reason(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", EDGES)
-def test_an_odd_document_that_is_no_target_keeps_every_byte(name: str) -> None:
+def test_an_oddly_written_document_without_targets_keeps_every_byte(name: str) -> None:
     text = edge(name).replace("kind: Pod", "kind: Widget")
     text = text.replace("nvidia.com/gpu", "example.com/gpu")
     data = (
@@ -133,7 +133,7 @@ def test_an_odd_document_that_is_no_target_keeps_every_byte(name: str) -> None:
     assert judged.output == (b"" if judged.error else data)
 
 
-def test_the_reader_of_kubernetes_sees_the_wiring_and_nothing_else(go: Embedded) -> None:
+def test_the_kubernetes_parser_sees_only_the_wiring_change(go: Embedded) -> None:
     texts = {**STREAMS, **{name: edge(name).encode() for name in EDGES if "refused" not in EDGES[name]}}
     targets = 0
     for name, data in texts.items():
@@ -159,7 +159,7 @@ def _by_go(go: Embedded, text: str) -> Any:
         return None
 
 
-def test_no_scalar_of_a_target_or_of_another_document_is_read_as_something_else(go: Embedded) -> None:
+def test_no_scalar_in_any_document_changes_its_meaning(go: Embedded) -> None:
     wired = 0
     for number, scalar in enumerate(SCALARS):
         label = f"  labels:\n    a: {scalar}\nspec:\n"
@@ -180,7 +180,7 @@ def test_no_scalar_of_a_target_or_of_another_document_is_read_as_something_else(
     assert wired > 150
 
 
-def test_no_text_that_is_written_is_read_as_something_else(go: Embedded) -> None:
+def test_no_written_text_changes_its_meaning(go: Embedded) -> None:
     values = copy.deepcopy(inputs.load([str(path) for path in stack_files()]))
     names = [f"P{number:03}" for number in range(len(TEXTS) + len(SCALARS))]
     env = dict(zip(names, [*TEXTS, *SCALARS], strict=True))
@@ -194,13 +194,13 @@ def test_no_text_that_is_written_is_read_as_something_else(go: Embedded) -> None
         assert written.keys() == env.keys()
 
 
-def test_an_alias_that_stands_for_two_pods_is_edited_once() -> None:
+def test_an_alias_shared_by_two_pods_is_edited_once() -> None:
     outcome = proof.prove(STREAMS["anchors.yaml"], proof.wiring())
     job = proof.cut(outcome.output)[1].decode()
     assert job.count('"LD_LIBRARY_PATH"') == job.count("*template") == 1
 
 
-def test_an_alias_that_stands_for_pods_of_two_kinds_is_refused() -> None:
+def test_an_alias_shared_by_pods_of_two_kinds_is_rejected() -> None:
     text = """\
 kind: RayCluster
 metadata: {name: a}
@@ -226,6 +226,6 @@ spec:
 
 
 @pytest.mark.parametrize("text", ["kind: List\napiVersion: v1\n", "kind: List\nitems:\n", "kind: List\nitems: {}\n"])
-def test_a_list_without_items_is_copied(text: str) -> None:
+def test_a_list_without_items_is_copied_unchanged(text: str) -> None:
     outcome, _ = proof.run(text.encode(), proof.wiring(), Options(), gate=True)
     assert (outcome.error, outcome.refusals, outcome.output) == (None, [], text.encode())

@@ -31,21 +31,21 @@ def _damaged(data: Any) -> bytes:
 
 @settings(max_examples=EXAMPLES, suppress_health_check=SLOW)
 @given(data=st.data())
-def test_a_damaged_stream_is_refused_or_proved(data: Any) -> None:
+def test_a_damaged_stream_is_rejected_or_wired_faithfully(data: Any) -> None:
     policy = data.draw(st.sampled_from(POLICIES))
     proof.prove(_damaged(data), proof.wiring(), Options(policy=policy))
 
 
 @settings(max_examples=EXAMPLES, suppress_health_check=SLOW)
 @given(data=st.data())
-def test_a_damaged_stream_is_judged_or_refused(data: Any) -> None:
+def test_the_gate_judges_or_rejects_a_damaged_stream_without_crashing(data: Any) -> None:
     outcome = proof.prove(_damaged(data), proof.wiring(), gate=True)
     assert not any("crashed" in each for each in outcome.refusals), outcome.refusals
 
 
 @settings(max_examples=EXAMPLES, suppress_health_check=SLOW)
 @given(data=st.data())
-def test_every_pod_of_a_damaged_stream(data: Any) -> None:
+def test_a_damaged_stream_is_safe_when_every_pod_is_a_target(data: Any) -> None:
     profile = data.draw(st.sampled_from(["b200", "h200", "rtx-pro-6000", "cpu"]))
     with proof.every_pod_a_target():
         proof.prove(_damaged(data), proof.wiring(profile), Options(policy="replace"))
@@ -53,11 +53,11 @@ def test_every_pod_of_a_damaged_stream(data: Any) -> None:
 
 @settings(max_examples=EXAMPLES)
 @given(data=st.binary(max_size=300))
-def test_any_bytes(data: bytes) -> None:
+def test_arbitrary_bytes_are_handled_safely(data: bytes) -> None:
     proof.prove(data, proof.wiring(), gate=True)
 
 
-def test_the_damage_is_not_such_that_nothing_is_left_to_prove() -> None:
+def test_mutated_streams_leave_enough_to_prove() -> None:
     passed = targets = 0
     state = 1
 
@@ -75,7 +75,7 @@ def test_the_damage_is_not_such_that_nothing_is_left_to_prove() -> None:
 
 
 @pytest.mark.parametrize("size", [10, 1_000, pytest.param(50_000, marks=pytest.mark.full)])
-def test_deep_and_wide_documents_end(size: int) -> None:
+def test_deep_and_wide_documents_finish_in_time(size: int) -> None:
     start = "kind: Pod\nspec:\n  containers:\n"
     for text in (
         start + "  - - " * size,

@@ -27,7 +27,7 @@ SITE = str(ROOT / "tests/site.yaml")
 
 @pytest.mark.parametrize("profile", PROFILES, ids=[path.stem for path in PROFILES])
 @pytest.mark.parametrize("recipe", thin(RECIPES, 4), ids=[path.stem for path in RECIPES])
-def test_every_stack_is_read_as_the_full_reader_reads_it(profile: Any, recipe: Any, tmp_path: Path) -> None:
+def test_every_stack_is_read_like_the_full_reader(profile: Any, recipe: Any, tmp_path: Path) -> None:
     files = [str(profile), str(recipe), SITE]
     of_profile = merge.load(files[:1]).as_helm_merges()
     if "network" not in of_profile and "multiNetwork" in of_profile["accelerator"].get("refuses", {}):
@@ -52,7 +52,7 @@ WRONG: tuple[Any, ...] = (None, 1, "x", True, [], {}, {"unknown": 1})
 
 
 @pytest.mark.parametrize("path", thin([(path,) for path in _leaves(GOOD)], 4), ids=".".join)
-def test_misfits_are_those_that_a_real_validator_finds(path: tuple[str, ...]) -> None:
+def test_schema_mismatches_agree_with_a_real_validator(path: tuple[str, ...]) -> None:
     judge = jsonschema_rs.Draft7Validator(SCHEMA)
     for wrong, remove in itertools.product(WRONG, (False, True)):
         tree = copy.deepcopy(GOOD)
@@ -66,18 +66,18 @@ def test_misfits_are_those_that_a_real_validator_finds(path: tuple[str, ...]) ->
         assert (inputs.first_mismatch(tree, SCHEMA) is None) == judge.is_valid(tree), (path, wrong, remove)
 
 
-def test_two_profiles_are_refused() -> None:
+def test_two_profiles_are_rejected() -> None:
     with pytest.raises(InputError, match="a second accelerator profile"):
         inputs.load([str(PROFILES[0]), str(PROFILES[1])])
 
 
-def test_two_machines_with_one_gpu_are_refused() -> None:
+def test_two_machines_with_the_same_gpu_are_rejected() -> None:
     first, second = (str(paths.accelerator(name)) for name in ("eks-h200", "coreweave-h200"))
     with pytest.raises(InputError, match=r"is for h200 \(p5en.48xlarge\), this file for h200 \(gd-8xh200ib-i128\)"):
         inputs.load([first, second])
 
 
-def test_a_file_of_the_user_may_repeat_the_name_of_the_profile(tmp_path: Path) -> None:
+def test_a_users_file_may_repeat_the_profiles_name(tmp_path: Path) -> None:
     own = tmp_path / "own.yaml"
     own.write_text("accelerator: {name: h200, worker: {cpu: '100'}}\n")
     assert inputs.load([str(paths.accelerator("eks-h200")), str(own)])
@@ -93,9 +93,7 @@ def test_a_file_of_the_user_may_repeat_the_name_of_the_profile(tmp_path: Path) -
         (b"job: 1.0e+3\nstack: {labels: {a: b}}\n", "stack.labels", {"a": "b"}),
     ],
 )
-def test_no_section_is_lost_behind_one_that_wiring_does_not_need(
-    text: bytes, path: str, value: Any, tmp_path: Path
-) -> None:
+def test_a_skipped_section_never_hides_the_section_after_it(text: bytes, path: str, value: Any, tmp_path: Path) -> None:
     file = tmp_path / "more.yaml"
     file.write_bytes(text)
     found: Any = inputs.load([str(PROFILES[0]), SITE, str(file)])
@@ -105,7 +103,7 @@ def test_no_section_is_lost_behind_one_that_wiring_does_not_need(
 
 
 @pytest.mark.parametrize("text", [b"job:\n  a: 1\njob:\n  b: 1\n", b"job: {\n", b"job: \xff\n", b"job: 'a\0b'\n"])
-def test_a_section_that_wiring_does_not_need_has_to_be_right_too(text: bytes, tmp_path: Path) -> None:
+def test_a_section_that_wiring_does_not_need_must_be_valid_too(text: bytes, tmp_path: Path) -> None:
     file = tmp_path / "more.yaml"
     file.write_bytes(text)
     with pytest.raises(InputError) as error:
@@ -114,7 +112,7 @@ def test_a_section_that_wiring_does_not_need_has_to_be_right_too(text: bytes, tm
     assert error.value.at.file == str(file)
 
 
-def test_files_are_merged_before_they_meet_the_defaults(tmp_path: Path) -> None:
+def test_files_are_merged_before_the_defaults_are_applied(tmp_path: Path) -> None:
     """Helm fills in the defaults of the chart last: what an earlier file deletes and a later one gives has them all."""
     (tmp_path / "less.yaml").write_text("tracking: null\n")
     (tmp_path / "more.yaml").write_text("tracking: {wandb: {enabled: true}}\n")
@@ -149,7 +147,7 @@ def test_an_empty_file_changes_nothing(tmp_path: Path) -> None:
         ("coreweave-h100", "network: {mode: dranet}", "network.mode dranet does not work on h100, because CoreWeave"),
     ],
 )
-def test_what_the_platform_does_not_have_is_refused_as_the_charts_refuse_it(
+def test_unsupported_platform_features_are_rejected_like_in_the_charts(
     profile: str, more: str, text: str, tmp_path: Path, helm: Embedded
 ) -> None:
     """Pods that are wired for it would wait, or train over TCP."""
@@ -164,6 +162,6 @@ def test_what_the_platform_does_not_have_is_refused_as_the_charts_refuse_it(
         helm.render(str(ROOT / "charts/raycluster"), files)
 
 
-def test_the_schema_has_no_other_pattern_than_that_of_names() -> None:
+def test_the_schema_has_no_pattern_except_the_one_for_names() -> None:
     text = (ROOT / "schemas/generated/wiring.json").read_text(encoding="utf-8")
     assert {*re.findall(r'"pattern": ?"([^"]*)"', text)} == {inputs.NAME.pattern}

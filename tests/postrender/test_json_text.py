@@ -27,14 +27,14 @@ VALUES = st.recursive(LEAVES, lambda below: st.lists(below) | st.dictionaries(st
 
 
 @given(VALUES)
-def test_other_texts_are_read_as_python_reads_them(value: Any) -> None:
+def test_ordinary_json_is_parsed_like_python(value: Any) -> None:
     text = json.dumps(value)
     assert json_text.loads(text) == json_text.loads(text.encode()) == value
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("depth", [102, 500, 2_000, 200_000])
-def test_a_deep_text_is_refused(shape: str, depth: int) -> None:
+def test_deeply_nested_json_is_rejected(shape: str, depth: int) -> None:
     with pytest.raises(ValueError, match="nested deeper than 100 levels"):
         json_text.loads(SHAPES[shape](depth))
     json_text.loads(SHAPES[shape](100))
@@ -59,7 +59,7 @@ def test_a_deep_text_is_refused(shape: str, depth: int) -> None:
     ],
     ids=lambda each: each[0] if isinstance(each, list) else "",
 )
-def test_a_deep_file_is_an_input_error_of_every_command(
+def test_a_deeply_nested_file_is_an_input_error_in_every_command(
     words: list[str],
     place: str,
     shape: str,

@@ -306,13 +306,13 @@ def oracle(item: Object) -> bool:
     return bool(jsonschema.Draft7Validator(KINDS.schema(schemas.kind_of(item))).is_valid(item))
 
 
-def test_every_kind_of_ours_has_a_good_and_a_bad_object() -> None:
+def test_every_kind_has_a_valid_and_an_invalid_example() -> None:
     assert {kind for kind in generated("kinds") if not KINDS.is_of_kubernetes(kind.rpartition("/")[0])} < set(GOOD)
     assert {case[0] for case in BAD} == set(GOOD)
 
 
 @pytest.mark.parametrize("kind", GOOD)
-def test_a_good_object_passes(kind: str) -> None:
+def test_a_valid_object_passes(kind: str) -> None:
     assert validate(GOOD[kind]) == []
     assert oracle(GOOD[kind])
 
@@ -320,7 +320,9 @@ def test_a_good_object_passes(kind: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "where", "value", "path", "message"), BAD, ids=lambda v: v if isinstance(v, str) else ""
 )
-def test_a_bad_object_is_refused_at_its_place(kind: str, where: str, value: Json, path: str, message: str) -> None:
+def test_an_invalid_object_is_rejected_at_its_place(
+    kind: str, where: str, value: Json, path: str, message: str
+) -> None:
     item = changed(kind, where, value)
     expected = path or (where.rpartition(".")[0] if value is ... else where)
     violations = validate(item)
@@ -331,7 +333,7 @@ def test_a_bad_object_is_refused_at_its_place(kind: str, where: str, value: Json
 
 
 @pytest.mark.parametrize("kind", GOOD)
-def test_the_name_is_needed_unless_it_is_generated(kind: str) -> None:
+def test_a_name_is_required_unless_it_is_generated(kind: str) -> None:
     item = changed(kind, "metadata.name", ...)
     assert [str(v) for v in validate(item)] == ["metadata: 'name' is missing"]
     item["metadata"]["generateName"] = "a-"
@@ -364,7 +366,7 @@ def test_both_validators_agree_on_every_mutation(kind: str) -> None:
     "item",
     [{"apiVersion": "v1", "kind": "Pdo"}, {"apiVersion": "ray.io/v1alpha1", "kind": "RayJob"}, {"kind": "Pod"}, {}],
 )
-def test_an_unknown_kind_is_never_passed_in_silence(item: Object) -> None:
+def test_an_unknown_kind_never_passes_silently(item: Object) -> None:
     assert KINDS.entry(schemas.kind_of(item)) is None
     with pytest.raises(KeyError):
         validate(item)
@@ -388,7 +390,7 @@ def test_every_kind_of_a_version_compiles(version: int) -> None:
     assert judge.judge([{"apiVersion": kind.rpartition("/")[0], "kind": kind.rpartition("/")[2]} for kind in own])
 
 
-def test_an_entry_means_what_its_last_change_says() -> None:
+def test_an_entry_has_the_value_of_its_latest_change() -> None:
     entries = {"a": {"30": 1, "33": None, "35": 2}, "b": {"36": 3}}
     assert [schemas.of_version(entries, version) for version in (32, 33, 34, 36)] == [
         {"a": 1},
@@ -422,7 +424,7 @@ def test_an_entry_means_what_its_last_change_says() -> None:
         ],
     ],
 )
-def test_quantities(text: Json, good: bool) -> None:
+def test_only_valid_quantities_pass(text: Json, good: bool) -> None:
     quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "a"}, "spec": {"hard": {"cpu": text}}}
     assert (validate(quota) == []) is good
 
@@ -493,7 +495,7 @@ def both(path: Path, kind: str) -> tuple[dict[str, Any], dict[str, Any]]:
         3,
     ),
 )
-def test_field_names_are_those_of_the_real_definition(folder: str, file: str, kind: str) -> None:
+def test_field_names_match_the_real_definition(folder: str, file: str, kind: str) -> None:
     path = ROOT / ".tools/share" / folder / file
     if not path.is_file():
         message = f"NOT CHECKED: {kind} against its real definition; run tools/build.sh kuberay gke-crds"
@@ -507,7 +509,7 @@ def test_field_names_are_those_of_the_real_definition(folder: str, file: str, ki
 
 @pytest.mark.full
 @pytest.mark.parametrize("kind", ["RayCluster", "RayJob", "RayCronJob", "RayService"])
-def test_field_names_are_those_of_the_next_kuberay(kind: str) -> None:
+def test_field_names_match_the_next_kuberay(kind: str) -> None:
     """They are exactly its own, but for what is Kubernetes' own and for what it keeps open."""
     path = tree("kuberay", "1.7.0") / f"ray-operator/config/crd/bases/ray.io_{kind.lower()}s.yaml"
     theirs, ours = both(path, f"ray.io/v1/{kind}")
@@ -516,7 +518,7 @@ def test_field_names_are_those_of_the_next_kuberay(kind: str) -> None:
 
 
 @pytest.mark.parametrize("version", schemas.VERSIONS)
-def test_a_pattern_has_one_description(version: int) -> None:
+def test_each_pattern_has_only_one_description(version: int) -> None:
     """Messages find the words for a pattern by the pattern."""
     said: dict[str, set[str]] = {}
     for pattern, words in violations.patterns(generated("$defs", version)):

@@ -17,7 +17,7 @@ def run(lines: list[str]) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
-def test_an_nccl_of_the_node_is_a_warning(tmp_path: Path) -> None:
+def test_an_nccl_on_the_node_causes_only_a_warning(tmp_path: Path) -> None:
     """PyTorch may still find the image's first, so the pods start."""
     first, second = tmp_path / "nvidia", tmp_path / "gib"
     lines = node_check.shadowed([str(first), str(second)])
@@ -31,7 +31,7 @@ def test_an_nccl_of_the_node_is_a_warning(tmp_path: Path) -> None:
     assert said.startswith(f"check-node: warning: {second}/libnccl.so.2 is the node's NCCL, and LD_LIBRARY_PATH has")
 
 
-def test_a_file_that_is_missing_or_broken_stops_the_pod(tmp_path: Path) -> None:
+def test_a_missing_or_broken_file_stops_the_pod(tmp_path: Path) -> None:
     script = tmp_path / "set_nccl_env.sh"
     lines = node_check.plugin([str(script)], str(script), in_image=False)
     assert run(lines)[0] == 1
@@ -42,7 +42,7 @@ def test_a_file_that_is_missing_or_broken_stops_the_pod(tmp_path: Path) -> None:
     assert run(lines) == (0, "")
 
 
-def test_an_image_without_the_plugin_is_called_so(tmp_path: Path) -> None:
+def test_an_image_without_the_plugin_is_blamed_instead_of_the_installer(tmp_path: Path) -> None:
     """No installer brings it to the node, so none is blamed."""
     script = tmp_path / "set_nccl_env.sh"
     lines = node_check.plugin([str(script)], str(script), in_image=True)
@@ -54,7 +54,7 @@ def test_an_image_without_the_plugin_is_called_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("profile", "in_image"), [("gb300", True), ("gb200", False), ("b200", False)])
-def test_the_plugin_of_gb300_is_the_images(profile: str, in_image: bool) -> None:
+def test_the_gb300_plugin_comes_from_the_image(profile: str, in_image: bool) -> None:
     """Its profile mounts no folder that holds the script."""
     check = Wiring(inputs.load([str(ROOT / f"values/accelerators/{profile}.yaml")])).check_node("trainer:1")
     assert check

@@ -21,7 +21,7 @@ OLD, NEW = MARK + b"old\n" * 3000, MARK + b"new\n" * 3000
 
 
 @pytest.mark.parametrize("content", [b"mine\n", b"# Our", b" # Ours.\n", b"\0"])
-def test_a_file_of_somebody_else_is_not_replaced(tmp_path: Path, content: bytes) -> None:
+def test_a_foreign_file_is_not_replaced(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "file"
     path.write_bytes(content)
     with pytest.raises(OutputRefusedError, match="was not written by this command"):
@@ -31,7 +31,7 @@ def test_a_file_of_somebody_else_is_not_replaced(tmp_path: Path, content: bytes)
 
 
 @pytest.mark.parametrize("content", [None, b"", MARK, OLD])
-def test_a_new_file_an_empty_one_and_one_of_ours_are_written(tmp_path: Path, content: bytes | None) -> None:
+def test_new_and_empty_files_and_our_own_are_written(tmp_path: Path, content: bytes | None) -> None:
     path = tmp_path / "file"
     if content is not None:
         path.write_bytes(content)
@@ -48,7 +48,7 @@ def umask() -> int:
     return mask
 
 
-def test_without_a_mark_no_file_is_replaced(tmp_path: Path) -> None:
+def test_without_a_mark_no_existing_file_is_replaced(tmp_path: Path) -> None:
     path = tmp_path / "file"
     output_file.write(str(path), OLD, mark=b"")
     with pytest.raises(OutputRefusedError, match="exists, and this command never overwrites a file"):
@@ -56,7 +56,7 @@ def test_without_a_mark_no_file_is_replaced(tmp_path: Path) -> None:
     assert path.read_bytes() == OLD
 
 
-def test_a_link_a_folder_a_pipe_and_an_input_are_refused(tmp_path: Path) -> None:
+def test_links_folders_pipes_and_inputs_are_rejected_as_outputs(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_bytes(OLD)
     (tmp_path / "link").symlink_to(file)
@@ -82,7 +82,7 @@ def test_a_link_a_folder_a_pipe_and_an_input_are_refused(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("old", [None, OLD])
-def test_after_a_fault_at_any_call_the_file_is_old_or_new(tmp_path: Path, points: Points, old: bytes | None) -> None:
+def test_a_file_is_old_or_new_after_a_fault_at_any_call(tmp_path: Path, points: Points, old: bytes | None) -> None:
     root, store = tmp_path / "root", tmp_path / "store"
     root.mkdir()
     store.mkdir()
@@ -106,7 +106,7 @@ def test_after_a_fault_at_any_call_the_file_is_old_or_new(tmp_path: Path, points
     assert points.all() > 40
 
 
-def test_a_bundle_replaces_a_bundle_and_nothing_else(tmp_path: Path) -> None:
+def test_a_bundle_replaces_only_a_bundle(tmp_path: Path) -> None:
     path, foreign = tmp_path / "evidence.tar.gz", tmp_path / "other.tar.gz"
     bundles.write(path)
     bundles.write(path)

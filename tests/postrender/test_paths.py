@@ -11,7 +11,7 @@ from postrender.errors import InstallationError, UsageError
 from tests.conftest import LAYERS, PROFILES, ROOT
 
 
-def test_a_checkout_is_its_own_data() -> None:
+def test_a_checkout_provides_its_own_data() -> None:
     assert Path(paths.data_root()) == ROOT
     assert tuple(paths.LAYERS) == LAYERS
     assert paths.accelerators() == [*PROFILES]
@@ -22,7 +22,7 @@ def test_a_checkout_is_its_own_data() -> None:
         assert Path(paths.accelerator(name)).is_file()
 
 
-def test_the_charts_of_a_copy_lie_beside_its_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_charts_of_a_copy_are_found_next_to_its_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     packaged = str(ROOT / "charts")
     assert paths.charts_of(["site.yaml", paths.accelerator("b200")]) == packaged
     monkeypatch.chdir(tmp_path)
@@ -39,7 +39,7 @@ def test_the_charts_of_a_copy_lie_beside_its_values(tmp_path: Path, monkeypatch:
     assert paths.charts_of([]) == packaged
 
 
-def test_an_installed_package_has_its_data_inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_installed_package_contains_its_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "postrender/_data/charts").mkdir(parents=True)
     monkeypatch.setattr(paths, "_PACKAGE", str(tmp_path / "postrender"))
     assert paths.data_root() == str(tmp_path / "postrender/_data")
@@ -48,18 +48,18 @@ def test_an_installed_package_has_its_data_inside(tmp_path: Path, monkeypatch: p
         paths.accelerator("b200")
 
 
-def test_without_charts_the_installation_is_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_installation_without_charts_is_reported_as_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(paths, "_PACKAGE", str(tmp_path / "postrender"))
     with pytest.raises(InstallationError, match="the charts are missing: expected"):
         paths.data_root()
 
 
 @pytest.mark.parametrize("name", ["b100", "../recipes/gemma3-27b-gsm8k", "", "b200.yaml"])
-def test_a_profile_that_does_not_exist_is_answered_with_those_that_do(name: str) -> None:
+def test_an_unknown_profile_error_lists_the_available_profiles(name: str) -> None:
     with pytest.raises(UsageError, match=f"the profiles are: {', '.join(PROFILES)}"):
         paths.accelerator(name)
 
 
-def test_a_word_that_is_no_layer_is_answered_with_the_layers() -> None:
+def test_an_unknown_layer_error_lists_the_layers() -> None:
     with pytest.raises(UsageError, match="the layers are network, storage, raycluster, grpo-job"):
         paths.chart("jobs")

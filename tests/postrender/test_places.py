@@ -45,7 +45,7 @@ def paths(value: object, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str
 
 
 @pytest.mark.full
-def test_every_part_of_every_manifest_of_the_tests_has_a_place() -> None:
+def test_every_part_of_every_test_manifest_has_a_place() -> None:
     """The value of a path stands at its place, or on the line below where a block begins."""
     placed = 0
     for path in FILES:
@@ -77,7 +77,7 @@ def test_every_part_of_every_manifest_of_the_tests_has_a_place() -> None:
         (("absent",), False, 1, 1),
     ],
 )
-def test_a_path_leads_to_its_place_or_the_nearest_one_above(path: Any, key: bool, line: int, col: int) -> None:
+def test_a_path_leads_to_its_place_or_to_the_nearest_parent(path: Any, key: bool, line: int, col: int) -> None:
     (document,) = read({"f": ODD.encode()})
     at = document.place(path, key=key)
     assert (at.line, at.col) == (line, col)

@@ -81,7 +81,7 @@ OBJECTS: list[tuple[dict[str, Any], dict[str, int | None]]] = [
 
 
 @pytest.mark.parametrize(("item", "expected"), OBJECTS, ids=[each["kind"] for each, _ in OBJECTS])
-def test_templates_of_each_kind(item: dict[str, Any], expected: dict[str, int | None]) -> None:
+def test_pod_templates_of_each_known_kind_are_found(item: dict[str, Any], expected: dict[str, int | None]) -> None:
     found = pods.pods(item)
     assert {".".join(map(str, pod.path)): pod.count for pod in found} == expected
     assert all(pod.containers() == [{"name": "a"}] for pod in found)
@@ -89,7 +89,7 @@ def test_templates_of_each_kind(item: dict[str, Any], expected: dict[str, int | 
     assert [pod.worker for pod in found] == ["workerGroupSpecs" in pod.path for pod in found]
 
 
-def test_templates_of_other_kinds_by_path() -> None:
+def test_pod_templates_of_other_kinds_are_found_by_path() -> None:
     item = {"kind": "MPIJob", "spec": {"mpiReplicaSpecs": {"Worker": {"template": TEMPLATE}, "Launcher": {}}}}
     assert pods.pods(item) == []
     (pod,) = pods.pods(item, {"MPIJob": ("spec.mpiReplicaSpecs.*.template",)})
@@ -100,7 +100,7 @@ def test_templates_of_other_kinds_by_path() -> None:
     "item",
     [{}, {"kind": "Pod"}, {"kind": "Job", "spec": None}, {"kind": "Job", "spec": {"template": [1]}}, {"kind": 1}],
 )
-def test_what_has_no_pods_has_none(item: dict[str, Any]) -> None:
+def test_an_object_without_pods_has_no_containers(item: dict[str, Any]) -> None:
     assert [each for pod in pods.pods(item) for each in pod.containers()] == []
 
 
@@ -123,11 +123,11 @@ def test_what_has_no_pods_has_none(item: dict[str, Any]) -> None:
         ("9" * 5000, 0),
     ],
 )
-def test_gpus_of_a_container(limit: object, expected: int) -> None:
+def test_the_gpu_limit_of_a_container_is_read(limit: object, expected: int) -> None:
     assert pods.gpus({"resources": {"limits": {"nvidia.com/gpu": limit}}}) == expected
 
 
-def test_a_list_holds_objects_with_their_paths() -> None:
+def test_objects_in_a_list_are_found_with_their_paths() -> None:
     inner = {"kind": "List", "items": [{"kind": "B"}]}
     document = {"kind": "List", "items": [{"kind": "A"}, inner, "text", None]}
     found = [(path, item.get("kind")) for path, item in pods.objects(document)]
@@ -135,7 +135,7 @@ def test_a_list_holds_objects_with_their_paths() -> None:
     assert found == [(("items", 0), "A"), (("items", 1, "items", 0), "B"), *nothing]
 
 
-def test_machines_by_selector_and_by_affinity() -> None:
+def test_a_pods_machines_follow_from_its_selector_and_affinity() -> None:
     key = "cloud.google.com/gke-accelerator"
     both = ["nvidia-b200", "nvidia-h200-141gb"]
 
@@ -153,18 +153,18 @@ def test_machines_by_selector_and_by_affinity() -> None:
     assert names({"nodeSelector": {"zone": "x"}}) == set()
 
 
-def test_a_cluster_that_scales_itself_has_no_number() -> None:
+def test_an_autoscaled_group_has_no_fixed_pod_count() -> None:
     spec = {**ray(), "enableInTreeAutoscaling": True}
     assert [pod.count for pod in pods.pods({"kind": "RayCluster", "spec": spec})] == [1, None, None]
 
 
-def test_a_group_without_a_leader_template_is_all_workers() -> None:
+def test_a_group_without_a_leader_template_has_only_workers() -> None:
     template = {"size": 2, "leaderTemplate": None, "workerTemplate": TEMPLATE}
     assert [
         pod.count for pod in pods.pods({"kind": "LeaderWorkerSet", "spec": {"leaderWorkerTemplate": template}})
     ] == [2]
 
 
-def test_a_path_that_is_known_is_not_walked_twice() -> None:
+def test_a_known_path_is_not_walked_twice() -> None:
     item = {"kind": "Job", "spec": {"template": TEMPLATE}}
     assert len(pods.pods(item, {"Job": ("spec.template",)})) == 1

@@ -85,7 +85,7 @@ def test_without_the_gate_nothing_is_judged(data: bytes) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, data, b"")
 
 
-def test_targets_are_wired_and_the_rest_is_copied() -> None:
+def test_only_targets_are_changed() -> None:
     stream = PLAIN + RAYCLUSTER.encode() + PLAIN.replace(b"name: a", b"name: b")
     done = run(stream, *VALUES)
     assert (done.returncode, done.stderr) == (0, b"")
@@ -95,7 +95,7 @@ def test_targets_are_wired_and_the_rest_is_copied() -> None:
     assert run(done.stdout, *VALUES).stdout == done.stdout
 
 
-def test_the_environment_names_the_values_as_well() -> None:
+def test_values_files_can_be_named_in_the_environment() -> None:
     site = str(ROOT / "tests/site.yaml")
     by_environment = run(RAYCLUSTER.encode(), GRPO_VALUES=os.pathsep.join([B200, site]))
     assert by_environment.stdout == run(RAYCLUSTER.encode(), *VALUES, f"--values={site}").stdout != b""
@@ -112,14 +112,14 @@ def test_the_environment_names_the_values_as_well() -> None:
         (PLAIN + b"---\n- a\n", 6, "document 2, line 6: expected a Kubernetes object, found a list"),
     ],
 )
-def test_what_is_no_stream_of_manifests_is_refused_with_its_line(data: bytes, line: int, reason: str) -> None:
+def test_a_stream_that_is_not_manifests_is_rejected_with_its_line(data: bytes, line: int, reason: str) -> None:
     done = run(data, *VALUES)
     assert (done.returncode, done.stdout) == (2, b"")
     assert reason in done.stderr.decode()
     assert f"line {line}" in done.stderr.decode()
 
 
-def test_a_stream_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_oversized_stream_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     code = f"from postrender.yaml import stream; stream.MAX_BYTES = 2**20; {START}"
     done = subprocess.run(
         [sys.executable, "-c", code, *VALUES], check=False, input=b"#" * 2**20 + b"\n", capture_output=True, cwd=ROOT
@@ -128,7 +128,7 @@ def test_a_stream_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) 
     assert done.stderr.startswith(b"grpo-post-render: the stream is larger than 1 MiB\n")
 
 
-def test_a_secret_is_refused_by_place_and_shape_and_not_shown() -> None:
+def test_a_secret_is_rejected_by_place_and_shape_and_not_shown() -> None:
     done = run(STREAM.encode(), *VALUES)
     assert (done.returncode, done.stdout) == (1, b"")
     assert done.stderr.decode() == (
@@ -140,7 +140,7 @@ def test_a_secret_is_refused_by_place_and_shape_and_not_shown() -> None:
     )
 
 
-def test_a_secret_in_base64_is_refused_in_a_list_that_has_a_name() -> None:
+def test_a_base64_secret_in_a_named_list_is_rejected() -> None:
     hidden = base64.b64encode(SECRET.encode()).decode()
     held = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "data": {"a": hidden}}
     text = yaml.safe_dump({"apiVersion": "v1", "kind": "List", "metadata": {"name": "l"}, "items": [held]})
@@ -150,7 +150,7 @@ def test_a_secret_in_base64_is_refused_in_a_list_that_has_a_name() -> None:
 
 
 @pytest.mark.parametrize("shape", EXAMPLES)
-def test_every_shape_is_refused(shape: str) -> None:
+def test_every_secret_shape_is_rejected(shape: str) -> None:
     done = run(f"kind: A\nenv: '{EXAMPLES[shape]}'\n".encode(), *VALUES)
     assert done.returncode == 1
     assert f"line 2: this looks like a secret of the kind {secrets.title_of(shape)}" in done.stderr.decode()
@@ -167,7 +167,7 @@ def test_every_shape_is_refused(shape: str) -> None:
         (PLAIN, ("--gate", "off"), "'--gate' was not expected"),
     ],
 )
-def test_a_plugin_of_helm_4_answers_with_a_text_that_helm_shows(
+def test_a_helm_4_plugin_reports_errors_in_text_that_helm_shows(
     data: bytes, arguments: tuple[str, ...], said: str
 ) -> None:
     done = run(data, *arguments, HELM_PLUGIN_NAME="grpo-post-render")
@@ -177,7 +177,7 @@ def test_a_plugin_of_helm_4_answers_with_a_text_that_helm_shows(
     assert SECRET.encode() not in done.stdout + done.stderr
 
 
-def test_help() -> None:
+def test_help_lists_every_option() -> None:
     done = run(b"", "--help")
     assert (done.returncode, done.stderr) == (0, b"")
     options = ("values", "report", "on-conflict", "select", "pod-template-path", "no-gate", "init-containers")
@@ -198,7 +198,7 @@ def test_help() -> None:
         ((SECRET,), "<huggingface token>"),
     ],
 )
-def test_a_wrong_argument_is_refused(arguments: tuple[str, ...], said: str) -> None:
+def test_an_invalid_argument_is_rejected(arguments: tuple[str, ...], said: str) -> None:
     done = run(PLAIN, *VALUES, *arguments)
     assert (done.returncode, done.stdout) == (2, b"")
     assert said in done.stderr.decode()
@@ -219,7 +219,7 @@ def test_a_wrong_argument_is_refused(arguments: tuple[str, ...], said: str) -> N
         ("a: [", "this is not YAML"),
     ],
 )
-def test_values_that_do_not_fit_are_refused_with_their_line(tmp_path: Path, text: str, said: str) -> None:
+def test_invalid_values_are_rejected_with_their_line(tmp_path: Path, text: str, said: str) -> None:
     site = tmp_path / "site.yaml"
     site.write_text(f"# ours\n{text}\n")
     done = run(PLAIN, *VALUES, "--values", str(site))
@@ -227,13 +227,13 @@ def test_values_that_do_not_fit_are_refused_with_their_line(tmp_path: Path, text
     assert said in done.stderr.decode()
 
 
-def test_values_without_a_profile_are_refused() -> None:
+def test_values_without_a_profile_are_rejected() -> None:
     done = run(PLAIN, "--values", str(ROOT / "tests/site.yaml"))
     assert (done.returncode, done.stdout) == (2, b"")
     assert b"no accelerator profile among the values" in done.stderr
 
 
-def test_the_report_says_what_was_wired_skipped_and_refused(tmp_path: Path) -> None:
+def test_the_report_lists_what_was_wired_skipped_and_rejected(tmp_path: Path) -> None:
     small = RAYCLUSTER.replace("nvidia.com/gpu: 8", "nvidia.com/gpu: 4").replace("name: ray", "name: small")
     report = tmp_path / "report.json"
     done = run((RAYCLUSTER + small).encode(), *VALUES, "--report", str(report))
@@ -252,7 +252,7 @@ def test_the_report_says_what_was_wired_skipped_and_refused(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("policy", ["fail", "keep"])
-def test_a_report_masks_a_secret_that_stands_where_no_secret_is_expected(tmp_path: Path, policy: str) -> None:
+def test_a_report_masks_a_secret_in_an_unexpected_place(tmp_path: Path, policy: str) -> None:
     """A conflict shows what is there, and somebody has put a token into a plain variable."""
     report = tmp_path / "report.json"
     env = f"      env: [{{name: NCCL_NET, value: {SECRET}}}]\n      resources:"
@@ -264,13 +264,13 @@ def test_a_report_masks_a_secret_that_stands_where_no_secret_is_expected(tmp_pat
     assert SECRET not in report.read_text() + done.stderr.decode()
 
 
-def test_a_report_that_cannot_be_written_lets_nothing_pass(tmp_path: Path) -> None:
+def test_a_failed_report_write_lets_nothing_pass(tmp_path: Path) -> None:
     done = run(PLAIN, *VALUES, "--report", str(tmp_path / "none/report.json"))
     assert (done.returncode, done.stdout) == (3, b"")
     assert b"cannot be written: there is no folder" in done.stderr
 
 
-def test_a_reader_that_has_gone_ends_it_without_a_traceback() -> None:
+def test_a_closed_output_pipe_causes_no_traceback() -> None:
     words = f"{sys.executable} -c '{START}' --values {B200}"
     command = (
         f"(echo '# x'; yes '# xxxxxxxxx' | head -n 500000) | {words} | head -c 1 >/dev/null; echo ${{PIPESTATUS[1]}}"
@@ -283,7 +283,7 @@ def test_a_reader_that_has_gone_ends_it_without_a_traceback() -> None:
     )
 
 
-def test_a_system_without_memory_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_running_out_of_memory_is_reported(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     def refuse(*_: object) -> bytes:
         raise MemoryError
 
@@ -294,7 +294,7 @@ def test_a_system_without_memory_is_named(monkeypatch: pytest.MonkeyPatch, capsy
     assert err.startswith("grpo-post-render: out of memory")
 
 
-def test_it_needs_no_library_of_the_command_line() -> None:
+def test_the_post_renderer_imports_no_command_line_library() -> None:
     """Neither to wire and to judge a stream, nor to refuse one."""
     code = f"import sys; from postrender.main import main; main({[*VALUES]!r}); sys.exit(repr(sys.modules))"
     for data in (RAYCLUSTER.encode(), STREAM.encode()):
@@ -320,7 +320,7 @@ def chart(tmp_path: Path) -> Path:
     return chart
 
 
-def test_helm_3_runs_it_and_shows_the_refusal(chart: Path, tmp_path: Path) -> None:
+def test_helm_3_runs_the_post_renderer_and_shows_its_rejection(chart: Path, tmp_path: Path) -> None:
     program = require_tool("helm3")
     script = tmp_path / "grpo-post-render"
     script.write_text(f"#!/bin/sh\nexec {sys.executable} -c '{START}' \"$@\"\n")
@@ -349,25 +349,25 @@ def test_helm_3_runs_it_and_shows_the_refusal(chart: Path, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("number", ["8", '"8"', "'8'", "8.0", "8e0", "010", "0b1000", "8_", "8 # all", "0x8"])
-def test_gpus_in_every_spelling_that_kubernetes_reads_as_eight(number: str) -> None:
+def test_every_spelling_of_eight_gpus_is_wired(number: str) -> None:
     done = run(pod().replace("nvidia.com/gpu: 8", f"nvidia.com/gpu: {number}").encode(), *VALUES)
     assert b"NCCL_NET" in done.stdout
 
 
 @pytest.mark.parametrize("bad", [b"\0", b"\x07", b"\x7f"])
-def test_control_characters_are_refused(bad: bytes) -> None:
+def test_control_characters_are_rejected(bad: bytes) -> None:
     done = run(pod().replace("busybox", "busybox" + bad.decode()).encode(), *VALUES)
     assert (done.returncode, done.stdout) == (2, b"")
     assert b"document 1, line 8" in done.stderr
 
 
-def test_what_is_the_same_in_another_spelling_is_no_conflict() -> None:
+def test_an_equivalent_value_spelled_differently_is_not_a_conflict() -> None:
     mount = "      volumeMounts:\n        - {name: host-gib, mountPath: /usr/local/gib, readOnly: yes}\n"
     done = run(pod().replace("      resources", f"{mount}      resources").encode(), *VALUES)
     assert (done.returncode, b"readOnly: yes" in done.stdout) == (0, True), done.stderr
 
 
-def test_a_conflict_in_a_list_is_told_at_its_line() -> None:
+def test_a_conflict_in_a_list_is_reported_at_its_line() -> None:
     inner = "".join(f"    {line}\n" for line in pod("b").splitlines())
     env = "          env: [{name: NCCL_NET, value: Socket}]\n"
     text = f"apiVersion: v1\nkind: List\nitems:\n  - {{kind: ConfigMap}}\n  -\n{inner}".replace(
@@ -379,7 +379,7 @@ def test_a_conflict_in_a_list_is_told_at_its_line() -> None:
     assert f"document 1, line {line}: Pod b: spec.containers[main].env[NCCL_NET] is" in done.stderr.decode()
 
 
-def test_each_conflict_is_told_at_its_own_line() -> None:
+def test_each_conflict_is_reported_at_its_own_line() -> None:
     """In a worker group: of variables, and of a mount."""
     own = """\
               env:
@@ -405,7 +405,7 @@ def test_each_conflict_is_told_at_its_own_line() -> None:
     assert sorted(map(int, told)) == marked, done.stderr
 
 
-def test_two_objects_of_one_name_do_not_share_an_nvlink_domain() -> None:
+def test_two_objects_with_one_name_do_not_share_an_nvlink_domain() -> None:
     template = "".join(f"    {line}\n" for line in pod(gpus=4).splitlines()[4:])
     job = f"---\napiVersion: batch/v1\nkind: Job\nmetadata:\n  name: ray\nspec:\n  template:\n{template}"
     stream = RAYCLUSTER.replace("nvidia.com/gpu: 8", "nvidia.com/gpu: 4").replace("replicas: 2", "replicas: 1") + job
@@ -444,7 +444,7 @@ spec: {entrypoint: "true", clusterSelector: {ray.io/cluster: ray}}
         ("amd.com/gpu: 8", ""),
     ],
 )
-def test_a_ray_cluster_without_gpus_is_refused(written: str, reason: str, gate: tuple[str, ...]) -> None:
+def test_a_ray_cluster_without_gpus_is_rejected(written: str, reason: str, gate: tuple[str, ...]) -> None:
     """A chart ignores a misspelt value in silence."""
     done = run(RAYCLUSTER.replace("nvidia.com/gpu: 8", written).encode(), *VALUES, *gate)
     assert (done.returncode, done.stdout) == (1, b"")
@@ -459,7 +459,7 @@ def test_a_ray_cluster_without_gpus_is_refused(written: str, reason: str, gate: 
 
 
 @pytest.mark.parametrize("selector", ["", L4])
-def test_a_group_without_gpus_beside_a_debug_pod_is_named_too(selector: str) -> None:
+def test_a_group_without_gpus_next_to_a_debug_pod_is_reported_too(selector: str) -> None:
     """Also where the pod is for another machine, which is another reason."""
     debug = pod("debug", gpus=8 if selector else 1).replace("spec:\n", selector or "spec:\n")
     done = run((debug + RAYCLUSTER.replace("nvidia.com/gpu: 8", "cpu: 8")).encode(), *VALUES)
@@ -469,13 +469,13 @@ def test_a_group_without_gpus_beside_a_debug_pod_is_named_too(selector: str) -> 
     assert "Pod debug: the pod " in said
 
 
-def test_the_gate_judges_pods_that_are_not_wired() -> None:
+def test_the_gate_judges_unwired_pods_too() -> None:
     twice = "      env: [{name: A, value: a}, {name: A, value: b}]\n      resources:\n"
     done = run(pod(gpus=4).replace("      resources:\n", twice).encode(), *VALUES, "--allow-unwired")
     assert (done.returncode, b"[pods/duplicate-merge-key]" in done.stderr) == (1, True)
 
 
-def test_a_conflict_with_an_earlier_run_names_it(tmp_path: Path) -> None:
+def test_a_conflict_caused_by_an_earlier_run_says_so(tmp_path: Path) -> None:
     """Whoever wires a file again wires its own output."""
     (tmp_path / "site.yaml").write_text("network: {names: {prefix: own-}}\n")
     once = run(pod().encode(), *VALUES)
@@ -508,19 +508,19 @@ COREWEAVE = str(ROOT / "values/accelerators/coreweave-b200.yaml")
         ),
     ],
 )
-def test_a_fix_is_about_this_program_and_this_cloud(profile: str, spec: str, fix: str) -> None:
+def test_a_suggested_fix_applies_to_this_program_and_cloud(profile: str, spec: str, fix: str) -> None:
     done = run(pod().replace("spec:\n", spec).encode(), "--values", profile)
     assert (done.returncode, re.findall(r"  fix: (.*)", done.stderr.decode())[0].startswith(fix)) == (1, True), done
 
 
-def test_a_selection_of_nothing_is_answered_as_it_was_written() -> None:
+def test_a_selection_that_matches_nothing_is_quoted_as_written() -> None:
     done = run(pod().encode(), *VALUES, "--select", "RayCluster/nope")
     assert b"--select RayCluster/nope: the stream has no such object with pods to wire" in done.stderr
     assert run(pod().encode(), *VALUES, "--select", "pod/pod").returncode == 0
 
 
 @pytest.mark.parametrize("gate", [(), ("--no-gate",)])
-def test_a_stream_with_gpus_of_which_nothing_is_wired_is_refused(gate: tuple[str, ...]) -> None:
+def test_a_stream_with_gpus_but_nothing_wired_is_rejected(gate: tuple[str, ...]) -> None:
     """Helm shows nothing that a post-renderer says when it succeeds."""
     other = pod("l4", gpus=1).replace("spec:\n", L4)
     stream = f"{PLAIN.decode()}---\n{pod(gpus=4)}---\n{other}---\n{FOREIGN}"
@@ -539,7 +539,7 @@ def test_a_stream_with_gpus_of_which_nothing_is_wired_is_refused(gate: tuple[str
     )
 
 
-def test_a_pod_for_another_machine_is_refused_once() -> None:
+def test_a_pod_for_a_different_machine_is_rejected_once() -> None:
     done = run(pod().replace("spec:\n", L4).encode(), *VALUES)
     assert (done.returncode, done.stderr.count(b"[")) == (1, 1)
     assert b"[nodes/another-accelerator]" in done.stderr
@@ -575,7 +575,7 @@ def test_a_pod_for_another_machine_is_refused_once() -> None:
         ("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {a: 'nvidia.com/gpu: 8'}\n", [], ""),
     ],
 )
-def test_a_stream_that_passes_names_what_is_not_wired(stream: str, arguments: list[str], told: str) -> None:
+def test_a_stream_that_passes_still_names_unwired_pods(stream: str, arguments: list[str], told: str) -> None:
     done = run(stream.encode(), *VALUES, *arguments)
     assert done.returncode == 0, done.stderr
     said = [text["metadata"].get("annotations", {}).get(NOT_WIRED) for text in yaml.safe_load_all(done.stdout)]
@@ -586,31 +586,31 @@ def test_a_stream_that_passes_names_what_is_not_wired(stream: str, arguments: li
 
 
 @pytest.mark.parametrize("allowed", [True, False])
-def test_a_kustomize_function_allows_it_by_the_name_of_the_option(allowed: bool) -> None:
+def test_a_kustomize_function_accepts_allow_unwired(allowed: bool) -> None:
     item = json.dumps(yaml.safe_load(pod(gpus=4)))
     config = f"functionConfig: {{spec: {{values: [{B200}], allow-unwired: {str(allowed).lower()}}}}}\n"
     done = run(f"apiVersion: config.kubernetes.io/v1\nkind: ResourceList\nitems: [{item}]\n{config}".encode())
     assert (done.returncode, NOT_WIRED.encode() in done.stdout) == (1 - allowed, allowed)
 
 
-def test_a_pod_with_gpus_and_a_profile_without_is_refused() -> None:
+def test_a_gpu_pod_with_a_cpu_profile_is_rejected() -> None:
     """The workers of machines without GPUs are wired, but they are no pods with GPUs."""
     stream = pod() + RAYCLUSTER.replace("nvidia.com/gpu: 8", "cpu: 8")
     done = run(stream.encode(), "--values", CPU)
     assert (done.returncode, b"takes 8 GPUs, and cpu has none [wiring/nothing-wired]" in done.stderr) == (1, True)
 
 
-def test_a_ray_cluster_without_gpus_is_for_a_profile_without() -> None:
+def test_a_ray_cluster_without_gpus_passes_with_a_cpu_profile() -> None:
     done = run(RAYCLUSTER.replace("nvidia.com/gpu: 8", "cpu: 8").encode(), "--values", CPU)
     assert (done.returncode, NOT_WIRED.encode() in done.stdout) == (0, False), done.stderr
 
 
-def test_a_file_that_is_missing_is_told_by_our_own_option() -> None:
+def test_a_missing_file_error_names_our_own_option() -> None:
     done = run(PLAIN, "--values", "none.yaml")
     assert (done.returncode, b"check the path after --values, or in GRPO_VALUES" in done.stderr) == (3, True)
 
 
-def test_shared_memory_above_the_memory_limit_of_the_container_is_refused() -> None:
+def test_shared_memory_above_a_containers_memory_limit_is_rejected() -> None:
     """The volume is the wiring's own: the chart's defaults for a worker are far below it."""
     small = RAYCLUSTER.replace("nvidia.com/gpu: 8", "nvidia.com/gpu: 8\n                  memory: 1Gi")
     done = run(small.encode(), *VALUES)
@@ -619,14 +619,14 @@ def test_shared_memory_above_the_memory_limit_of_the_container_is_refused() -> N
     assert run(small.replace("1Gi", "300Gi").encode(), *VALUES).returncode == 0
 
 
-def test_a_selector_of_another_cloud_beside_that_of_the_machine_is_refused() -> None:
+def test_a_selector_of_a_different_cloud_next_to_the_machines_own_is_rejected() -> None:
     selector = "  nodeSelector: {eks.amazonaws.com/nodegroup: gpus}\n  containers:"
     done = run(pod().replace("  containers:", selector).encode(), *VALUES)
     assert (done.returncode, done.stdout) == (1, b"")
     assert "line 6: Pod pod: the pod selects a label of EKS (eks.amazonaws.com/nodegroup)" in done.stderr.decode()
 
 
-def test_pods_of_a_cluster_with_the_other_kind_of_networks_are_refused() -> None:
+def test_pods_for_a_cluster_with_the_other_network_mode_are_rejected() -> None:
     selector = "  nodeSelector: {gke.networks.io/accelerator-network-profile: auto}\n  containers:"
     done = run(pod().replace("  containers:", selector).encode(), *VALUES)
     assert (done.returncode, done.stdout) == (1, b"")
@@ -645,14 +645,14 @@ def test_a_chart_cannot_configure_the_post_renderer(tmp_path: Path) -> None:
     assert victim.read_text() == "kept"
 
 
-def test_a_report_over_a_values_file_is_refused(tmp_path: Path) -> None:
+def test_a_report_over_a_values_file_is_rejected(tmp_path: Path) -> None:
     site = tmp_path / "site.yaml"
     site.write_text("job: {attempt: 1}\n")
     done = run(PLAIN, *VALUES, "--values", str(site), "--report", str(site))
     assert (done.returncode, site.read_text()) == (2, "job: {attempt: 1}\n")
 
 
-def test_a_claim_template_of_another_spec_is_refused(tmp_path: Path) -> None:
+def test_an_existing_claim_template_with_a_different_spec_is_rejected(tmp_path: Path) -> None:
     site = tmp_path / "site.yaml"
     site.write_text("network: {mode: dranet}\n")
     own = "---\napiVersion: resource.k8s.io/v1\nkind: ResourceClaimTemplate\n"
@@ -666,7 +666,7 @@ def test_a_claim_template_of_another_spec_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("mode", "asked", "is_claimed"), [("devices", "", True), ("dranet", EFA, False)])
-def test_devices_by_claim_and_by_the_device_plugin_are_refused(
+def test_requesting_devices_by_claim_and_by_device_plugin_is_rejected(
     tmp_path: Path, mode: str, asked: str, is_claimed: bool
 ) -> None:
     """The one is in the stream, and the wiring adds the other."""
@@ -678,7 +678,7 @@ def test_devices_by_claim_and_by_the_device_plugin_are_refused(
     assert b"requests vpc.amazonaws.com/efa, and the pod claims efa.networking.k8s.aws" in done.stderr
 
 
-def test_nowhere_to_write_is_no_traceback() -> None:
+def test_unwritable_output_causes_no_traceback() -> None:
     for name in ("", "grpo-post-render"):
         code = "import sys; from postrender.main import main; sys.exit(main())"
         words = f"HELM_PLUGIN_NAME={name} {sys.executable} -c '{code}' --values none.yaml"
@@ -688,7 +688,7 @@ def test_nowhere_to_write_is_no_traceback() -> None:
         assert (done.returncode, "Traceback" in done.stderr) == (3, False), done.stderr
 
 
-def test_a_full_disk_is_told() -> None:
+def test_a_full_disk_is_reported() -> None:
     words = f"{sys.executable} -c '{START}' --values {B200} --no-gate"
     done = subprocess.run(
         ["bash", "-c", f"{words} >/dev/full"], check=False, input=PLAIN, stderr=subprocess.PIPE, cwd=ROOT
@@ -700,7 +700,7 @@ def test_a_full_disk_is_told() -> None:
 
 @pytest.mark.parametrize("words", ["--help", "--values none.yaml"])
 @pytest.mark.parametrize("closed", [">&-", "2>&-"])
-def test_a_closed_stream_is_no_traceback(words: str, closed: str) -> None:
+def test_a_closed_stream_causes_no_traceback(words: str, closed: str) -> None:
     code = "import sys; from postrender.main import main; sys.exit(main())"
     line = f"{sys.executable} -c '{code}' {words} </dev/null {closed}"
     done = subprocess.run(["bash", "-c", line], check=False, capture_output=True, text=True, cwd=ROOT)
@@ -708,14 +708,14 @@ def test_a_closed_stream_is_no_traceback(words: str, closed: str) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (3, "", said)
 
 
-def test_a_closed_stdin_is_told() -> None:
+def test_a_closed_stdin_is_reported() -> None:
     words = f"{sys.executable} -c '{START}' --values {B200} <&-"
     done = subprocess.run(["bash", "-c", words], check=False, capture_output=True, text=True, cwd=ROOT)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("grpo-post-render: cannot read the stream: stdin is closed\n")
 
 
-def test_inside_another_plugin_the_exit_code_counts() -> None:
+def test_inside_another_plugin_errors_set_the_exit_code() -> None:
     done = run(STREAM.encode(), *VALUES, HELM_PLUGIN_NAME="secrets")
     assert (done.returncode, done.stdout) == (1, b"")
 
@@ -723,7 +723,7 @@ def test_inside_another_plugin_the_exit_code_counts() -> None:
 @pytest.mark.parametrize(
     "text", [f"huggingface: {{secret: {{name: {SECRET}}}}}", f"accelerator: {{nccl: {{env: {{NCCL_X: {SECRET}}}}}}}"]
 )
-def test_a_secret_in_the_values_is_not_written_into_the_stream(tmp_path: Path, text: str) -> None:
+def test_a_secret_in_the_values_is_not_written_to_the_stream(tmp_path: Path, text: str) -> None:
     (tmp_path / "site.yaml").write_text(text + "\n")
     done = run(RAYCLUSTER.encode(), *VALUES, "--values", str(tmp_path / "site.yaml"), "--no-gate")
     assert (done.returncode, done.stdout) == (2, b"")
@@ -732,19 +732,19 @@ def test_a_secret_in_the_values_is_not_written_into_the_stream(tmp_path: Path, t
 
 
 @pytest.mark.parametrize("text", ["lots", "0Gi", "9" * 5000 + "Gi", "64GB"])
-def test_a_quantity_that_is_none(tmp_path: Path, text: str) -> None:
+def test_an_invalid_quantity_in_the_values_is_rejected(tmp_path: Path, text: str) -> None:
     (tmp_path / "site.yaml").write_text(f"accelerator: {{sharedMemory: {text}}}\n")
     done = run(PLAIN, *VALUES, "--values", str(tmp_path / "site.yaml"))
     assert (done.returncode, f"{text!r} is not a memory quantity" in done.stderr.decode()) == (2, True)
 
 
-def test_a_number_of_any_length_is_passed_on() -> None:
+def test_a_number_of_any_length_is_passed_through() -> None:
     line = f"  terminationGracePeriodSeconds: {'9' * 5000}\n"
     done = run(pod("ray").replace("spec:\n", f"spec:\n{line}", 1).encode(), *VALUES)
     assert (done.returncode, line.encode() in done.stdout) == (0, True)
 
 
-def test_a_hook_and_an_object_of_one_name_do_not_share_a_claim(tmp_path: Path) -> None:
+def test_a_hook_and_an_object_with_one_name_do_not_share_a_claim(tmp_path: Path) -> None:
     (tmp_path / "site.yaml").write_text("network: {mode: dranet}\n")
     hook = pod("ray").replace("  name: ray", "  name: ray\n  annotations: {helm.sh/hook: test}")
     done = run(f"{RAYCLUSTER}---\n{hook}".encode(), *VALUES, "--values", str(tmp_path / "site.yaml"))
@@ -752,12 +752,12 @@ def test_a_hook_and_an_object_of_one_name_do_not_share_a_claim(tmp_path: Path) -
     assert b"Pod ray and RayCluster ray would share ResourceClaimTemplate ray-rdma" in done.stderr
 
 
-def test_a_path_of_pod_templates_that_finds_nothing_is_refused() -> None:
+def test_a_pod_template_path_that_matches_nothing_is_rejected() -> None:
     done = run(PLAIN, *VALUES, "--pod-template-path", "MyJob=spec.template")
     assert (done.returncode, b"--pod-template-path MyJob=" in done.stderr) == (2, True)
 
 
-def test_a_list_gets_what_two_of_its_objects_claim_once(tmp_path: Path) -> None:
+def test_a_claim_shared_by_two_objects_in_a_list_is_added_once(tmp_path: Path) -> None:
     (tmp_path / "site.yaml").write_text("network: {mode: dranet}\n")
     items = "".join(
         "  -\n" + "".join(f"    {line}\n" for line in pod("a").replace("kind: Pod", f"kind: Pod\nx: {at}").splitlines())
@@ -769,7 +769,7 @@ def test_a_list_gets_what_two_of_its_objects_claim_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("level", "code"), [("baseline", 1), ("restricted", 1), ("privileged", 0)])
-def test_what_is_added_is_judged_by_the_namespace_of_the_stream(level: str, code: int) -> None:
+def test_added_fields_are_judged_by_the_namespace_in_the_stream(level: str, code: int) -> None:
     """Pod Security would refuse the pods, and the API server would say so in an event only."""
     labels = f"{{pod-security.kubernetes.io/enforce: {level}}}"
     space = f"apiVersion: v1\nkind: Namespace\nmetadata: {{name: rl, labels: {labels}}}\n"
@@ -789,7 +789,7 @@ spec:
 """
 
 
-def test_the_values_accept_what_a_rule_of_the_gate_finds(tmp_path: Path) -> None:
+def test_the_values_can_accept_a_gate_finding(tmp_path: Path) -> None:
     ignore, report = tmp_path / "ignore.yaml", tmp_path / "report.json"
     ignore.write_text("checks: {ignore: {pods/gpu-container-not-first: tried on a node}}\n")
     assert run(BEHIND.encode(), *VALUES).returncode == 1
@@ -810,7 +810,7 @@ def test_the_values_accept_what_a_rule_of_the_gate_finds(tmp_path: Path) -> None
         ("wiring/nothing-wired", pod(gpus=4)),
     ],
 )
-def test_nothing_accepts_a_secret_or_what_corrupts(rule: str, stream: str, tmp_path: Path) -> None:
+def test_findings_about_secrets_and_corruption_cannot_be_accepted(rule: str, stream: str, tmp_path: Path) -> None:
     ignore = tmp_path / "ignore.yaml"
     ignore.write_text(f"checks: {{ignore: {{{rule}: we know}}}}\n")
     done = run(stream.encode(), *VALUES, "--values", str(ignore))
@@ -828,7 +828,7 @@ def test_nothing_accepts_a_secret_or_what_corrupts(rule: str, stream: str, tmp_p
     ],
 )
 @pytest.mark.parametrize("name", ["shared-memory", "dshm"])
-def test_shared_memory_without_a_limit_is_no_conflict(name: str, volume: str, refused: bool) -> None:
+def test_shared_memory_without_a_memory_limit_is_not_a_conflict(name: str, volume: str, refused: bool) -> None:
     mounts = f"      volumeMounts: [{{name: {name}, mountPath: /dev/shm}}]\n"
     text = f"{pod()}{mounts}  volumes: [{{name: {name}, {volume}}}]\n"
     done = run(text.encode(), *VALUES)
@@ -841,7 +841,7 @@ def test_shared_memory_without_a_limit_is_no_conflict(name: str, volume: str, re
         assert run(done.stdout, *VALUES).stdout == done.stdout
 
 
-def test_a_check_for_another_machine_is_refused_as_what_an_earlier_run_left(tmp_path: Path) -> None:
+def test_a_leftover_check_for_a_different_machine_is_rejected(tmp_path: Path) -> None:
     """It looks for files of GKE's plugin, and ends with exit code 1 on every other node."""
     wired = yaml.safe_load(run(pod().encode(), *VALUES).stdout)
     (check,) = wired["spec"]["initContainers"]
@@ -861,7 +861,7 @@ def test_a_check_for_another_machine_is_refused_as_what_an_earlier_run_left(tmp_
     assert run(yaml.safe_dump(moved).encode(), "--values", COREWEAVE).returncode == 0
 
 
-def test_a_warning_of_the_gate_is_told_and_refuses_nothing(tmp_path: Path) -> None:
+def test_a_gate_warning_is_reported_but_rejects_nothing(tmp_path: Path) -> None:
     """Only bash reads the script of the plugin, which the wiring names."""
     report = tmp_path / "report.json"
     text = pod().replace("      image:", "      command: [torchrun, train.py]\n      image:")
@@ -872,7 +872,7 @@ def test_a_warning_of_the_gate_is_told_and_refuses_nothing(tmp_path: Path) -> No
     assert run(text.encode(), "--values", COREWEAVE).stderr == b""
 
 
-def test_a_name_that_no_secret_can_have_is_refused_and_not_shown(tmp_path: Path) -> None:
+def test_an_invalid_secret_name_is_rejected_and_not_shown(tmp_path: Path) -> None:
     site = tmp_path / "site.yaml"
     site.write_text("huggingface: {secret: {name: Team_HF, key: token}}\n")
     done = run(pod().encode(), *VALUES, "--values", str(site))
@@ -881,14 +881,14 @@ def test_a_name_that_no_secret_can_have_is_refused_and_not_shown(tmp_path: Path)
     assert b"Team_HF" not in done.stderr
 
 
-def test_a_second_profile_is_answered_without_an_option_of_another_command() -> None:
+def test_a_second_profile_error_suggests_no_option_of_another_command() -> None:
     done = run(pod().encode(), *VALUES, "--values", COREWEAVE)
     assert done.returncode == 2
     assert b"a second accelerator profile" in done.stderr
     assert b"--compare" not in done.stderr
 
 
-def test_a_part_of_a_node_is_told_of_devices_that_any_pod_may_ask_for() -> None:
+def test_the_error_for_a_partial_node_names_the_devices_that_its_pods_may_request() -> None:
     done = run(pod(gpus=4).encode(), "--values", COREWEAVE)
     assert done.returncode == 1
     assert b"ask for nvidia.com/gpu: 8 in one container" in done.stderr

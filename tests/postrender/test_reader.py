@@ -49,21 +49,21 @@ def floats(tree: Any) -> Any:
 
 
 @pytest.mark.parametrize("text", PLAIN)
-def test_plain_scalars_mean_what_helm_makes_of_them(text: str, helm: Embedded) -> None:
+def test_plain_scalars_are_parsed_like_helm(text: str, helm: Embedded) -> None:
     assert read(f"a: {text}\n") == {"a": PLAIN[text]}
     assert type(read(f"a: {text}\n")["a"]) is type(PLAIN[text])
     assert floats(read_values(helm, f"a: {text}\n")) == floats({"a": PLAIN[text]})
 
 
 @pytest.mark.parametrize("form", ["{}", "-{}", "{}.5", "1e{}", "0x{}", "0o{}", "08{}"])
-def test_a_number_of_more_digits_than_python_reads_is_read_as_helm_reads_it(form: str, helm: Embedded) -> None:
+def test_a_number_too_long_for_python_is_parsed_like_helm(form: str, helm: Embedded) -> None:
     text = form.format("7" * 5000)
     assert read(f"a: {text}\n") == {"a": text}
     agree(f"a: {text}\n", helm, exact=True)
 
 
 @given(text=st.text(alphabet="0123456789+-._eExXoObByYnNfFaA:~", max_size=8))
-def test_any_plain_scalar_is_read_as_helm_reads_it(text: str, helm: Embedded) -> None:
+def test_any_plain_scalar_is_parsed_like_helm(text: str, helm: Embedded) -> None:
     agree(f"a: {text}\n", helm, exact=True)
 
 
@@ -82,12 +82,12 @@ def flow(children: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
 
 
 @given(lines=st.lists(st.tuples(KEYS, st.recursive(LEAVES, flow, max_leaves=8)).map(": ".join), max_size=6))
-def test_any_tree_is_read_as_helm_reads_it(lines: list[str], helm: Embedded) -> None:
+def test_any_tree_is_parsed_like_helm(lines: list[str], helm: Embedded) -> None:
     agree("\n".join(lines), helm)
 
 
 @given(text=st.text(alphabet="ab1y:-# \n[]{},'\"|>&*!?%.~<\t\\\ufeff\x85", max_size=24))
-def test_any_text_is_read_as_helm_reads_it_or_refused(text: str, helm: Embedded) -> None:
+def test_any_text_is_parsed_like_helm_or_rejected(text: str, helm: Embedded) -> None:
     agree(text, helm)
 
 
@@ -117,7 +117,7 @@ def agree(text: str, helm: Embedded, *, exact: bool = False) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "\n", "# only a comment\n", "---\n", "null\n", "a: 1\n---\n"])
-def test_a_file_without_values_is_accepted_as_helm_accepts_it(text: str, helm: Embedded) -> None:
+def test_a_file_without_values_is_accepted_like_in_helm(text: str, helm: Embedded) -> None:
     assert read(text) == read_values(helm, text)
 
 
@@ -171,7 +171,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_is_no_values_file_is_refused_with_place_and_remedy(case: str) -> None:
+def test_an_invalid_values_file_is_rejected_with_place_and_fix(case: str) -> None:
     data, message = REFUSED[case]
     with pytest.raises(InputError) as caught:
         read(data)
@@ -179,13 +179,13 @@ def test_what_is_no_values_file_is_refused_with_place_and_remedy(case: str) -> N
     assert caught.value.fix
 
 
-def test_deeper_than_the_parser_itself_goes_is_refused_alike() -> None:
+def test_nesting_beyond_the_parsers_own_limit_gives_the_same_error() -> None:
     """PyYAML 6.0.4 stops at 1000 levels, with an error of its own."""
     with pytest.raises(InputError, match="nested deeper than 100 levels"):
         read(b"a: " + b"[" * 100_000)
 
 
-def test_an_alias_bomb_is_refused_at_once() -> None:
+def test_an_alias_bomb_is_rejected_at_once() -> None:
     names = [f"k{i}" for i in range(20)]
     bomb = f"{names[0]}: &{names[0]} [x, x, x, x, x, x, x, x, x]\n" + "".join(
         f"{name}: &{name} [{', '.join([f'*{before}'] * 9)}]\n" for before, name in itertools.pairwise(names)
@@ -209,7 +209,7 @@ def aliases(value: str, count: int) -> bytes:
         ("x", 130_000),
     ],
 )
-def test_what_aliases_repeat_is_bounded_before_helm_writes_it_out(value: str, count: int) -> None:
+def test_values_repeated_by_aliases_are_limited(value: str, count: int) -> None:
     """Helm took 2.7 GB for 45 kB."""
     with pytest.raises(InputError) as error:
         read(aliases(value, count))
@@ -218,7 +218,7 @@ def test_what_aliases_repeat_is_bounded_before_helm_writes_it_out(value: str, co
 
 
 @given(st.integers(1, 40), st.integers(1, 40), st.integers(0, 200))
-def test_no_more_is_repeated_than_the_limit_says(width: int, letters: int, count: int) -> None:
+def test_aliases_never_repeat_more_than_the_limit(width: int, letters: int, count: int) -> None:
     """What Helm gets has at most the letters of the file and those of the limit."""
     data = aliases(f"[{', '.join(['q' * letters] * width)}]", count)
     with mock.patch.object(builder, "MAX_REPEATED", 20_000):
@@ -231,12 +231,12 @@ def test_no_more_is_repeated_than_the_limit_says(width: int, letters: int, count
             assert len(json.dumps(tree)) <= len(data) + 2 * 20_000
 
 
-def test_aliases_of_an_ordinary_file_are_read() -> None:
+def test_aliases_in_an_ordinary_file_are_read() -> None:
     block = "[{name: HF_TOKEN, valueFrom: {secretKeyRef: {name: hf, key: token}}}, {name: A, value: b}]"
     assert len(read(aliases(block, 3_000))["b"]) == 3_000
 
 
-def test_a_huge_file_is_refused_without_being_read_whole(tmp_path: Path) -> None:
+def test_a_huge_file_is_rejected_without_being_fully_read(tmp_path: Path) -> None:
     huge = tmp_path / "huge.yaml"
     with huge.open("wb") as file:
         file.truncate(50 * 1024 * 1024)
@@ -250,12 +250,12 @@ def test_a_huge_file_is_refused_without_being_read_whole(tmp_path: Path) -> None
     assert MAX_BYTES == 8 * 1024 * 1024
 
 
-def test_an_endless_file_is_refused() -> None:
+def test_an_endless_file_is_rejected() -> None:
     with pytest.raises(InputError, match="larger than 8 MiB"):
         reader.load_values("/dev/zero")
 
 
-def test_files_that_cannot_be_opened_say_why(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_opened_says_why(tmp_path: Path) -> None:
     cases = {"none.yaml": "no such file", ".": "this is a directory", "a\0b": "cannot be read"}
     for name, reason in cases.items():
         with pytest.raises(UnreadableError, match=reason) as caught:
@@ -263,7 +263,7 @@ def test_files_that_cannot_be_opened_say_why(tmp_path: Path) -> None:
         assert caught.value.exit_code == EXIT_CANNOT_RUN
 
 
-def test_a_file_without_permission_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_without_read_permission_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise PermissionError(13, "Permission denied")
 
@@ -274,7 +274,7 @@ def test_a_file_without_permission_says_so(tmp_path: Path, monkeypatch: pytest.M
     assert caught.value.fix == f"chmod u+r {tmp_path / 'closed.yaml'}"
 
 
-def test_a_url_is_explained() -> None:
+def test_a_url_error_says_that_only_local_files_are_read() -> None:
     with pytest.raises(UnreadableError) as caught:
         reader.load_values("https://example.com/values.yaml")
     assert "local files only" in caught.value.fix
@@ -288,7 +288,7 @@ def test_any_bytes_give_values_or_one_clear_error(data: bytes) -> None:
         assert error.exit_code == EXIT_USAGE
 
 
-def test_every_key_and_value_knows_its_place() -> None:
+def test_every_key_and_value_has_its_place() -> None:
     root = reader.values_from_bytes("\ufeff# ü\nä: {b: [1, 'two']}\nn: 3\n".encode(), "f.yaml")
     assert isinstance(root.value, dict)
     first, odd = root.value["ä"], root.value["false"]
@@ -299,7 +299,7 @@ def test_every_key_and_value_knows_its_place() -> None:
 
 
 @pytest.mark.parametrize("key", ["n", "on", "True", "false"])
-def test_only_unquoted_keys_are_marked_as_misread(key: str) -> None:
+def test_only_unquoted_boolean_like_keys_keep_their_spelling(key: str) -> None:
     def spelled(text: str) -> list[str]:
         return [node.spelled for node in reader.values_from_bytes(text.encode(), "f").children()]
 
@@ -307,25 +307,25 @@ def test_only_unquoted_keys_are_marked_as_misread(key: str) -> None:
     assert spelled(f'"{key}": 1') == [""]
 
 
-def test_merge_keys_replace_what_stands_before_and_give_way_to_what_follows(helm: Embedded) -> None:
+def test_a_merge_key_overrides_earlier_keys_and_yields_to_later_ones(helm: Embedded) -> None:
     text = "x: &x {c: 1, d: 1}\na: {c: 2, <<: *x}\nb: {<<: *x, c: 2}\nd: {<<: [{e: 1}, {e: 2, f: 3}]}\n"
     expected = {"x": {"c": 1, "d": 1}, "a": {"c": 1, "d": 1}, "b": {"c": 2, "d": 1}, "d": {"e": 1, "f": 3}}
     assert read(text) == expected == read_values(helm, text)
 
 
-def test_objects_of_a_manifest_are_read_document_by_document() -> None:
+def test_manifest_objects_are_read_document_by_document() -> None:
     objects = reader.load_objects("# none\n---\nkind: A\nx: on\n---\n---\nkind: B\n", "<x>")
     assert objects == [{"kind": "A", "x": True}, {"kind": "B"}]
     with pytest.raises(InputError, match="expected a Kubernetes object"):
         reader.load_objects("- a\n", "<x>")
 
 
-def test_numbers_beyond_every_range_stay_text() -> None:
+def test_out_of_range_numbers_are_parsed_like_helm() -> None:
     assert scalars.resolve("-9223372036854775809") == -9223372036854775808
     assert scalars.resolve("0x" + "f" * 17) == "0x" + "f" * 17
 
 
-def test_a_bracket_that_is_not_closed_is_named_by_its_line() -> None:
+def test_an_unclosed_bracket_is_reported_at_its_own_line() -> None:
     """The parser stops where the next key begins, in the middle of a file."""
     with pytest.raises(InputError, match="while parsing a flow mapping that begins in line 2") as error:
         reader.parse(b"stack:\n  labels: {a: b\njob:\n  name: x\n", "f")
@@ -335,7 +335,7 @@ def test_a_bracket_that_is_not_closed_is_named_by_its_line() -> None:
 @pytest.mark.parametrize(
     ("text", "fix"), [("a: [fd00::]\n", "quotes"), ("a: [b\n", "check quotes, brackets and indentation")]
 )
-def test_a_colon_in_front_of_a_bracket_is_put_in_quotes(text: str, fix: str) -> None:
+def test_the_fix_for_a_colon_before_a_bracket_is_to_add_quotes(text: str, fix: str) -> None:
     """Helm reads the first one, other readers do not."""
     with pytest.raises(InputError) as error:
         reader.parse(text.encode(), "f")

@@ -54,7 +54,7 @@ def by_kustomize(stream: str, made: dict[str, Any], folder: Path) -> str:
 
 
 @pytest.mark.parametrize("patched", [by_python, by_kustomize])
-def test_the_patch_does_what_the_post_renderer_does(
+def test_the_patch_and_the_post_renderer_make_the_same_changes(
     patched: Callable[[str, dict[str, Any], Path], str],
     tmp_path: Path,
     wiring: tuple[same_patch.Wiring, same_patch.Wiring],
@@ -80,7 +80,7 @@ def text(item: Mapping[str, Any]) -> str:
     return f"---\n{yaml.safe_dump(item, sort_keys=False)}"
 
 
-def test_order_of_lists_and_keys_and_the_stamp_say_nothing() -> None:
+def test_list_order_key_order_and_the_stamp_are_not_differences() -> None:
     other = job(env=[{"value": "2", "name": "A"}, {"value": "1", "name": "B"}])
     other["metadata"]["annotations"] = {same_patch.STAMP: "1 digest"}
     assert same_patch.differences(text(job()), text(other)) == []
@@ -95,11 +95,11 @@ def test_order_of_lists_and_keys_and_the_stamp_say_nothing() -> None:
         ("---\nkind: Service\n", "Job None/a: only one of the two has it"),
     ],
 )
-def test_a_difference_is_seen(other: str, said: str) -> None:
+def test_a_difference_is_detected(other: str, said: str) -> None:
     assert said in same_patch.differences(text(job()), other)[0]
 
 
-def test_a_document_that_is_no_target_must_keep_every_byte() -> None:
+def test_a_document_without_targets_must_keep_every_byte() -> None:
     service = "---\n# Source: a/service.yaml\nkind: Service\nspec: {}\n"
     stream = text(job()) + service
     assert same_patch.touched(stream, text(job(env=[])) + service) == []
@@ -109,7 +109,7 @@ def test_a_document_that_is_no_target_must_keep_every_byte() -> None:
     assert same_patch.touched(stream, stream + service) == ["1 documents are no targets, and 2 came out"]
 
 
-def test_a_kind_is_patched_by_the_lists_that_it_has() -> None:
+def test_the_patch_adds_to_existing_lists_and_creates_missing_ones() -> None:
     inserted: same_patch.Wiring = {
         ("spec", "containers", 0, "env"): [{"name": "X"}, {"name": "Y"}],
         ("spec", "volumes"): [{"name": "v"}],

@@ -56,13 +56,13 @@ def narrower(loose: Any, strict: Any, path: str, whole: dict[str, Any], own: dic
 
 
 @pytest.mark.parametrize("layer", LAYERS)
-def test_what_one_chart_refuses_the_job_chart_refuses_too(layer: str) -> None:
+def test_whatever_another_chart_rejects_the_job_chart_rejects_too(layer: str) -> None:
     """Lint compiles the schema of grpo-job only, and this is why it may."""
     loose, strict = Schema(paths.schema(layer)).source, Schema(paths.schema("grpo-job")).source
     assert narrower(loose, strict, "", strict, loose) == []
 
 
-def test_the_comparison_itself_sees_a_looser_schema() -> None:
+def test_the_schema_comparison_detects_a_looser_schema() -> None:
     loose: dict[str, Any] = {"type": "object", "required": ["a"], "properties": {"a": {"minimum": 3}}}
     whole: dict[str, Any] = {"definitions": {"d": {"minimum": 3}}}
     assert narrower(loose, {**loose, "required": ["a", "b"]}, "", whole) == []
@@ -91,7 +91,7 @@ def test_the_validator_agrees_with_jsonschema(tree: dict[str, Any]) -> None:
     assert schema.is_valid(tree) == (not expected)
 
 
-def test_a_missing_or_broken_schema_is_a_broken_installation(tmp_path: Path) -> None:
+def test_a_missing_or_broken_schema_is_reported_as_a_broken_installation(tmp_path: Path) -> None:
     with pytest.raises(InstallationError, match=r"a schema cannot be read: .*none\.json"):
         Schema(str(tmp_path / "none.json"))
     for text in ("{", '{"type": 3}'):
@@ -100,7 +100,7 @@ def test_a_missing_or_broken_schema_is_a_broken_installation(tmp_path: Path) -> 
             Schema(str(tmp_path / "s.json"))
 
 
-def test_a_keyword_leads_to_its_part_through_references(tmp_path: Path) -> None:
+def test_a_keyword_is_resolved_through_references(tmp_path: Path) -> None:
     source = {
         "properties": {"a": {"description": "Outer.", "$ref": "#/$defs/n"}},
         "$defs": {"n": {"if": {"type": "string"}, "then": {"maxLength": 2}}},
@@ -113,7 +113,7 @@ def test_a_keyword_leads_to_its_part_through_references(tmp_path: Path) -> None:
     assert schema.description(problem.rule) == "Outer."
 
 
-def test_a_long_text_is_judged() -> None:
+def test_a_long_string_can_be_validated() -> None:
     """An engine that backtracks gives up, and its words would be told as a mistake in the values."""
     tree = {"job": {"prompts": {"long": "y" * 100_000}}}
     assert {problem.keyword for problem in Schema(paths.schema("grpo-job")).problems(tree)} == {"required"}

@@ -77,25 +77,25 @@ def test_every_shape_is_found_at_its_place(shape: str) -> None:
     ("start", "length", "shape"),
     [(f"gh{letter}_", 36, "github") for letter in "pousr"] + [(f"xox{letter}-", 12, "slack") for letter in "abprs"],
 )
-def test_every_letter_of_a_set_is_found_where_no_other_one_of_it_stands(start: str, length: int, shape: str) -> None:
+def test_every_letter_in_a_patterns_character_set_is_matched(start: str, length: int, shape: str) -> None:
     secret = start + "a1B2" * (length // 4)
     assert secrets.shape_of(f"a: {secret}") == shape
 
 
 @pytest.mark.parametrize("shape", MASKED)
-def test_masking_leaves_the_shape_only(shape: str) -> None:
+def test_masking_leaves_only_the_shape(shape: str) -> None:
     masked = secrets.mask(f"a {EXAMPLES[shape]} b {EXAMPLES[shape]}")
     assert masked == f"a <{shape} token> b <{shape} token>"
 
 
 @pytest.mark.parametrize("text", ["hf-secret", "hf_api_token", "sk-learn", "task-runner", "nvapi", "", "my-sk-bucket"])
-def test_names_that_only_look_similar_are_no_secrets(text: str) -> None:
+def test_names_that_merely_look_similar_are_not_secrets(text: str) -> None:
     assert secrets.find(text) == []
     assert secrets.mask(text) == text
 
 
 @given(before=st.text(max_size=20), shape=st.sampled_from(MASKED))
-def test_no_text_around_it_hides_a_secret(before: str, shape: str) -> None:
+def test_surrounding_text_does_not_hide_a_secret(before: str, shape: str) -> None:
     text = f"{before} {EXAMPLES[shape]}\n"
     assert shape in [secret.shape for secret in secrets.find(text)]
     assert EXAMPLES[shape] not in secrets.mask(text)
@@ -127,23 +127,23 @@ NO_NAMES += ["passwordSecretRef", "api_key_file", "HF_TOKEN_PATH", "AWS_ACCESS_K
 
 
 @pytest.mark.parametrize("name", [*SURE, *DOUBTFUL, "auth", "REDISCLI_AUTH"])
-def test_names_of_secrets(name: str) -> None:
+def test_secret_names_are_recognised(name: str) -> None:
     assert secrets.names_secret(name)
 
 
 @pytest.mark.parametrize("name", NO_NAMES)
-def test_names_of_other_things(name: str) -> None:
+def test_other_names_are_not_taken_for_secret_names(name: str) -> None:
     assert not secrets.names_secret(name)
     assert not secrets.holds_secret(name, "aB3" * 8)
 
 
 @pytest.mark.parametrize("value", ["kestrel", "Larkspur#2291", "two words", "12345678"])
-def test_whatever_a_password_looks_like(value: str) -> None:
+def test_any_value_counts_as_a_secret_under_a_certain_name(value: str) -> None:
     assert all(secrets.holds_secret(name, value) for name in SURE)
 
 
 @pytest.mark.parametrize("value", ["0.0123", "8192", "missing", "hf-token", "Bearer"])
-def test_a_token_may_be_no_secret(value: str) -> None:
+def test_an_ordinary_value_under_a_token_name_is_not_a_secret(value: str) -> None:
     assert not any(secrets.holds_secret(name, value) for name in ("token", "secret"))
     assert all(secrets.holds_secret(name, "aB3" * 8) for name in DOUBTFUL)
 
@@ -156,7 +156,7 @@ def test_a_token_may_be_no_secret(value: str) -> None:
         *("key token of Secret hf", "put the token into a Kubernetes Secret, and name that here"),
     ],
 )
-def test_a_reference_is_no_secret(value: str) -> None:
+def test_a_reference_is_not_a_secret(value: str) -> None:
     assert not any(secrets.holds_secret(name, value) for name in (*SURE, *DOUBTFUL))
 
 
@@ -173,21 +173,21 @@ def _plainly(text: str) -> set[tuple[str, int]]:
         max_size=6,
     )
 )
-def test_the_generated_patterns_find_what_the_source_describes(parts: list[str]) -> None:
+def test_the_generated_patterns_match_what_the_source_describes(parts: list[str]) -> None:
     text = "".join(parts)
     assert {(name, match.start()) for name, match in secrets._matches(text)} == _plainly(text)
 
 
 @pytest.mark.parametrize("shape", EXAMPLES)
-def test_a_word_in_front_hides_only_what_must_begin_a_word(shape: str) -> None:
+def test_a_prefix_hides_only_secrets_that_must_begin_a_word(shape: str) -> None:
     assert (secrets.shape_of(f"x{EXAMPLES[shape]}") == shape) is not SHAPES[shape].startswith(r"\b")
 
 
 @pytest.mark.parametrize("code", [r"\x68f_", r"\u0068f_", r"\U00000068f_", "h\\\nf_", "h\\\r\nf_"])
-def test_escapes_that_may_hide_a_secret_are_seen(code: str) -> None:
+def test_escapes_that_may_hide_a_secret_are_detected(code: str) -> None:
     assert secrets.may_be_hidden(f'a: "{code}"')
 
 
 @pytest.mark.parametrize("text", ["", "hf_", r"C:\dir", r"a\n", "\\"])
-def test_other_escapes_hide_nothing(text: str) -> None:
+def test_other_escapes_do_not_hide_a_secret(text: str) -> None:
     assert not secrets.may_be_hidden(text)

@@ -39,7 +39,7 @@ def part_at(key: str) -> dict[str, Any] | None:
     return part
 
 
-def test_a_guess_leads_to_keys_that_exist() -> None:
+def test_every_guess_leads_to_existing_keys() -> None:
     for right in GUESSES.values():
         named = KEY.findall(right) if " " in right else [right]
         assert named or "-f " in right or "--namespace" in right or "config" in right or right in SECTIONS, right
@@ -47,14 +47,14 @@ def test_a_guess_leads_to_keys_that_exist() -> None:
             assert part_at(key) is not None, key
 
 
-def test_a_guess_is_no_key_unless_it_is_a_map_that_people_write_as_a_text() -> None:
+def test_no_guessed_name_is_a_real_key_except_for_maps() -> None:
     for guess in GUESSES:
         part = part_at(guess)
         # Any name is one of a volume.
         assert part is None or "properties" in part or guess.startswith("storage."), guess
 
 
-def test_the_generated_table_is_asked_without_case_and_separators() -> None:
+def test_the_generated_table_ignores_case_and_separators() -> None:
     table = facts.load("guesses.json")
     assert table["ray.numnodes"] == "ray.workers.replicas"
     assert len(table) == len(GUESSES)
@@ -72,7 +72,7 @@ def test_the_generated_table_is_asked_without_case_and_separators() -> None:
         ("zork", ""),
     ],
 )
-def test_only_what_is_certain_is_meant(name: str, meant: str) -> None:
+def test_only_an_unambiguous_correction_is_suggested(name: str, meant: str) -> None:
     known = ["replicas", "env", "mountPath", "train_micro_batch_size", "train_global_batch_size"]
     assert spelling.meant(name, known) == meant
 
@@ -81,17 +81,17 @@ def test_only_what_is_certain_is_meant(name: str, meant: str) -> None:
     ("value", "meant"),
     [("tarin", "train"), ("fp16", ""), ("v0.7", "v0.7.0"), ("v0.7.1", ""), ("Train", "train"), ("float8", "")],
 )
-def test_a_value_that_may_be_meant_is_not_taken_for_another(value: str, meant: str) -> None:
+def test_a_valid_looking_value_is_not_corrected_to_a_different_one(value: str, meant: str) -> None:
     assert spelling.meant(value, ["train", "bf16", "v0.6.0", "v0.7.0", "float16"], is_value=True) == meant
 
 
-def test_the_nearest_name_comes_first() -> None:
+def test_the_nearest_name_is_suggested_first() -> None:
     assert spelling.near("nmae", ["name", "names", "label"], most=2) == ["name", "names"]
     assert spelling.near("zork", ["name"]) == []
 
 
 @pytest.mark.parametrize("framework", ["nemo-rl", "verl"])
-def test_names_of_other_frameworks_lead_to_keys_that_exist(framework: str) -> None:
+def test_names_from_other_frameworks_lead_to_existing_keys(framework: str) -> None:
     known = catalogue.load(framework, catalogue.versions(framework)[-1])
     names = {key.rpartition(".")[2] for key in known.keys}
     for name, keys in read_yaml(ROOT / f"schemas/catalogues/guesses/{framework}.yaml").items():

@@ -44,7 +44,7 @@ def changed(spec: dict[str, Any], **fields: Any) -> str:
     return yaml.safe_dump(item)
 
 
-def test_a_pod_that_takes_a_whole_node() -> None:
+def test_a_pod_that_uses_a_full_node_is_fully_wired() -> None:
     after, done = wired(pod())
     container = after["spec"]["containers"][0]
     names = ["LD_LIBRARY_PATH", "HF_TOKEN", "BASH_ENV", "NCCL_NET", "NCCL_TUNER_CONFIG_PATH", "NCCL_SOCKET_IFNAME"]
@@ -63,21 +63,21 @@ def test_a_pod_that_takes_a_whole_node() -> None:
     assert (done.changed, done.pods, done.skipped, done.conflicts) == (True, ["spec"], [], [])
 
 
-def test_wiring_twice_changes_nothing_more() -> None:
+def test_wiring_twice_changes_nothing_further() -> None:
     after, _ = wired(pod())
     again, done = wired(yaml.safe_dump(after))
     assert again == after
     assert not done.changed
 
 
-def test_other_values_change_the_stamp_only_where_they_change_the_wiring(tmp_path: Any) -> None:
+def test_the_stamp_changes_only_with_values_that_affect_the_wiring(tmp_path: Any) -> None:
     stamp = wiring().digest
     assert wiring(tmp_path, "job: {attempt: 2}").digest == stamp
     assert wiring(tmp_path, "huggingface: {secret: {name: other}}").digest != stamp
     assert wiring(profile="h200").digest != stamp
 
 
-def test_fewer_gpus_get_no_secrets() -> None:
+def test_a_pod_with_part_of_a_node_is_not_wired() -> None:
     """Only pods that take a node, and those of a Ray cluster, are named on the page."""
     after, done = wired(pod(gpus=4))
     assert after["spec"] == yaml.safe_load(pod(gpus=4))["spec"]
@@ -85,7 +85,7 @@ def test_fewer_gpus_get_no_secrets() -> None:
     assert done.skipped == [{"pod": "", "reason": "takes 4 GPUs, and a node of b200 has 8"}]
 
 
-def test_a_pod_that_avoids_the_machine_is_no_target() -> None:
+def test_a_pod_that_avoids_the_machine_is_not_a_target() -> None:
     expression = {"key": "cloud.google.com/gke-accelerator", "operator": "NotIn", "values": ["nvidia-b200"]}
     terms = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
@@ -93,7 +93,7 @@ def test_a_pod_that_avoids_the_machine_is_no_target() -> None:
 
 
 @pytest.mark.parametrize("by", ["selector", "affinity"])
-def test_a_pod_that_selects_another_machine_gets_nothing(by: str) -> None:
+def test_a_pod_that_selects_a_different_machine_is_unchanged(by: str) -> None:
     key = "cloud.google.com/gke-accelerator"
     expression = {"key": key, "operator": "In", "values": ["nvidia-l4"]}
     terms = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
@@ -106,14 +106,14 @@ def test_a_pod_that_selects_another_machine_gets_nothing(by: str) -> None:
     assert done.skipped == [{"pod": "", "reason": "selects nvidia-l4, and b200 is nvidia-b200"}]
 
 
-def test_every_pod_of_a_ray_cluster_gets_variables() -> None:
+def test_every_pod_of_a_ray_cluster_gets_the_variables() -> None:
     after, _ = wired(RAYCLUSTER)
     head = after["spec"]["headGroupSpec"]["template"]["spec"]["containers"][0]
     assert [each["name"] for each in head["env"]] == ["LD_LIBRARY_PATH", "HF_TOKEN", "GREETING"]
     assert "metadata" not in after["spec"]["headGroupSpec"]["template"]
 
 
-def test_a_pod_without_gpus_is_no_target() -> None:
+def test_a_pod_without_gpus_is_not_a_target() -> None:
     text = pod().replace("nvidia.com/gpu: 8", "cpu: 1")
     after, done = wired(text)
     assert after == yaml.safe_load(text)
@@ -133,7 +133,7 @@ def test_objects_can_be_selected() -> None:
     assert (done.changed, done.skipped) == (False, [{"pod": "all", "reason": "not selected"}])
 
 
-def test_init_containers_get_the_secrets_on_request() -> None:
+def test_init_containers_get_the_secrets_only_on_request() -> None:
     text = changed({"initContainers": [{"name": "fetch", "image": "a"}]})
     after, _ = wired(text)
     assert [each.get("env") for each in after["spec"]["initContainers"][1:]] == [None]
@@ -163,7 +163,7 @@ CONFLICTS: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("fields", "place"), CONFLICTS, ids=[place for _, place in CONFLICTS])
-def test_what_is_there_and_differs_is_a_conflict(fields: dict[str, Any], place: str) -> None:
+def test_an_existing_field_that_differs_is_a_conflict(fields: dict[str, Any], place: str) -> None:
     text = changed({}, **fields)
     for policy in (FAIL, KEEP, REPLACE):
         after, done = wired(text, policy=policy)
@@ -190,7 +190,7 @@ def test_what_is_there_and_differs_is_a_conflict(fields: dict[str, Any], place: 
         {"tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]},
     ],
 )
-def test_what_is_there_and_means_the_same_is_left_alone(fields: dict[str, Any]) -> None:
+def test_an_existing_field_with_the_same_meaning_is_left_alone(fields: dict[str, Any]) -> None:
     after, done = wired(changed({}, **fields))
     assert done.conflicts == []
     container = after["spec"]["containers"][0]
@@ -199,7 +199,7 @@ def test_what_is_there_and_means_the_same_is_left_alone(fields: dict[str, Any]) 
     assert len(after["spec"]["tolerations"]) == 1
 
 
-def test_a_list_of_interfaces_with_other_spaces_is_the_same_list() -> None:
+def test_whitespace_in_an_interface_list_is_ignored() -> None:
     after, _ = wired(pod())
     after["metadata"]["annotations"]["networking.gke.io/interfaces"] = after["metadata"]["annotations"][
         "networking.gke.io/interfaces"
@@ -209,7 +209,7 @@ def test_a_list_of_interfaces_with_other_spaces_is_the_same_list() -> None:
     assert not done.conflicts
 
 
-def test_claims_of_devices_stand_on_both_halves(tmp_path: Any) -> None:
+def test_device_claims_are_added_to_both_pod_and_container(tmp_path: Any) -> None:
     after, done = wired(RAYCLUSTER, wiring(tmp_path, "network: {mode: dranet}"))
     spec = after["spec"]["workerGroupSpecs"][0]["template"]["spec"]
     assert spec["resourceClaims"] == [{"name": "rdma", "resourceClaimTemplateName": "ray-rdma"}]
@@ -219,7 +219,7 @@ def test_claims_of_devices_stand_on_both_halves(tmp_path: Any) -> None:
     assert template["spec"]["spec"]["devices"]["requests"][0]["exactly"]["count"] == 8
 
 
-def test_an_nvlink_domain_counts_the_pods() -> None:
+def test_an_nvlink_domain_has_as_many_nodes_as_pods() -> None:
     text = RAYCLUSTER.replace("nvidia.com/gpu: 8", "nvidia.com/gpu: 4")
     after, done = wired(text, wiring(profile="gb200"))
     (domain,) = [each for each in done.companions if each["kind"] == "ComputeDomain"]
@@ -228,7 +228,7 @@ def test_an_nvlink_domain_counts_the_pods() -> None:
     assert "nvlink" in names
 
 
-def test_an_nvlink_domain_needs_a_number_of_pods() -> None:
+def test_an_nvlink_domain_needs_a_known_pod_count() -> None:
     text = "kind: DaemonSet\nmetadata: {name: d}\nspec:\n  template:\n" + "".join(
         f"    {line}\n" for line in pod(gpus=4).splitlines()[4:]
     )
@@ -243,12 +243,12 @@ def test_an_nvlink_domain_has_1_to_18_nodes(nodes: int) -> None:
         wiring(profile="gb200").domain_name("d", nodes)
 
 
-def test_interfaces_are_in_the_order_of_their_numbers(tmp_path: Any) -> None:
+def test_interfaces_are_ordered_by_number(tmp_path: Any) -> None:
     found = wiring(tmp_path, "accelerator: {interfaces: {eth10: {network: rdma-8, deviceMode: RDMA}}}").interfaces()
     assert [each["interface"] for each in found] == [f"eth{number}" for number in range(1, 11)]
 
 
-def test_new_objects_take_namespace_labels_and_the_annotations_of_helm(tmp_path: Any) -> None:
+def test_new_objects_inherit_the_namespace_the_labels_and_helm_annotations(tmp_path: Any) -> None:
     text = RAYCLUSTER.replace(
         "  name: ray\n",
         "  name: ray\n  namespace: team\n  labels: {app: x, kueue.x-k8s.io/queue-name: q}\n"
@@ -268,7 +268,7 @@ def test_new_objects_take_namespace_labels_and_the_annotations_of_helm(tmp_path:
 
 
 @pytest.mark.parametrize(("weight", "wanted"), [('"5"', "4"), ('"-5"', "-6"), ("0", "-1"), ("soon", "-1")])
-def test_what_a_hook_needs_comes_before_it(tmp_path: Any, weight: str, wanted: str) -> None:
+def test_objects_that_a_hook_needs_are_created_before_it(tmp_path: Any, weight: str, wanted: str) -> None:
     """Helm waits for each hook before it makes the next one, and takes a word for no weight."""
     annotations = f"  annotations: {{helm.sh/hook: test, helm.sh/hook-weight: {weight}}}\n"
     text = RAYCLUSTER.replace("  name: ray\n", f"  name: ray\n{annotations}")
@@ -276,7 +276,7 @@ def test_what_a_hook_needs_comes_before_it(tmp_path: Any, weight: str, wanted: s
     assert done.companions[0]["metadata"]["annotations"]["helm.sh/hook-weight"] == wanted
 
 
-def test_what_is_known_of_an_image_holds_for_that_image(tmp_path: Any) -> None:
+def test_image_specific_settings_apply_only_to_that_image(tmp_path: Any) -> None:
     image = "images: {training: {repository: busybox, tag: '1.37', libraryPath: /own, minimumDriver: 999}}"
     after, _ = wired(pod(), wiring(tmp_path, image))
     assert after["spec"]["containers"][0]["env"][0]["value"].startswith("/own:/usr/local/nvidia/lib64")
@@ -286,7 +286,7 @@ def test_what_is_known_of_an_image_holds_for_that_image(tmp_path: Any) -> None:
     assert "999" not in after["spec"]["initContainers"][0]["args"][0]
 
 
-def test_an_image_is_known_by_its_digest(tmp_path: Any) -> None:
+def test_an_image_is_recognised_by_its_digest(tmp_path: Any) -> None:
     image = "images: {training: {repository: busybox, tag: '1.37', digest: 'sha256:1', libraryPath: /own}}"
     for name, is_known in (("busybox@sha256:1", True), ("busybox:1.37", False)):
         after, _ = wired(pod().replace("busybox:1.37", name), wiring(tmp_path, image))
@@ -305,13 +305,13 @@ def test_a_pod_without_metadata_keeps_its_interfaces() -> None:
 
 
 @pytest.mark.parametrize("fields", [{"volumes": {"a": 1}}, {"container": {"env": "a"}}, {"nodeSelector": ["a"]}])
-def test_what_has_another_shape_is_not_replaced(fields: dict[str, Any]) -> None:
+def test_a_field_of_the_wrong_type_is_not_replaced(fields: dict[str, Any]) -> None:
     with pytest.raises(InputError, match=r"must be a (list|map)"):
         wired(changed({}, **fields))
 
 
 @pytest.mark.parametrize("policy", [FAIL, KEEP, REPLACE])
-def test_a_volume_of_somebody_else_stays_what_it_is(policy: str) -> None:
+def test_a_foreign_volume_is_left_unchanged(policy: str) -> None:
     claim = {"name": "host-gib", "persistentVolumeClaim": {"claimName": "c"}}
     text = changed({"volumes": [claim]}, container={"volumeMounts": [{"name": "host-gib", "mountPath": "/data"}]})
     after, done = wired(text, policy=policy)
@@ -323,7 +323,7 @@ def test_a_volume_of_somebody_else_stays_what_it_is(policy: str) -> None:
     assert not wired(yaml.safe_dump(after), policy=policy)[1].changed
 
 
-def test_a_part_of_a_volume_is_not_the_volume() -> None:
+def test_a_volume_mounted_by_subpath_is_not_replaced() -> None:
     """One volume for both folders: replacing its path would break the other mount."""
     volume = {"name": "bin", "hostPath": {"path": "/home/kubernetes/bin", "type": "Directory"}}
     parts = [{"name": "bin", "mountPath": f"/usr/local/{each}", "subPath": each} for each in ("nvidia", "gib")]
@@ -339,7 +339,7 @@ def test_a_part_of_a_volume_is_not_the_volume() -> None:
     assert len(done.conflicts) == 2
 
 
-def test_a_literal_where_a_secret_should_be_named_is_never_told() -> None:
+def test_a_literal_in_place_of_a_secret_reference_is_never_shown() -> None:
     _, done = wired(changed({}, container={"env": [{"name": "HF_TOKEN", "value": "opaque"}]}), policy=KEEP)
     assert "opaque" not in str(done.conflicts)
     theirs = {"name": "check-node", "image": "a", "env": [{"name": "KEY", "value": "opaque"}]}
@@ -348,7 +348,7 @@ def test_a_literal_where_a_secret_should_be_named_is_never_told() -> None:
     assert "opaque" not in str(done.conflicts)
 
 
-def test_gpus_of_two_containers_are_no_whole_node() -> None:
+def test_gpus_in_two_containers_are_not_a_full_node() -> None:
     item = yaml.safe_load(pod())
     item["spec"]["containers"].append({**item["spec"]["containers"][0], "name": "second"})
     after, done = wired(yaml.safe_dump(item))
@@ -356,7 +356,7 @@ def test_gpus_of_two_containers_are_no_whole_node() -> None:
     assert done.skipped[0]["reason"] == "divides its GPUs among 2 containers, and one must take all 8"
 
 
-def test_a_pod_on_the_network_of_its_node_gets_no_interfaces(tmp_path: Any) -> None:
+def test_a_pod_on_the_host_network_gets_no_interfaces(tmp_path: Any) -> None:
     text = changed({"hostNetwork": True})
     assert "to which no other can be attached" in wired(text)[1].skipped[0]["reason"]
     coreweave = wiring(profile="coreweave-b200")
@@ -364,7 +364,7 @@ def test_a_pod_on_the_network_of_its_node_gets_no_interfaces(tmp_path: Any) -> N
     assert wired(text, wiring(tmp_path, "network: {mode: none}"))[1].skipped == []
 
 
-def test_a_job_makes_no_more_pods_than_it_completes() -> None:
+def test_a_jobs_pod_count_is_limited_by_its_completions() -> None:
     text = "kind: Job\nmetadata: {name: j}\nspec:\n  parallelism: 4\n  completions: 2\n  template:\n" + "".join(
         f"    {line}\n" for line in pod(gpus=4).splitlines()[4:]
     )
@@ -372,7 +372,7 @@ def test_a_job_makes_no_more_pods_than_it_completes() -> None:
     assert [each["spec"].get("numNodes") for each in done.companions if each["kind"] == "ComputeDomain"] == [2]
 
 
-def test_two_pods_that_are_one_alias_are_wired_each() -> None:
+def test_two_pods_sharing_one_alias_are_both_wired() -> None:
     job = {"template": {"spec": {"template": yaml.safe_load(pod())}}}
     kept = yaml.safe_dump(job)
     document = {"kind": "JobSet", "metadata": {"name": "a"}, "spec": {"replicatedJobs": [job, job]}}
@@ -405,7 +405,7 @@ GPU = "nvidia.com/gpu"
         ({"key": GPU, "effect": "NoSchedule"}, False),
     ],
 )
-def test_a_toleration_is_added_unless_another_one_covers_it(toleration: dict[str, str], covers: bool) -> None:
+def test_a_toleration_is_added_unless_another_covers_it(toleration: dict[str, str], covers: bool) -> None:
     after, done = wired(changed({"tolerations": [toleration]}))
     ours = {"key": GPU, "operator": "Exists", "effect": "NoSchedule"}
     assert after["spec"]["tolerations"] == ([toleration] if covers else [ours, toleration])
@@ -423,14 +423,16 @@ def test_a_toleration_is_added_unless_another_one_covers_it(toleration: dict[str
         ({"operator": "Equal", "value": "arm64"}, False),
     ],
 )
-def test_a_toleration_of_one_value_is_covered_by_that_value_or_by_all(toleration: dict[str, str], covers: bool) -> None:
+def test_a_toleration_for_one_value_is_covered_by_the_same_value_or_by_all(
+    toleration: dict[str, str], covers: bool
+) -> None:
     text = changed({"tolerations": [toleration, {"key": GPU, "operator": "Exists"}]}).replace(f"{GPU}: 8", f"{GPU}: 4")
     after, _ = wired(text, wiring(profile="gb200"))
     ours = {"key": "kubernetes.io/arch", "operator": "Equal", "value": "arm64", "effect": "NoSchedule"}
     assert after["spec"]["tolerations"][:-2] == ([] if covers else [ours])
 
 
-def test_of_two_entries_with_one_name_the_last_counts() -> None:
+def test_the_last_of_two_entries_with_one_name_wins() -> None:
     """As for Kubernetes: where that is ours nothing is to be done, and else that one is replaced."""
     ours, theirs = {"name": "NCCL_NET", "value": "gIB"}, {"name": "NCCL_NET", "value": "Socket"}
     for policy in (FAIL, REPLACE):
@@ -442,7 +444,7 @@ def test_of_two_entries_with_one_name_the_last_counts() -> None:
     assert after["spec"]["containers"][0]["env"][-2:] == [ours, ours]
 
 
-def test_new_entries_stand_in_front_in_their_order_and_the_rest_stays() -> None:
+def test_new_entries_come_first_in_order_and_existing_ones_are_kept() -> None:
     own = [{"name": "Z", "value": "1"}, {"name": "NCCL_NET", "value": "gIB"}, {"name": "A", "value": "$(NCCL_NET)"}]
     env = wired(changed({}, container={"env": own}))[0]["spec"]["containers"][0]["env"]
     assert env[-3:] == own
@@ -452,7 +454,7 @@ def test_new_entries_stand_in_front_in_their_order_and_the_rest_stays() -> None:
     ]
 
 
-def test_entries_that_are_none_are_left_alone() -> None:
+def test_malformed_entries_are_left_alone() -> None:
     """The API server says what is wrong with them."""
     text = changed({"initContainers": ["fetch", {"image": "a"}]}, container={"env": ["A", {"value": "x"}]})
     after, done = wired(text, init_containers=True)
@@ -473,7 +475,7 @@ def test_an_annotation_that_differs_is_a_conflict(policy: str) -> None:
     assert wired(pod().replace("  name: pod", f"  name: pod\n  annotations: {{{name}: eth0}}"))[1].conflicts == []
 
 
-def test_a_conflict_shows_what_is_no_secret() -> None:
+def test_a_conflict_shows_only_values_that_are_not_secrets() -> None:
     """Where a Secret should be named a literal may be one; another reference and another variable are none."""
     other = {"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": {"name": "other", "key": "k"}}}
     net = {"name": "NCCL_NET", "value": "Socket"}
@@ -487,12 +489,12 @@ def test_a_conflict_shows_what_is_no_secret() -> None:
 @pytest.mark.parametrize(
     ("fields", "shape"), [({"volumes": {"a": 1}}, "volumes must be a list"), ({"nodeSelector": ["a"]}, "must be a map")]
 )
-def test_the_shape_that_was_expected_is_named(fields: dict[str, Any], shape: str) -> None:
+def test_a_type_error_names_the_expected_type(fields: dict[str, Any], shape: str) -> None:
     with pytest.raises(InputError, match=shape):
         wired(changed({}, **fields))
 
 
-def test_secrets_of_init_containers_are_added_once_and_not_to_our_own() -> None:
+def test_init_container_secrets_are_added_once_and_not_to_our_own_containers() -> None:
     after, _ = wired(changed({"initContainers": [{"name": "fetch", "image": "a"}]}), init_containers=True)
     again, done = wired(yaml.safe_dump(after), init_containers=True)
     assert (again, done.changed) == (after, False)
@@ -500,7 +502,7 @@ def test_secrets_of_init_containers_are_added_once_and_not_to_our_own() -> None:
 
 
 @pytest.mark.parametrize("resources", ["{}", "{limits: {nvidia.com/gpu: 0}}", "{requests: {cpu: 4}}"])
-def test_a_worker_group_without_gpus_gets_variables_only(resources: str) -> None:
+def test_a_worker_group_without_gpus_gets_only_variables(resources: str) -> None:
     """Beside a group with GPUs, and alone: what a group is for does not say what it asks for."""
     item = yaml.safe_load(RAYCLUSTER)
     (gpus,) = item["spec"]["workerGroupSpecs"]
@@ -523,7 +525,7 @@ def test_a_worker_group_without_gpus_gets_variables_only(resources: str) -> None
         assert ("resourceClaims" in spec, "claims" in spec["containers"][0]["resources"]) == (False, False)
 
 
-def test_workers_on_machines_without_gpus_have_the_wiring_of_their_machine() -> None:
+def test_workers_on_cpu_machines_get_the_wiring_of_their_machine() -> None:
     after, _ = wired(RAYCLUSTER.replace(f"{GPU}: 8", "cpu: 8"), wiring(profile="cpu"))
     spec = after["spec"]["workerGroupSpecs"][0]["template"]["spec"]
     assert [each["emptyDir"]["sizeLimit"] for each in spec["volumes"]] == ["8Gi"]
@@ -545,7 +547,7 @@ STRAYS = {
 
 
 @pytest.mark.parametrize("text", STRAYS)
-def test_pods_with_gpus_at_an_unknown_place_are_skipped_with_the_reason(text: str) -> None:
+def test_gpu_pods_in_an_unknown_place_are_skipped_with_the_reason(text: str) -> None:
     text = f"apiVersion: a/v1\nmetadata: {{name: a}}\n{text}"
     before, (place, count) = yaml.safe_load(text), STRAYS[text.partition("}\n")[2]]
     after, done = wired(text)
@@ -566,11 +568,11 @@ def test_pods_with_gpus_at_an_unknown_place_are_skipped_with_the_reason(text: st
         "kind: A\nspec: {containers: {resources: {limits: {nvidia.com/gpu: 8}}}}",
     ],
 )
-def test_what_only_names_gpus_has_no_pods(text: str) -> None:
+def test_an_object_that_only_mentions_gpus_has_no_pods(text: str) -> None:
     assert apply.wire(yaml.safe_load(text), wiring(), Options()) == (yaml.safe_load(text), [])
 
 
-def test_an_object_says_which_of_its_pods_are_not_wired() -> None:
+def test_an_object_lists_its_unwired_pods() -> None:
     second = RAYCLUSTER[RAYCLUSTER.index("    - groupName") :].replace(f"{GPU}: 8", f"{GPU}: 4")
     after, done = wired(RAYCLUSTER + second)
     notes = after["metadata"]["annotations"]
@@ -585,7 +587,7 @@ def test_an_object_says_which_of_its_pods_are_not_wired() -> None:
 
 
 @pytest.mark.parametrize("mount", ["/usr/local/gib", "/usr/local/gib/"])
-def test_a_volume_that_is_mounted_already_keeps_its_name(mount: str) -> None:
+def test_an_already_mounted_volume_keeps_its_name(mount: str) -> None:
     volume = {"name": "mine", "hostPath": {"path": "/home/kubernetes/bin/gib", "type": "Directory"}}
     mounts = [{"name": "mine", "mountPath": mount, "readOnly": True}]
     after, done = wired(changed({"volumes": [volume]}, container={"volumeMounts": mounts}))
@@ -595,14 +597,14 @@ def test_a_volume_that_is_mounted_already_keeps_its_name(mount: str) -> None:
     assert names == {"/dev/shm": "shared-memory", "/usr/local/nvidia": "host-nvidia", mount: "mine"}
 
 
-def test_a_volume_of_our_name_that_is_ours_is_no_other() -> None:
+def test_an_identical_volume_with_our_name_is_not_a_conflict() -> None:
     volume = {"name": "host-gib", "hostPath": {"path": "/home/kubernetes/bin/gib", "type": "Directory"}}
     after, done = wired(changed({"volumes": [volume]}))
     assert done.conflicts == []
     assert sorted(each["name"] for each in after["spec"]["volumes"]) == ["host-gib", "host-nvidia", "shared-memory"]
 
 
-def test_the_stamp_follows_the_values_and_is_not_put_on_what_needs_nothing() -> None:
+def test_the_stamp_follows_the_values_and_is_not_added_when_nothing_changes() -> None:
     after, _ = wired(pod())
     stamp = after["metadata"]["annotations"].pop(STAMP)
     # As our charts wire it, without a stamp.
@@ -613,7 +615,7 @@ def test_the_stamp_follows_the_values_and_is_not_put_on_what_needs_nothing() -> 
     assert again["metadata"]["annotations"][STAMP] == stamp
 
 
-def test_the_head_finds_the_drivers_libraries_where_its_workers_are_wired() -> None:
+def test_the_head_finds_the_driver_libraries_when_its_workers_are_wired() -> None:
     def variables(text: str) -> list[str]:
         head = wired(text)[0]["spec"]["headGroupSpec"]["template"]["spec"]["containers"][0]
         return [each["name"] for each in head["env"]]
@@ -647,7 +649,7 @@ PLAIN: dict[str, Any] = {
 }
 
 
-def test_rights_that_a_container_has_stay() -> None:
+def test_a_containers_existing_capabilities_are_kept() -> None:
     container = {**PLAIN["container"], "securityContext": {"capabilities": {"add": ["SYS_NICE"], "drop": ["ALL"]}}}
     after, _ = wired(changed({}, container=container))
     added = {"add": ["SYS_NICE", "IPC_LOCK"], "drop": ["ALL"]}
@@ -661,7 +663,7 @@ def test_rights_that_a_container_has_stay() -> None:
         ("eks-h200", "p5en.48xlarge", {"vpc.amazonaws.com/efa": "16"}, "Libfabric"),
     ],
 )
-def test_a_pod_of_another_chart_is_wired_for_another_cloud(
+def test_a_foreign_charts_pod_is_wired_for_other_clouds_too(
     profile: str, selected: str, resource: dict[str, str], net: str
 ) -> None:
     """Devices, rights, settings and node; twice gives the same."""
@@ -686,7 +688,9 @@ def test_a_pod_of_another_chart_is_wired_for_another_cloud(
         ("h200", ON_EKS, "selects p5en.48xlarge, and h200 is nvidia-h200-141gb"),
     ],
 )
-def test_a_pod_for_another_cloud_is_skipped_with_the_reason(profile: str, spec: dict[str, Any], reason: str) -> None:
+def test_a_pod_for_a_different_cloud_is_skipped_with_the_reason(
+    profile: str, spec: dict[str, Any], reason: str
+) -> None:
     fields = {**spec, "container": dict(spec["container"])}
     selector = fields.pop("nodeSelector")
     after, done = wired(changed({"nodeSelector": selector}, **fields), wiring(profile=profile))
@@ -694,7 +698,7 @@ def test_a_pod_for_another_cloud_is_skipped_with_the_reason(profile: str, spec: 
     assert [each["reason"] for each in done.skipped] == [reason]
 
 
-def test_a_pod_that_another_cloud_takes_by_its_affinity_is_skipped_too() -> None:
+def test_a_pod_whose_affinity_selects_another_clouds_gpu_is_skipped_too() -> None:
     expression = {"key": "cloud.google.com/gke-accelerator", "operator": "In", "values": ["nvidia-b200"]}
     required = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
@@ -703,7 +707,7 @@ def test_a_pod_that_another_cloud_takes_by_its_affinity_is_skipped_too() -> None
     assert [each["reason"] for each in done.skipped] == ["selects nvidia-b200, and h200 is p5en.48xlarge"]
 
 
-def test_a_node_whose_network_pods_share(tmp_path: Any) -> None:
+def test_a_profile_with_host_network_is_wired(tmp_path: Any) -> None:
     """hostNetwork of the profile; a pod that has it already is wired too."""
     text = (
         "accelerator: {hostNetwork: true, files: {nccl: {configMap: nccl, key: nccl.conf, mountPath: /etc/nccl.conf}}}"
@@ -723,7 +727,7 @@ def test_a_node_whose_network_pods_share(tmp_path: Any) -> None:
 
 
 @pytest.mark.parametrize(("amount", "conflicts"), [(16, 0), ("16", 0), (8, 2)])
-def test_the_same_amount_of_a_device_is_no_conflict(amount: object, conflicts: int) -> None:
+def test_the_same_device_count_in_a_different_type_is_not_a_conflict(amount: object, conflicts: int) -> None:
     """Manifests write it as a number, and the profiles as a text."""
     given = {"nvidia.com/gpu": 8, "vpc.amazonaws.com/efa": amount}
     text = changed({"nodeSelector": None}, container={"resources": {"requests": given, "limits": given}})

@@ -18,13 +18,13 @@ UNITS = {
 
 
 @given(st.integers(0, 10**6), st.sampled_from(["", "."]), st.integers(0, 10**6), st.sampled_from([*UNITS]))
-def test_a_quantity_is_the_float_that_is_nearest(whole: int, dot: str, part: int, unit: str) -> None:
+def test_a_quantity_is_the_nearest_float(whole: int, dot: str, part: int, unit: str) -> None:
     text = f"{whole}{dot}{part if dot else ''}"
     assert quantity(f"{text}{unit}") == float(Fraction(text) * UNITS[unit])
 
 
 @pytest.mark.parametrize(("one", "other"), [("4.1G", "4100M"), ("0.27T", "270G"), ("1e3", "1k"), ("1.5e-3", "1.5m")])
-def test_two_spellings_are_one_quantity(one: str, other: str) -> None:
+def test_different_spellings_of_a_quantity_are_equal(one: str, other: str) -> None:
     assert quantity(one) == quantity(other)
 
 
@@ -35,11 +35,11 @@ def test_two_spellings_are_one_quantity(one: str, other: str) -> None:
         *[("1.5TB", "1536Gi"), ("1.2345TB", ""), ("0GB", ""), ("64", ""), ("GB", ""), ("9" * 5000 + "GB", "")],
     ],
 )
-def test_a_unit_of_bytes_means_the_near_quantity(text: str, meant: str) -> None:
+def test_a_byte_unit_suggests_the_nearest_quantity(text: str, meant: str) -> None:
     assert near(text) == meant
 
 
-def test_what_is_too_long_is_read_all_the_same_or_no_number() -> None:
+def test_an_overlong_number_is_infinite_or_not_a_number() -> None:
     assert quantity("1" * 5000) == float("inf")
     assert quantity("1e5000") == float("inf")
     assert number("1" * 5000) is None
@@ -49,10 +49,10 @@ def test_what_is_too_long_is_read_all_the_same_or_no_number() -> None:
 
 
 @pytest.mark.parametrize("eight", [8, "8", 8.0, "8.0", "8e0", "8000m"])
-def test_a_whole_number_has_many_spellings(eight: object) -> None:
+def test_different_spellings_of_a_whole_number_are_equal(eight: object) -> None:
     assert whole(eight) == 8
 
 
 @pytest.mark.parametrize("other", [True, None, "", "x", 0.5, "500m", -8, float("nan"), [8]])
-def test_anything_else_counts_as_0(other: object) -> None:
+def test_anything_that_is_not_a_whole_number_is_0(other: object) -> None:
     assert whole(other) == 0

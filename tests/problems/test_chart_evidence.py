@@ -116,13 +116,15 @@ def is_taken(engine: Engine, chart: Path) -> bool:
 
 
 @pytest.mark.parametrize("pattern", READ)
-def test_a_pattern_that_helm_reads_is_no_finding(pattern: str, tmp_path: Path, helm: Embedded) -> None:
+def test_a_pattern_that_helm_can_parse_is_not_reported(pattern: str, tmp_path: Path, helm: Embedded) -> None:
     assert is_taken(helm, write(tmp_path / "c", {"properties": {"b": {"pattern": pattern}}}))
     assert pattern_not_re2.refused(pattern) == ""
 
 
 @pytest.mark.parametrize(("pattern", "reason"), REFUSED.items(), ids=list(REFUSED))
-def test_a_pattern_that_helm_cannot_read_is_one(pattern: str, reason: str, tmp_path: Path, helm: Embedded) -> None:
+def test_a_pattern_that_helm_cannot_parse_is_reported(
+    pattern: str, reason: str, tmp_path: Path, helm: Embedded
+) -> None:
     assert not is_taken(helm, write(tmp_path / "c", {"properties": {"b": {"pattern": pattern}}}))
     assert reason in pattern_not_re2.refused(pattern)
 
@@ -144,13 +146,13 @@ ASKED: dict[str, dict[str, Any]] = {
 }
 
 
-def test_every_keyword_of_a_draft_is_asked_about() -> None:
+def test_every_keyword_of_every_draft_is_tested() -> None:
     assert {*drafts._DRAFTS} - {*ASKED} == {"then", "else"}
 
 
 @pytest.mark.parametrize("draft", DRAFTS)
 @pytest.mark.parametrize("keyword", ASKED)
-def test_a_keyword_does_something_in_its_drafts_only(keyword: str, draft: int, tmp_path: Path, helm: Embedded) -> None:
+def test_a_keyword_has_an_effect_only_in_its_drafts(keyword: str, draft: int, tmp_path: Path, helm: Embedded) -> None:
     schema = {"$schema": DRAFTS[draft], **ASKED[keyword]}
     if keyword == "additionalItems" and draft == 9:
         # There items is no list, which the draft itself refuses.
@@ -182,7 +184,7 @@ FORMATS = {
 
 
 @pytest.mark.parametrize("name", sorted(drafts._FORMATS))
-def test_a_format_is_judged_up_to_draft_7_only(name: str, tmp_path: Path, helm: Embedded) -> None:
+def test_formats_are_checked_only_up_to_draft_7(name: str, tmp_path: Path, helm: Embedded) -> None:
     schema = {"properties": {"a": {"format": name}}}
     values = f"a: {json.dumps(FORMATS[name])}\n"
     assert not is_taken(helm, write(tmp_path / "seven", {"$schema": DRAFTS[7], **schema}, values))
@@ -217,7 +219,9 @@ def beside(draft: int) -> dict[str, Any]:
     ),
     ids=["draft 4", "draft 7", "2019-09", "2020-12", "urn", "relative", "default", "unknown draft"],
 )
-def test_what_is_said_of_schemas_is_so(schema: dict[str, Any], taken: bool, tmp_path: Path, engine: Engine) -> None:
+def test_helm_accepts_and_rejects_schemas_as_the_evidence_claims(
+    schema: dict[str, Any], taken: bool, tmp_path: Path, engine: Engine
+) -> None:
     assert is_taken(engine, write(tmp_path / "c", schema)) == taken
 
 
@@ -239,7 +243,7 @@ def strict(*names: str) -> dict[str, Any]:
     ),
     ids=["no name", "name and global", "no global", "no switch", "switch"],
 )
-def test_helm_adds_values_for_a_chart_below(
+def test_helm_adds_values_for_a_subchart(
     parent: dict[str, Any], child: dict[str, Any], condition: str, taken: bool, tmp_path: Path, engine: Engine
 ) -> None:
     meta = f"dependencies: [{{name: child, version: 1.0.0, condition: '{condition}'}}]\n" if condition else ""
@@ -250,7 +254,7 @@ def test_helm_adds_values_for_a_chart_below(
 
 
 @pytest.mark.parametrize(("name", "kept"), [("helm3", False), ("helm4", True)])
-def test_the_two_helms_differ_in_a_null_for_a_chart_below(name: str, kept: bool, tmp_path: Path) -> None:
+def test_helm_3_and_helm_4_differ_in_a_null_for_a_subchart(name: str, kept: bool, tmp_path: Path) -> None:
     write(tmp_path / "c", None, "child: {size: null}\n")
     (tmp_path / "c/templates/map.yaml").unlink()
     write(tmp_path / "c/charts/child", None, "size: 1\n")
@@ -273,7 +277,7 @@ def test_the_two_helms_differ_in_a_null_for_a_chart_below(name: str, kept: bool,
         3,
     ),
 )
-def test_a_number_is_printed_as_it_is_said(
+def test_helm_prints_each_number_as_the_evidence_claims(
     written: str, printed: str, of_chart: str, tmp_path: Path, engine: Engine
 ) -> None:
     chart = write(tmp_path / "c", None, f"tag: {written}\n", f"appVersion: {written}\n")

@@ -70,14 +70,14 @@ def test_a_problem_is_found_at_the_marked_lines(case: Case, tmp_path: Path, helm
 
 
 @pytest.mark.parametrize("case", GOOD, ids=str)
-def test_nothing_is_found_in_what_is_good(case: Case, tmp_path: Path, helm: Embedded) -> None:
+def test_nothing_is_found_in_good_examples(case: Case, tmp_path: Path, helm: Embedded) -> None:
     checked, marks = judged(case, tmp_path, helm)
     assert not marks
     assert [f"{each.at}: {each.what}" for each in checked.findings] == []
     assert checked.error is None
 
 
-def test_a_problem_has_cases_and_says_what_why_and_what_to_do() -> None:
+def test_a_problem_has_cases_a_title_a_reason_and_a_fix() -> None:
     assert all(re.fullmatch(r"(good|bad)(-[2-9])?", case.name) for case in CASES)
     for rule in RULES:
         assert {"good", "bad"} <= {case.name for case in CASES if case.id == rule.id}, rule.id

@@ -57,7 +57,7 @@ def wired(data: bytes, wiring: Wiring) -> bytes:
 
 
 @pytest.mark.parametrize("row", thin(options.rows(), 16), ids=options.label)
-def test_no_rule_minds_what_the_charts_render(row: options.Row, render_text: RenderText, tmp_path: Path) -> None:
+def test_no_rule_objects_to_what_the_charts_render(row: options.Row, render_text: RenderText, tmp_path: Path) -> None:
     """With the values and without, for every profile and each pair of options."""
     values, profile = options.values(row), row["accelerator"]
     wiring = wiring_of(stack_files(profile), values, tmp_path)
@@ -73,7 +73,7 @@ def test_no_rule_minds_what_the_charts_render(row: options.Row, render_text: Ren
 
 
 @pytest.mark.parametrize(("accelerator", "recipe", "platform"), thin(GOLDENS, 8))
-def test_no_rule_minds_the_goldens(
+def test_no_rule_objects_to_the_golden_files(
     accelerator: str, recipe: str, platform: str, render_text: RenderText, tmp_path: Path
 ) -> None:
     """Rendered again: in the files themselves the programs are left out."""
@@ -91,7 +91,7 @@ def test_no_rule_minds_the_goldens(
 
 @pytest.mark.parametrize("name", sorted(LEFT_OF_FOREIGN))
 @pytest.mark.parametrize("profile", PROFILES)
-def test_foreign_manifests_are_clean_when_they_are_wired(name: str, profile: str, tmp_path: Path) -> None:
+def test_foreign_manifests_are_clean_once_wired(name: str, profile: str, tmp_path: Path) -> None:
     """As far as wiring can make them so, for the machine that they are for."""
     # A machine without a network for pods needs a site that says so.
     values: options.Values = {"network": {"mode": "none"}} if options.modes(profile) == ["none"] else {}
@@ -103,7 +103,7 @@ def test_foreign_manifests_are_clean_when_they_are_wired(name: str, profile: str
 
 
 @pytest.mark.parametrize("name", thin([str(path.relative_to(ROOT)) for path in pages.PAGES], 3))
-def test_no_rule_minds_what_the_pages_install(name: str, helm: Engine, tmp_path: Path) -> None:
+def test_no_rule_objects_to_what_the_documentation_installs(name: str, helm: Engine, tmp_path: Path) -> None:
     page = (ROOT / name).read_text(encoding="utf-8")
     for one in pages.installs(page, pages.folder_of(page, tmp_path)):
         chart = str(ROOT / "charts" / one.layer)
@@ -116,7 +116,7 @@ def test_examples_are_clean(path: Path) -> None:
     assert said(check(read({str(path): path.read_bytes()}), None, KINDS)) == []
 
 
-def test_plain_workloads_are_clean() -> None:
+def test_workloads_without_gpus_are_clean() -> None:
     """Rules about training say nothing of what takes no GPU."""
     path = HERE / "plain.yaml"
     assert said(check(read({str(path): path.read_bytes()}), None, KINDS)) == []

@@ -169,7 +169,7 @@ def ours(step: int = 1) -> dict[str, set[str]]:
 
 
 @pytest.mark.full
-def test_the_record_is_what_the_operator_says(write_goldens: bool) -> None:
+def test_the_record_matches_the_operators_messages(write_goldens: bool) -> None:
     found = verdicts(cases())
     if write_goldens:
         head = "# What KubeRay 1.6.2 refuses of kuberay_cases.py, as rules; written by test_kuberay.py.\n"
@@ -178,7 +178,7 @@ def test_the_record_is_what_the_operator_says(write_goldens: bool) -> None:
     assert dict(yaml.safe_load(RECORD.read_text(encoding="utf-8"))) == found
 
 
-def test_there_are_enough_cases_of_both_kinds() -> None:
+def test_there_are_enough_accepted_and_rejected_cases() -> None:
     names = [case.name for case in cases()]
     assert len(names) == len(set(names)) >= 300
     assert len(record()) >= 150
@@ -186,7 +186,7 @@ def test_there_are_enough_cases_of_both_kinds() -> None:
     assert set(record()) <= set(names)
 
 
-def test_every_rule_about_what_the_operator_refuses_has_a_case() -> None:
+def test_every_rule_about_an_operator_rejection_has_a_case() -> None:
     refused = {rule for rules in record().values() for rule in rules}
     assert refused == {rule for _, rule in REASONS} | {FIELD, NEWER}
 
@@ -195,20 +195,20 @@ STEPS = [6, pytest.param(1, marks=pytest.mark.full)]
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_what_the_operator_refuses_the_rules_find(step: int) -> None:
+def test_the_rules_find_whatever_the_operator_rejects(step: int) -> None:
     found = ours(step)
     missed = {name: rules for name, rules in record().items() if name in found and not {*rules} <= found[name]}
     assert missed == {}
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_what_the_operator_accepts_the_rules_accept(step: int) -> None:
+def test_the_rules_accept_whatever_the_operator_accepts(step: int) -> None:
     more = {rule for name, found in ours(step).items() if name not in record() for rule in found}
     assert more == {*STRICTER} if step == 1 else more <= {*STRICTER}
 
 
 @pytest.mark.full
-def test_the_rules_find_more_only_behind_what_the_operator_finds_first() -> None:
+def test_extra_findings_occur_only_where_the_operator_stops_at_an_earlier_one() -> None:
     """It stops at the first thing that it finds."""
     refused = {name: {*rules, VALUE} for name, rules in record().items() if not name.startswith("pair, ")}
     more = {name: ours()[name] - rules for name, rules in refused.items()}
@@ -216,7 +216,7 @@ def test_the_rules_find_more_only_behind_what_the_operator_finds_first() -> None
 
 
 @pytest.mark.full
-def test_of_two_wrong_fields_the_rules_find_both() -> None:
+def test_the_rules_find_both_of_two_wrong_fields() -> None:
     two = [name.removeprefix("pair, ").split(" + ") for name in ours() if name.startswith("pair, ")]
     assert len(two) > 30
     for pair in two:
@@ -243,7 +243,7 @@ JOB_EDITS = {**JOB["rule with two conditions"], **JOB["environment 0"], "cluster
         ("RayCronJob, schedule '0 6 * * *'", {}),
     ],
 )
-def test_no_rule_breaks_down_over_what_is_no_object_of_kuberay(name: str, edits: Edits) -> None:
+def test_no_rule_crashes_on_a_malformed_kuberay_object(name: str, edits: Edits) -> None:
     case = next(case for case in cases() if case.name == name)
     case.object["spec"] |= edits
     case.object["metadata"] |= {"annotations": {"ray.io/initializing-timeout": "30m"}}
@@ -306,7 +306,7 @@ def later(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.full
 @pytest.mark.parametrize("part", [part for parts in PLURALS.values() for part in parts])
-def test_the_later_fields_are_those_of_the_next_version(later: Path, part: str) -> None:
+def test_the_newer_fields_match_the_next_version(later: Path, part: str) -> None:
     added = properties(later, part) - properties(ROOT / ".tools/share/kuberay-crds", part)
     assert added == set(LATER.get(part, "").split())
 
@@ -315,7 +315,7 @@ GOLDENS = sorted((ROOT / "tests/goldens").glob("*/*.yaml"))
 
 
 @pytest.mark.parametrize("golden", GOLDENS, ids=lambda path: f"{path.parent.name}-{path.stem}")
-def test_ours_are_clean(golden: Any) -> None:
+def test_our_own_manifests_are_clean(golden: Any) -> None:
     text = whole(golden.read_text(encoding="utf-8"))
     assert reader.load_objects(text, golden.name)
     assert [f"{each.rule}: {each.what}" for each in check(read({golden.name: text.encode()}), None, KINDS)] == []
@@ -323,7 +323,7 @@ def test_ours_are_clean(golden: Any) -> None:
 
 @pytest.mark.parametrize("platform", ["gke-standard", "gke-autopilot"])
 @pytest.mark.parametrize("accelerator", ACCELERATORS)
-def test_jobs_that_bring_their_cluster_are_clean(
+def test_jobs_with_their_own_cluster_are_clean(
     accelerator: str, platform: str, render_text: Callable[..., Rendered]
 ) -> None:
     values = {**options.FACTORS["platform"][platform], "job": {"cluster": {"mode": "ephemeral"}}}
@@ -332,7 +332,7 @@ def test_jobs_that_bring_their_cluster_are_clean(
     assert [f"{each.rule}: {each.what}" for each in check(read({"job": text.encode()}), None, KINDS)] == []
 
 
-def test_what_a_team_brings_has_no_errors_of_ray() -> None:
+def test_a_teams_own_manifest_has_no_ray_errors() -> None:
     text = (ROOT / "tests/e2e/foreign/verl.yaml").read_bytes()
     found = {each.rule for each in check(read({"verl.yaml": text}), None)}
     assert not {rule for rule in found & ERRORS if rule.startswith(("ray/", "kueue/"))}

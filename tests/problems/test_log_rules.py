@@ -30,7 +30,7 @@ def findings(case: Case) -> list[Finding]:
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_a_problem_is_found_at_the_marked_step_and_no_other_is_found(case: Case) -> None:
+def test_a_problem_is_found_only_at_the_marked_step(case: Case) -> None:
     marked = tables.marks(case.text)
     assert len(marked) == case.bad
     found = findings(case)
@@ -39,7 +39,7 @@ def test_a_problem_is_found_at_the_marked_step_and_no_other_is_found(case: Case)
         assert words in each.what
 
 
-def test_a_problem_has_cases_and_says_what_why_and_what_to_do() -> None:
+def test_a_problem_has_cases_a_title_a_reason_and_a_fix() -> None:
     for rule in RULES:
         expected = set() if rule.id == f"run/{STALLED}" else {"good", "bad"}
         assert {case.name for case in CASES if case.id == rule.id} == expected
@@ -52,7 +52,7 @@ def test_a_problem_has_cases_and_says_what_why_and_what_to_do() -> None:
         assert re.match(r"https://[a-z0-9.-]+/\S+$|\S+ at (verl )?\S+$", rule.source), rule.id
 
 
-def test_no_report_shows_the_line_of_a_log() -> None:
+def test_no_report_shows_a_line_from_the_log() -> None:
     """It may hold what a model wrote."""
     assert all(
         each.secret for each in findings(next(case for case in CASES if case.id == "run/dead-reward" and case.bad))

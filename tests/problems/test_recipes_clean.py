@@ -58,13 +58,13 @@ def test_a_recipe_is_clean_on_every_profile_and_version(profile: str, recipe: st
         assert {each.partition(":")[0] for each in found} == expected | of_image, (older, found)
 
 
-def test_the_recipe_for_one_gpu_is_clean() -> None:
+def test_the_one_gpu_recipe_is_clean() -> None:
     files = stack("smoke")
     assert rules_of([files[0], ONE_GPU, files[1]]) == []
 
 
 @pytest.mark.parametrize("recipe", thin(RECIPES, 4))
-def test_another_task_of_a_recipe_is_clean_on_one_node(recipe: str, tmp_path: Path) -> None:
+def test_every_other_task_of_a_recipe_is_clean_on_one_node(recipe: str, tmp_path: Path) -> None:
     for task in TASKS:
         assert with_more(stack(recipe), {"job": {"task": task, "nodes": 1}}, tmp_path) == []
 
@@ -138,12 +138,12 @@ LEGAL: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("name", LEGAL)
-def test_what_is_rare_and_right_is_clean(name: str, tmp_path: Path) -> None:
+def test_unusual_but_valid_settings_are_clean(name: str, tmp_path: Path) -> None:
     recipe, config = LEGAL[name]
     assert with_more(stack(recipe), {"job": {"config": config}}, tmp_path) == []
 
 
-def test_a_reward_model_on_a_node_of_its_own_is_clean(tmp_path: Path) -> None:
+def test_a_reward_model_on_its_own_node_is_clean(tmp_path: Path) -> None:
     resources = {"gpus_per_node": 8, "num_nodes": 1}
     config = {"data": {"default": {"env_name": "reward_model"}}, "env": {"reward_model": {"resources": resources}}}
     more = {"ray": {"workers": {"replicas": 3}}, "job": {"config": config}}

@@ -22,7 +22,7 @@ GATE_FOLDER = ROOT / "postrender/gate"
 GATE = {rule.id for rule in rules_in("postrender.gate")}
 
 
-def test_every_problem_that_the_sources_define_is_found() -> None:
+def test_every_problem_defined_in_the_sources_is_registered() -> None:
     text = "".join(path.read_text() for folder in (PROBLEMS, GATE_FOLDER) for path in folder.rglob("*.py"))
     ids = set(re.findall(r'\bProblem\(\s*"([a-z-]+/[a-z0-9-]+)",', text))
     assert len(ids) > 150
@@ -35,7 +35,7 @@ def test_every_problem_that_the_sources_define_is_found() -> None:
     assert {*re.findall(r'@probe\(\s*"([a-z-]+)",', text)} == {each.id for each in registry.rules(CLUSTER)}
 
 
-def test_rules_are_in_the_order_of_targets_and_ids() -> None:
+def test_rules_are_ordered_by_target_and_id() -> None:
     ids = [rule.id for rule in index.rules()]
     assert ids == [rule.id for target in (VALUES, OBJECTS, CHART, LOG) for rule in registry.rules(target)]
     for target in (VALUES, OBJECTS, CHART, LOG):
@@ -52,7 +52,7 @@ def unread(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("unread")
-def test_a_second_problem_of_an_id_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_duplicate_problem_id_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     one = images.RULES[0]
     monkeypatch.setattr(images, "TWICE", replace(one, title="another"), raising=False)
     with pytest.raises(RegistryError, match=f"two problems have the id {one.id}"):
@@ -60,19 +60,19 @@ def test_a_second_problem_of_an_id_is_refused(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.usefixtures("unread")
-def test_a_problem_in_a_module_of_another_target_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_problem_in_a_module_of_a_different_target_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     strange = replace(images.RULES[0], id="pods/strange", target=VALUES)
     monkeypatch.setattr(images, "STRANGE", strange, raising=False)
     with pytest.raises(RegistryError, match=r"pods/strange, a problem of values, is in a module objects"):
         registry.rules.__wrapped__(OBJECTS)
 
 
-def test_the_gate_is_a_part_of_what_is_checked() -> None:
+def test_the_gate_rules_are_among_the_object_rules() -> None:
     assert {"secrets/literal-token", "pods/duplicate-merge-key", "stream/object-twice"} <= GATE
     assert {*rules_in("postrender.gate")} <= {*registry.rules(OBJECTS)}
 
 
-def test_the_gate_loads_no_rules_but_its_own() -> None:
+def test_the_gate_loads_only_its_own_rules() -> None:
     code = "import sys; from postrender import pipeline; from postrender import registry; "
     code += "registry.rules_in('postrender.gate'); print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=ROOT)
@@ -80,7 +80,7 @@ def test_the_gate_loads_no_rules_but_its_own() -> None:
     assert not loaded
 
 
-def test_cases_are_beside_the_module_of_their_problem() -> None:
+def test_cases_are_stored_next_to_their_problems_module() -> None:
     for target in (VALUES, OBJECTS, CHART, LOG):
         for module in registry.modules(target):
             table = (module.__name__.replace(".", "/")) + ".cases.yaml"
@@ -88,7 +88,7 @@ def test_cases_are_beside_the_module_of_their_problem() -> None:
                 assert {case.table for case in cases().get(problem.id, ())} <= {table}, problem.id
 
 
-def test_a_problem_that_is_named_for_an_earlier_moment_is_there() -> None:
+def test_every_problem_listed_as_earlier_exists() -> None:
     ids = {each.id for each in index.everything()}
     for each in index.everything():
         assert {*getattr(each, "earlier", ())} <= ids, each.id

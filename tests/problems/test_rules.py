@@ -131,24 +131,24 @@ def test_a_problem_is_found_at_the_marked_lines_of_all_cases(table: str, tmp_pat
 
 @pytest.mark.full
 @pytest.mark.parametrize("table", TABLES)
-def test_a_check_does_not_break_down_over_what_is_odd(table: str, tmp_path: Path) -> None:
+def test_no_check_crashes_on_odd_objects(table: str, tmp_path: Path) -> None:
     """What the API server would refuse must not hide what else is wrong."""
     some = [case for case in TABLES[table] if not re.search(r"-[2-9]", case.name)]
     tables.judge_each(some, lambda case: assert_unbroken(case, tmp_path))
 
 
-def test_the_gate_says_the_same_of_the_objects_that_it_judges(tmp_path: Path) -> None:
+def test_the_gate_agrees_with_the_rules_on_the_objects_that_it_judges(tmp_path: Path) -> None:
     some = [case for case in CASES if case.bad and case.id in IN_GATE]
     assert len(some) > 30
     tables.judge_each(some, lambda case: assert_same_in_gate(case, tmp_path))
 
 
 @pytest.mark.parametrize("table", thin([*TABLES], 3))
-def test_nothing_is_found_in_what_is_good(table: str, tmp_path: Path) -> None:
+def test_nothing_is_found_in_good_examples(table: str, tmp_path: Path) -> None:
     tables.judge_each([case for case in TABLES[table] if not case.bad], lambda case: assert_clean(case, tmp_path))
 
 
-def test_a_problem_has_cases_and_says_what_why_and_what_to_do() -> None:
+def test_a_problem_has_cases_a_title_a_reason_and_a_fix() -> None:
     for case in CASES:
         assert re.fullmatch(r"(good|bad)(-[2-9])?", case.name), case
         assert case.bad or not tables.marks(case.text), case

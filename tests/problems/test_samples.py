@@ -134,13 +134,13 @@ def marked(text: str) -> list[tuple[int, str]]:
 
 
 @pytest.mark.parametrize("path", OBJECTS, ids=lambda path: path.stem)
-def test_the_defects_of_manifests_are_found(path: Path) -> None:
+def test_the_defects_in_manifests_are_found(path: Path) -> None:
     found = check(read({str(path): path.read_bytes()}), None, KINDS)
     assert sorted((each.at.line, each.rule) for each in found) == marked(path.read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("path", VALUES, ids=lambda path: path.stem)
-def test_the_defects_of_values_are_found(path: Path) -> None:
+def test_the_defects_in_values_are_found(path: Path) -> None:
     """Over the stack that the first line names."""
     text = path.read_text(encoding="utf-8")
     first = re.match(r"# stack: (\S+) (\S+)\n", text)
@@ -150,19 +150,19 @@ def test_the_defects_of_values_are_found(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", REFUSED, ids=lambda path: path.stem)
-def test_what_the_charts_refuse_themselves(path: Path, render_text: Callable[..., Rendered]) -> None:
+def test_the_charts_themselves_reject_some_samples(path: Path, render_text: Callable[..., Rendered]) -> None:
     """Only the chart knows the volume that a directory follows from."""
     stack, words = re.match(r"# stack: (.*)\n# words: (.*)\n", path.read_text(encoding="utf-8")).groups()  # type: ignore[union-attr]
     with pytest.raises(RenderError, match=re.escape(words)):
         render_text("grpo-job", files=[*stack_files(*stack.split()), path])
 
 
-def test_a_key_that_stands_twice_is_refused_when_it_is_read() -> None:
+def test_a_duplicate_key_is_rejected_when_it_is_read() -> None:
     with pytest.raises(InputError, match="the key 'resources' is given twice"):
         read({"pod.yaml": KEY_TWICE.encode()})
 
 
-def test_every_defect_has_rules_that_find_it_in_a_sample_or_a_reason() -> None:
+def test_every_defect_has_a_sample_that_its_rules_find_or_a_stated_reason() -> None:
     """And every mark of a sample is of a defect."""
     marks = {rule for path in (*OBJECTS, *VALUES) for _, rule in marked(path.read_text(encoding="utf-8"))}
     known = {rule.id for rule in registry.rules("objects", "values")}
@@ -189,7 +189,7 @@ def places(value: Json, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str 
 @pytest.mark.full
 @pytest.mark.parametrize("path", OBJECTS, ids=lambda path: path.stem)
 @pytest.mark.parametrize("odd", [[], {}, "x", [["a"]]], ids=str)
-def test_no_rule_breaks_down_over_what_is_odd(path: Path, odd: Json) -> None:
+def test_no_rule_crashes_on_odd_values(path: Path, odd: Json) -> None:
     """Whatever one place holds: what the API server would refuse must not hide what else is wrong."""
     objects = list(yaml.safe_load_all(path.read_text(encoding="utf-8")))
     for number, whole in enumerate(objects):

@@ -82,19 +82,19 @@ def is_kept(entrypoint: str, folder: Path) -> bool:
 
 
 @pytest.mark.parametrize("entrypoint", HAZARDS)
-def test_a_hazard_is_found_and_is_one(entrypoint: str, tmp_path: Path) -> None:
+def test_a_reported_hazard_really_changes_the_command(entrypoint: str, tmp_path: Path) -> None:
     assert found(entrypoint)
     assert not is_kept(entrypoint, tmp_path)
 
 
 @pytest.mark.parametrize("entrypoint", HARMLESS)
-def test_what_bash_keeps_is_not_found(entrypoint: str, tmp_path: Path) -> None:
+def test_commands_that_bash_leaves_unchanged_are_not_reported(entrypoint: str, tmp_path: Path) -> None:
     assert found(entrypoint) == set()
     assert is_kept(entrypoint, tmp_path)
 
 
 @pytest.mark.full
-def test_whatever_the_rules_do_not_find_bash_keeps(tmp_path: Path) -> None:
+def test_bash_leaves_every_unreported_command_unchanged(tmp_path: Path) -> None:
     chance = random.Random(11)  # noqa: S311 (the same texts each time)
     texts = ["a" + "".join(chance.choices(ALPHABET, k=chance.randint(1, 9))) for _ in range(4000)]
     silent = [text for text in dict.fromkeys(texts) if not found(text)]

@@ -25,11 +25,11 @@ def render(helm: Engine, case: Case, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("case", thin([(case,) for case in GOOD], 96), ids=str)
-def test_what_is_good_renders(case: Case, helm: Engine, tmp_path: Path) -> None:
+def test_good_examples_render(case: Case, helm: Engine, tmp_path: Path) -> None:
     render(helm, case, tmp_path)
 
 
 @pytest.mark.parametrize("case", thin([(case,) for case in OF_CHARTS], 4), ids=str)
-def test_what_is_said_to_be_refused_is_refused(case: Case, helm: Engine, tmp_path: Path) -> None:
+def test_examples_marked_as_rejected_are_rejected(case: Case, helm: Engine, tmp_path: Path) -> None:
     with pytest.raises(RenderError):
         render(helm, case, tmp_path)

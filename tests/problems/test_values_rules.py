@@ -95,11 +95,11 @@ def test_a_problem_is_found_at_the_marked_lines_of_all_cases(table: str, tmp_pat
 
 
 @pytest.mark.parametrize("table", thin([*TABLES], 8))
-def test_nothing_is_found_in_what_is_good(table: str, tmp_path: Path) -> None:
+def test_nothing_is_found_in_good_examples(table: str, tmp_path: Path) -> None:
     tables.judge_each([case for case in TABLES[table] if not case.bad], lambda case: assert_clean(case, tmp_path))
 
 
-def test_a_problem_has_cases_and_says_what_why_and_what_to_do() -> None:
+def test_a_problem_has_cases_a_title_a_reason_and_a_fix() -> None:
     for rule in RULES:
         names = {case.name for found in TABLES.values() for case in found if case.id == rule.id}
         assert {"good", "bad"} <= names, rule.id

@@ -40,7 +40,7 @@ def compare(framework: str, version: str, folder: Path, only: set[str] | None = 
 
 
 @pytest.mark.parametrize(("framework", "version"), thin(EVERY, 4))
-def test_a_sample_agrees_with_the_real_program(framework: str, version: str, tmp_path: Path) -> None:
+def test_sampled_verdicts_agree_with_the_real_program(framework: str, version: str, tmp_path: Path) -> None:
     """As many that it refuses as that it accepts, the same ones each time."""
     found, chance = verdicts.read(framework, version), random.Random(SEED)  # noqa: S311 - a choice, no secret
     refused = [name for name, (code, _) in found.items() if code]
@@ -50,13 +50,13 @@ def test_a_sample_agrees_with_the_real_program(framework: str, version: str, tmp
 
 @pytest.mark.recall
 @pytest.mark.parametrize(("framework", "version"), EVERY)
-def test_all_of_it_agrees_with_the_real_program(framework: str, version: str, tmp_path: Path) -> None:
+def test_all_verdicts_agree_with_the_real_program(framework: str, version: str, tmp_path: Path) -> None:
     """Every mutation; prints how many are caught."""
     compare(framework, version, tmp_path)
 
 
 @pytest.mark.parametrize(("framework", "version"), EVERY)
-def test_the_verdicts_are_those_of_these_mutations(framework: str, version: str) -> None:
+def test_the_recorded_verdicts_belong_to_the_current_mutations(framework: str, version: str) -> None:
     """At least 300, each named once, and a good part of them on either side."""
     names = [change.id for change in mutations(framework, version)]
     found = verdicts.read(framework, version)
@@ -67,7 +67,7 @@ def test_the_verdicts_are_those_of_these_mutations(framework: str, version: str)
 
 
 @pytest.mark.parametrize(("framework", "version"), EVERY)
-def test_the_facts_are_what_the_programs_do(framework: str, version: str) -> None:
+def test_the_facts_match_what_the_programs_do(framework: str, version: str) -> None:
     """Where the judge can see it, it decides as the table says: otherwise the fact is wrong, or the table."""
     found = verdicts.read(framework, version)
     surprises = [
@@ -86,14 +86,14 @@ def test_the_shipped_recipes_pass(version: str, tmp_path: Path) -> None:
     assert {name: rules for name, rules in found.items() if rules and not verdict[name][0]} == KNOWN.get(version, {})
 
 
-def test_a_mutation_says_what_it_expects() -> None:
+def test_each_mutation_states_its_expected_result() -> None:
     """Most of them are one change with one consequence; the rest are pairs and silent mistakes."""
     for framework, version in EVERY:
         plain = [change for change in mutations(framework, version) if change.expected in (ACCEPTED, REFUSED)]
         assert len(plain) >= 250, f"{framework} {version}"
 
 
-def test_every_group_of_the_floor_has_its_reason() -> None:
+def test_every_known_miss_has_a_reason() -> None:
     """A known miss without a reason is a forgotten one."""
     reasons = floor.why()
     for version, outcomes in floor.read().items():
@@ -102,7 +102,7 @@ def test_every_group_of_the_floor_has_its_reason() -> None:
                 assert reasons[outcome].get(key, "").strip(), f"{version}: {outcome} {key}"
 
 
-def test_a_rule_that_is_named_counts_and_another_does_not() -> None:
+def test_only_the_rule_known_for_a_fact_counts_as_a_catch() -> None:
     """An error about something else is no catch, once it is known which rule says the fact."""
     change = next(one for one in mutations("nemo-rl", "v0.7.0") if one.fact == "B1" and one.expected == REFUSED)
     known = {"B1": {"nemo-rl/rows"}}
@@ -114,7 +114,7 @@ def test_a_rule_that_is_named_counts_and_another_does_not() -> None:
 
 
 @pytest.mark.parametrize("framework", sorted(generated.NEWEST))
-def test_each_change_that_set_up_accepts_has_its_line(framework: str) -> None:
+def test_each_change_accepted_at_setup_quotes_a_source_line(framework: str) -> None:
     version = generated.NEWEST[framework]
     accepted = [name for name, (code, _) in verdicts.read(f"{framework}-generated", version).items() if not code]
     quoted = verdicts.quoted(framework, version)
@@ -126,7 +126,7 @@ def test_each_change_that_set_up_accepts_has_its_line(framework: str) -> None:
 
 @pytest.mark.full
 @pytest.mark.parametrize("framework", sorted(generated.NEWEST))
-def test_nine_tenths_of_what_fails_of_changes_to_all_keys_are_caught(framework: str, tmp_path: Path) -> None:
+def test_nine_tenths_of_the_failing_generated_changes_are_caught(framework: str, tmp_path: Path) -> None:
     """Nobody chose these changes by what lint knows; the real set-up code has judged them, and for GPUs its lines."""
     version = generated.NEWEST[framework]
     found, quoted = verdicts.read(f"{framework}-generated", version), verdicts.quoted(framework, version)

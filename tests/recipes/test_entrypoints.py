@@ -87,7 +87,7 @@ def fetch_verl(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("recipe", thin(RECIPES, 12))
-def test_the_trainer_gets_what_the_chart_rendered(recipe: str, render: Render, tmp_path: Path) -> None:
+def test_the_trainer_receives_what_the_chart_rendered(recipe: str, render: Render, tmp_path: Path) -> None:
     machine = Machine(tmp_path)
     job = {"config": {"own": OWN}, "env": {"HOSTILE": {"value": HOSTILE}}}
     rendered = render("grpo-job", {"job": job}, recipe=recipe)

@@ -27,7 +27,7 @@ LABELS = (
 
 
 @pytest.mark.parametrize("recipe", sorted(SETUPS))
-def test_the_header_says_what_a_reader_needs(recipe: str) -> None:
+def test_the_header_states_what_a_reader_needs(recipe: str) -> None:
     """What it is, where from, why so, what was changed and why, what to expect, and that nobody here ran it."""
     lines = recipe_file(recipe).read_text("utf-8").splitlines()
     header = [line for line in lines[1:] if line.startswith("#")][: lines.index("images:") - 1]
@@ -42,7 +42,7 @@ def test_the_header_says_what_a_reader_needs(recipe: str) -> None:
     assert max(len(line) for line in lines) <= 132
 
 
-def test_every_recipe_names_its_run_differently_and_no_site_file_names_one() -> None:
+def test_every_recipe_has_its_own_run_name_and_no_site_file_sets_one() -> None:
     """Another recipe is another run: with the name of the first one, it would get its directory and its RayJob."""
     names = {recipe: yaml.safe_load(recipe_file(recipe).read_text("utf-8"))["job"]["name"] for recipe in RECIPES}
     assert len(set(names.values())) == len(RECIPES), names
@@ -52,7 +52,7 @@ def test_every_recipe_names_its_run_differently_and_no_site_file_names_one() -> 
         assert "name" not in yaml.safe_load(site.read_text("utf-8")).get("job", {}), site
 
 
-def test_a_pair_of_image_and_version_belongs_together(helm: Engine) -> None:
+def test_the_image_tag_matches_the_version(helm: Engine) -> None:
     """The tag of the image is the version that chooses the script, and Ray's version is the image's own."""
     ray = {"v0.8.0": "2.58.0", "v0.7.0": "2.55.1", "v0.6.0": "2.54.0", "v0.5.0": "2.49.2", "v0.4.0": "2.46.0"}
     files = {recipe: recipe_file(recipe) for recipe in SETUPS} | {
@@ -75,7 +75,7 @@ def test_a_pair_of_image_and_version_belongs_together(helm: Engine) -> None:
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-def test_a_framework_file_sets_nothing_that_a_profile_sets(profile: str) -> None:
+def test_a_framework_file_sets_no_key_that_a_profile_sets(profile: str) -> None:
     """So the place of the profile does not matter; the framework's file only has to come after the recipe."""
     tree = yaml.safe_load((ROOT / f"values/accelerators/{profile}.yaml").read_text("utf-8"))
     theirs = {path for path, _ in leaves(tree)}
@@ -94,7 +94,7 @@ def test_every_layer_renders(recipe: str, accelerator: str, platform: str, rende
 
 @pytest.mark.parametrize("version", OTHERS)
 @pytest.mark.parametrize("recipe", thin(sorted(SETUPS), 10))
-def test_an_older_version_is_one_more_file(recipe: str, version: str, render: Render) -> None:
+def test_an_older_version_needs_only_one_more_file(recipe: str, version: str, render: Render) -> None:
     """Cluster and job render from it: the cluster runs the image of that version, and its head has no GPUs."""
     files = [*stack(recipe, version), SITE]
     (cluster,) = (item for item in render("raycluster", files=files) if item["kind"] == "RayCluster")
@@ -109,7 +109,7 @@ def test_an_older_version_is_one_more_file(recipe: str, version: str, render: Re
     assert render("grpo-job", files=files)
 
 
-def test_smoke_takes_one_gpu(render: Render) -> None:
+def test_smoke_needs_only_one_gpu(render: Render) -> None:
     """The overlay after the profile is all that a small share of a node needs."""
     files = stack("smoke")
     small = [files[0], ONE_GPU, files[1], SITE]
@@ -122,7 +122,7 @@ def test_smoke_takes_one_gpu(render: Render) -> None:
 
 
 @pytest.mark.parametrize("recipe", sorted(SETUPS))
-def test_the_other_tasks_know_what_training_reads(recipe: str) -> None:
+def test_fetch_and_prepare_data_cover_what_training_reads(recipe: str) -> None:
     """Model and data sets are fetched before, and what older versions read from files is prepared from the same."""
     job = yaml.safe_load(recipe_file(recipe).read_text("utf-8"))["job"]
     assert list(job["fetch"]["models"]) == [job["config"]["policy"]["model_name"]]
@@ -133,7 +133,7 @@ def test_the_other_tasks_know_what_training_reads(recipe: str) -> None:
     assert set(revisions) == {"main"}
 
 
-def test_arithmetic_is_not_called_a_measurement() -> None:
+def test_a_computed_figure_is_not_called_a_measurement() -> None:
     """The published log of Gemma 3 27B has about 950 s a step on 16 training GPUs; 1850 s on 8 is computed from it."""
     claim = re.compile(r"\b(?:published|measured)\b[^.:;]*\b1,?850\b|\b1,?850 s[^.:;]*\b(?:published|measured)\b")
     files = [*ROOT.glob("*.md"), *(path for folder in FOLDERS for path in (ROOT / folder).rglob("*"))]

@@ -23,7 +23,7 @@ from tests.recipes.rendered import (
 )
 
 
-def test_every_recipe_has_its_contract() -> None:
+def test_every_recipe_has_a_contract() -> None:
     """A recipe without numbers to hold it to, or numbers without a recipe, is a gap."""
     assert nemo_rl_recipes() == sorted(SETUPS)
 
@@ -89,7 +89,7 @@ def at(config: Config, path: str) -> Any:
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("accelerator", thin(ACCELERATORS, 2))
 @pytest.mark.parametrize("recipe", thin(sorted(SETUPS), 10))
-def test_the_numbers_of_the_contract(
+def test_the_rendered_numbers_match_the_contract(
     recipe: str, accelerator: str, version: str, configurations: Configurations
 ) -> None:
     """They are the same on both machines and with every version."""
@@ -109,7 +109,7 @@ def test_the_numbers_of_the_contract(
 
 
 @pytest.mark.parametrize("recipe", thin(sorted(SETUPS), 3))
-def test_the_topology(recipe: str, render: Render, helm: Engine) -> None:
+def test_the_topology_matches_the_contract(recipe: str, render: Render, helm: Engine) -> None:
     """Workers, GPU head and the name in W&B are those of the set-up."""
     setup = SETUPS[recipe]
     (cluster,) = (item for item in render("raycluster", files=[*stack(recipe), SITE]) if item["kind"] == "RayCluster")
@@ -121,7 +121,7 @@ def test_the_topology(recipe: str, render: Render, helm: Engine) -> None:
 
 
 @pytest.mark.parametrize("version", thin(VERSIONS, 8))
-def test_no_rule_is_broken(version: str, configurations: Configurations) -> None:
+def test_no_recipe_breaks_a_rule(version: str, configurations: Configurations) -> None:
     """Batches divide, GPUs divide, lengths agree, checkpoints and validation happen; smoke on one GPU too."""
     broken = {key: violations(config, version) for key, config in configurations.of(version).items()}
     assert len(broken) == 2 * (len(SETUPS) + 1)
@@ -169,7 +169,9 @@ def changed(path: str, value: Any) -> Callable[[Config], None]:
         ("G1", "llama3.1-8b-math-deepscaler", "data.validation", None),
     ],
 )
-def test_a_broken_rule_is_seen(rule: str, recipe: str, path: str, value: Any, configurations: Configurations) -> None:
+def test_a_broken_rule_is_detected(
+    rule: str, recipe: str, path: str, value: Any, configurations: Configurations
+) -> None:
     """Each rule can fail."""
     config = copy.deepcopy(configurations[recipe, DEFAULT, "b200"])
     assert rule not in dict(violations(config, DEFAULT))
@@ -177,7 +179,7 @@ def test_a_broken_rule_is_seen(rule: str, recipe: str, path: str, value: Any, co
     assert rule in dict(violations(config, DEFAULT))
 
 
-def test_a_missing_validation_of_an_older_version_is_seen(configurations: Configurations) -> None:
+def test_a_missing_validation_set_of_an_older_version_is_detected(configurations: Configurations) -> None:
     """There the file of the test split is what stands for it."""
     config = copy.deepcopy(configurations["smoke", "v0.5.0", "b200"])
     del config["data"]["val_data_path"]
@@ -185,7 +187,7 @@ def test_a_missing_validation_of_an_older_version_is_seen(configurations: Config
 
 
 @pytest.mark.parametrize("version", thin(VERSIONS, 4))
-def test_the_data_section_is_of_its_version(version: str, configurations: Configurations) -> None:
+def test_the_data_section_has_the_layout_of_its_version(version: str, configurations: Configurations) -> None:
     """Nested from v0.6.0, flat before; the marker only where it is read; gsm8k before v0.6.0 from prepared files."""
     for (name, _, _), config in configurations.of(version).items():
         data = config["data"]
@@ -204,7 +206,7 @@ def test_the_data_section_is_of_its_version(version: str, configurations: Config
 
 
 @pytest.mark.full
-def test_the_block_of_vllm_is_set_where_its_kernel_needs_it(configurations: Configurations) -> None:
+def test_the_vllm_block_size_is_set_where_its_kernel_needs_it(configurations: Configurations) -> None:
     """Heads of 256 on Blackwell, vLLM of v0.5.0 and v0.6.0; never under vllm_cfg, which does not know the key."""
     for (recipe, version, _), config in configurations.items():
         generation = config["policy"]["generation"]

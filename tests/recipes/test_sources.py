@@ -106,7 +106,7 @@ def test_the_real_framework_accepts_every_recipe(version: str, accepted: Any) ->
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_the_framework_knows_every_key(version: str, accepted: Any, configurations: Configurations) -> None:
+def test_the_framework_reads_every_key(version: str, accepted: Any, configurations: Configurations) -> None:
     """It would ignore a misspelt one without a word; and what the list allows is used, or it goes."""
     found, used = accepted(version), set()
     for (name, _, machine), config in configurations.of(version).items():
@@ -118,7 +118,7 @@ def test_the_framework_knows_every_key(version: str, accepted: Any, configuratio
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("recipe", sorted(SETUPS))
-def test_what_the_framework_will_use(recipe: str, version: str, accepted: Any) -> None:
+def test_the_effective_configuration_matches_the_contract(recipe: str, version: str, accepted: Any) -> None:
     """After inheritance, what the base file adds to the contract is the same with every version."""
     setup, config = SETUPS[recipe], accepted(version)[f"{recipe}.h200"]["config"]
     policy, generation = config["policy"], config["policy"]["generation"]
@@ -146,7 +146,7 @@ def test_what_the_framework_will_use(recipe: str, version: str, accepted: Any) -
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_the_data_sets_come_from_where_they_are_fetched(version: str) -> None:
+def test_the_data_sets_are_fetched_from_the_repositories_that_training_reads(version: str) -> None:
     """Another repository would be downloaded for nothing, and the training would ask the hub all the same."""
     folder = sources(version) / "nemo_rl/data/datasets/response_datasets"
     text = "".join(file.read_text("utf-8") for file in folder.glob("*.py"))
@@ -156,7 +156,9 @@ def test_the_data_sets_come_from_where_they_are_fetched(version: str) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_wrong_configuration_is_refused(version: str, configurations: Configurations, tmp_path: Path) -> None:
+def test_the_real_framework_rejects_an_invalid_configuration(
+    version: str, configurations: Configurations, tmp_path: Path
+) -> None:
     """So that an acceptance means something: a wrong type, a reference to nothing, a misspelt key."""
     tree, good = sources(version), configurations["smoke", version, "b200"]
 

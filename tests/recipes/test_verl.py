@@ -76,7 +76,7 @@ PlanOf = Callable[..., dict[str, Any]]
 @pytest.mark.parametrize("version", [DEFAULT, *OTHERS])
 @pytest.mark.parametrize("accelerator", thin(ACCELERATORS, 2))
 @pytest.mark.parametrize("recipe", RECIPES)
-def test_the_numbers_of_the_contract(recipe: str, accelerator: str, version: str, plan_of: PlanOf) -> None:
+def test_the_rendered_numbers_match_the_contract(recipe: str, accelerator: str, version: str, plan_of: PlanOf) -> None:
     """Each number, on both machines, and none of them changed by another version of verl."""
     config = plan_of(recipe, version, accelerator)["config"]
     actor, rollout, ref = (config["actor_rollout_ref"][part] for part in ("actor", "rollout", "ref"))
@@ -104,7 +104,7 @@ def test_the_numbers_of_the_contract(recipe: str, accelerator: str, version: str
 
 @pytest.mark.parametrize("accelerator", thin(ACCELERATORS, 2))
 @pytest.mark.parametrize("recipe", RECIPES)
-def test_the_kl_is_on(recipe: str, accelerator: str, plan_of: PlanOf) -> None:
+def test_the_kl_loss_is_enabled_by_the_switch_that_verl_reads(recipe: str, accelerator: str, plan_of: PlanOf) -> None:
     """By the one switch that acts, once, and not by a coefficient that nothing reads."""
     config = plan_of(recipe, accelerator=accelerator)["config"]
     actor = config["actor_rollout_ref"]["actor"]
@@ -115,7 +115,7 @@ def test_the_kl_is_on(recipe: str, accelerator: str, plan_of: PlanOf) -> None:
 
 @pytest.mark.parametrize("accelerator", thin(ACCELERATORS, 2))
 @pytest.mark.parametrize("recipe", RECIPES)
-def test_batches_and_engines_divide(recipe: str, accelerator: str, plan_of: PlanOf) -> None:
+def test_batch_and_engine_sizes_are_divisible(recipe: str, accelerator: str, plan_of: PlanOf) -> None:
     """What verl would say after the models are loaded, or never."""
     assert verl_rules.violations(plan_of(recipe, accelerator=accelerator)["config"]) == []
 
@@ -130,13 +130,13 @@ def test_batches_and_engines_divide(recipe: str, accelerator: str, plan_of: Plan
         ("actor_rollout_ref", {"rollout": {"max_model_len": 1024}}, "R8"),
     ],
 )
-def test_the_rules_find_what_does_not_divide(section: str, change: dict[str, Any], rule: str, plan_of: PlanOf) -> None:
+def test_the_rules_find_indivisible_sizes(section: str, change: dict[str, Any], rule: str, plan_of: PlanOf) -> None:
     """Each rule on a configuration that breaks it."""
     config = plan_of(values={"job": {"config": {section: change}}})["config"]
     assert any(found.startswith(rule) for found in verl_rules.violations(config))
 
 
-def test_the_key_n_and_small_numbers_arrive(plan_of: PlanOf) -> None:
+def test_the_key_n_and_small_numbers_survive_yaml(plan_of: PlanOf) -> None:
     """As a reader of YAML 1.1, which Hydra is, reads the file that the launcher writes."""
     text: str = load_program("configuration").to_yaml(plan_of()["config"])
     read = yaml.safe_load(text)
@@ -145,7 +145,7 @@ def test_the_key_n_and_small_numbers_arrive(plan_of: PlanOf) -> None:
     assert read == plan_of()["config"]
 
 
-def test_the_chart_derives_what_follows_from_the_values(plan_of: PlanOf) -> None:
+def test_the_chart_derives_nodes_directories_and_names_from_the_values(plan_of: PlanOf) -> None:
     """Nodes, directories and names, all absolute, none of them in the image or in a pod of its own."""
     found = plan_of(values={"job": {"attempt": 3}})
     run, config = "/data/runs/qwen25-32b-gsm8k", found["config"]
@@ -172,7 +172,7 @@ main()
 
 
 @pytest.mark.full
-def test_a_trainer_starts_again_with_the_same_configuration(plan_of: PlanOf, tmp_path: Path) -> None:
+def test_a_restarted_trainer_gets_the_same_configuration(plan_of: PlanOf, tmp_path: Path) -> None:
     """After a failure, and in task evaluate: what Hydra has written beside the configuration must not be part of it."""
     pytest.importorskip("hydra", reason="hydra-core is in the extra dev")
     found, attempt = plan_of()["config"], tmp_path / "attempt"
@@ -189,7 +189,7 @@ def test_a_trainer_starts_again_with_the_same_configuration(plan_of: PlanOf, tmp
     assert (attempt / found["hydra"]["output_subdir"] / "config.yaml").is_file()
 
 
-def test_transfer_queue_keeps_off_a_head_without_cpus(plan_of: PlanOf) -> None:
+def test_transfer_queue_avoids_a_head_without_cpus(plan_of: PlanOf) -> None:
     """TransferQueue 0.1.10 ties its storage to nodes in turn, also to one on which no actor can run: then verl ends.
 
     Source: transfer_queue/utils/common.py (get_node_round_robin_scheduling_strategies).
@@ -202,7 +202,7 @@ def test_transfer_queue_keeps_off_a_head_without_cpus(plan_of: PlanOf) -> None:
     assert plan_of(RECIPES[0], "0.9.1", values=values)["config"]["transfer_queue"] == own
 
 
-def test_the_workers_get_what_the_driver_gets(plan_of: PlanOf) -> None:
+def test_the_workers_get_the_drivers_variables(plan_of: PlanOf) -> None:
     """verl's workers inherit their pod's variables, and the driver's by ray_init alone.
 
     The launcher puts the run's code before the PYTHONPATH of the pod. In a worker, Ray does that (update_envs).
@@ -218,7 +218,7 @@ def test_the_workers_get_what_the_driver_gets(plan_of: PlanOf) -> None:
     assert "verl-0.7.1" in environment["PYTHONPATH"]
 
 
-def test_trackers_share_one_name(plan_of: PlanOf) -> None:
+def test_wandb_and_mlflow_share_one_project_and_run_name(plan_of: PlanOf) -> None:
     """W&B and MLflow get project and run from the same two keys of verl."""
     tracking = {
         "wandb": {"enabled": True, "project": "rl", "name": "first"},
@@ -266,7 +266,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("version", "job", "message"), REFUSED)
-def test_what_verl_would_take_and_not_do_is_refused(
+def test_settings_that_verl_accepts_but_ignores_are_rejected(
     version: str, job: dict[str, Any], message: str, render_text: Callable[..., Rendered]
 ) -> None:
     """Before a GPU is taken, and with the way out."""
@@ -274,7 +274,7 @@ def test_what_verl_would_take_and_not_do_is_refused(
         render_text("grpo-job", {"job": job}, files=stack(TRAINED, version))
 
 
-def test_a_path_to_resume_from_counts_where_verl_reads_it(
+def test_a_resume_path_is_checked_only_when_verl_reads_it(
     render_text: Callable[..., Rendered], plan_of: PlanOf
 ) -> None:
     """Only resume_mode: resume_path reads it."""
@@ -286,13 +286,13 @@ def test_a_path_to_resume_from_counts_where_verl_reads_it(
 
 
 @pytest.mark.parametrize("version", ["0.7.1", "0.8.0"])
-def test_both_spellings_of_a_reward_pass_where_verl_reads_both(version: str, plan_of: PlanOf) -> None:
+def test_both_spellings_of_a_reward_pass_in_versions_that_read_both(version: str, plan_of: PlanOf) -> None:
     """0.7 and 0.8 move the old keys to the new place themselves."""
     for config in ({"custom_reward_function": {"path": "/data/r.py"}}, {"reward": {"num_workers": 4}}):
         assert config.items() <= plan_of(version=version, values={"job": {"config": config}})["config"].items()
 
 
-def test_too_few_cpus_are_refused(render_text: Callable[..., Rendered]) -> None:
+def test_too_few_cpus_are_rejected(render_text: Callable[..., Rendered]) -> None:
     """verl waits for its placement group without end: three CPUs a GPU, one before 0.7."""
     values = {"accelerator": {"worker": {"cpu": "20"}}}
     with pytest.raises(RenderError, match=r"verl 0\.7\.1 reserves 24 CPUs on each node"):
@@ -300,14 +300,14 @@ def test_too_few_cpus_are_refused(render_text: Callable[..., Rendered]) -> None:
     render_text("grpo-job", values, files=stack(TRAINED, "0.6.1"))
 
 
-def test_a_tag_that_moves_is_refused(render_text: Callable[..., Rendered]) -> None:
+def test_a_moving_tag_is_rejected(render_text: Callable[..., Rendered]) -> None:
     """verl publishes a vllm017.latest beside each pinned tag."""
     with pytest.raises(RenderError, match="a tag that does not move"):
         render_text("grpo-job", {"images": {"training": {"tag": "vllm017.latest"}}}, files=stack(TRAINED))
 
 
 @pytest.mark.parametrize("version", [DEFAULT, *OTHERS])
-def test_image_and_package_belong_together(version: str, render: Render) -> None:
+def test_the_image_and_the_package_belong_to_the_version(version: str, render: Render) -> None:
     """Each version has the image of its own tests, which holds no verl, and gets the package of that version."""
     objects = render("grpo-job", files=stack(TRAINED, version))
     tags = {"0.6.1": "vllm011.dev7", "0.7.1": "vllm017.dev2", "0.8.0": "vllm020.dev1", "0.9.1": "vllm024.dev2"}
@@ -329,7 +329,7 @@ def test_every_layer_renders(recipe: str, version: str, render: Render) -> None:
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
-def test_the_header_says_what_a_reader_needs(recipe: str) -> None:
+def test_the_header_states_what_a_reader_needs(recipe: str) -> None:
     """What it is, where from, what was changed and why, what to expect, and that nobody here ran it."""
     lines = (ROOT / f"values/recipes/{recipe}.yaml").read_text("utf-8").splitlines()
     header = lines[1 : lines.index("images:")]

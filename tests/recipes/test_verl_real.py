@@ -71,7 +71,9 @@ def test_verl_accepts_the_configuration(
         ({"data": {"train_batch_size": 255}}, "2040"),
     ],
 )
-def test_verl_refuses_what_is_wrong(config: dict[str, Any], message: str, render: Render, tmp_path: Path) -> None:
+def test_verl_rejects_an_invalid_configuration(
+    config: dict[str, Any], message: str, render: Render, tmp_path: Path
+) -> None:
     """So an acceptance above means something."""
     found = plan(render("grpo-job", {"job": {"config": config}}, files=stack(TRAINED)))
     run = ask(DEFAULT, found, tmp_path)
@@ -79,7 +81,7 @@ def test_verl_refuses_what_is_wrong(config: dict[str, Any], message: str, render
     assert message in run.stderr
 
 
-def test_a_key_that_verl_does_not_have_is_seen(render: Render, tmp_path: Path) -> None:
+def test_a_key_unknown_to_verl_is_detected(render: Render, tmp_path: Path) -> None:
     """verl itself takes it in a file and ignores it."""
     found = plan(render("grpo-job", {"job": {"config": {"trainer": {"nnodse": 2}}}}, files=stack(TRAINED)))
     run = ask(DEFAULT, found, tmp_path)

@@ -119,7 +119,7 @@ def asked(version: str, configurations: list[dict[str, Any]], folder: Path) -> l
 @pytest.mark.full
 @pytest.mark.parametrize("version", [DEFAULT, *OTHERS])
 @pytest.mark.parametrize("kind", ["batches", "others"])
-def test_what_the_workers_refuse_is_found(kind: str, version: str, tmp_path: Path) -> None:
+def test_settings_that_the_workers_reject_are_found(kind: str, version: str, tmp_path: Path) -> None:
     merged = merge.load([*map(str, stack(TRAINED, version)), str(SITE)])
     values = merge.overlay(merge.defaults(), merged.as_helm_merges())
     base = RunConfig(values)

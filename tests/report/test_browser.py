@@ -60,7 +60,7 @@ def look(page: Page) -> Any:
     ("name", "scheme", "width"),
     VIEWS,
 )
-def test_a_reader_can_read_the_page(
+def test_the_page_fits_and_is_legible_in_every_theme_and_width(
     browser: Browser, pages: dict[str, Path], name: str, scheme: str, width: int
 ) -> None:
     with browser.page(pages[name], width, scheme) as page:
@@ -81,7 +81,7 @@ def test_a_reader_can_read_the_page(
 
 
 @pytest.mark.parametrize("width", thin(WIDTHS, 2))
-def test_two_runs_are_told_apart(browser: Browser, pages: dict[str, Path], width: int) -> None:
+def test_two_runs_can_be_told_apart(browser: Browser, pages: dict[str, Path], width: int) -> None:
     with browser.page(pages["two"], width, "dark") as page:
         seen = look(page)
         told = [each["text"] for each in seen["texts"]]

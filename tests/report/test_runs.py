@@ -42,7 +42,7 @@ def log(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_folder_that_is_missing_is_told_before_the_log_is_read(grpo: Command, tmp_path: Path) -> None:
+def test_a_missing_output_folder_is_reported_before_the_log_is_read(grpo: Command, tmp_path: Path) -> None:
     output = tmp_path / "nowhere" / "x.html"
     code, out, err = grpo(tmp_path / "none.log", "-o", output)
     assert (code, out) == (3, "")
@@ -110,7 +110,7 @@ def values(runs: list[Run]) -> dict[str, list[float | None]]:
     return {figure.id: list(figure.values) for figure in figures.figures(runs)}
 
 
-def test_figures_equal_a_count_by_hand(log: Path) -> None:
+def test_the_figures_match_a_count_by_hand(log: Path) -> None:
     """The rewards are 0 to 23, divided by 32: the first ten have the mean 4.5 / 32, the last ten 18.5 / 32."""
     found = {name: each for name, (each,) in values(read_all([str(log)])).items()}
     assert found == {
@@ -140,13 +140,13 @@ def test_figures_equal_a_count_by_hand(log: Path) -> None:
         (0.0, 4.0, "+4"),
     ],
 )
-def test_a_difference_that_is_not_shown_has_no_sign(first: float, second: float, difference: str) -> None:
+def test_a_difference_that_rounds_to_zero_has_no_sign(first: float, second: float, difference: str) -> None:
     runs = [Run(name, name, steps(3, length=each)) for name, each in (("a", first), ("b", second))]
     (length,) = (each for each in figures.figures(runs) if each.id == "lengthLastMean")
     assert length.difference(1) == difference
 
 
-def test_all_graphs_have_the_same_axis_of_steps() -> None:
+def test_all_graphs_share_one_step_axis() -> None:
     """Also those of a measure that one run does not have; there is room for a validation before the first step."""
     runs = [
         Run("a", "a", steps(3, entropy=0.5, seconds=1.0), [Validation(0, 0.5)]),
@@ -164,7 +164,7 @@ def test_all_graphs_have_the_same_axis_of_steps() -> None:
 
 
 @pytest.mark.full
-def test_what_is_not_in_the_log_is_named_and_not_drawn(grpo: Command, log: Path) -> None:
+def test_measures_missing_from_the_log_are_named_and_not_drawn(grpo: Command, log: Path) -> None:
     shown = page(grpo, log)
     missing = "Truncated answers, KL from the reference model, Importance ratio, Entropy, Gradient norm"
     assert f"Not in the log: {missing}, Memory of a GPU, highest, Validation." in shown.text
@@ -176,14 +176,14 @@ def test_what_is_not_in_the_log_is_named_and_not_drawn(grpo: Command, log: Path)
     assert not re.search("Entropy|Gradient norm", " ".join(str(each.get("aria-label")) for _, each in shown.elements))
 
 
-def test_a_measure_that_only_one_run_has_is_no_zero_of_the_other() -> None:
+def test_a_measure_missing_from_one_run_is_not_reported_as_zero() -> None:
     runs = [Run("a", "a", steps(3, entropy=0.5)), Run("b", "b", steps(3, reward=1.0))]
     (entropy,) = (each for each in figures.figures(runs) if each.id == "entropyLastMean")
     assert (entropy.text(1), entropy.difference(1)) == ("not in the log", "")
     assert next(graph.text for graph in graphs.graphs(runs) if graph.title == "Entropy").endswith("b: not in the log")
 
 
-def test_the_phases_of_a_step_add_up_to_its_time() -> None:
+def test_a_steps_phases_add_up_to_its_time() -> None:
     run = Run("a", "a", [Step(1, seconds=10.0, phases={"training": 6.0, "generation": 3.0, "generation/part": 2.0})])
     parts = list(phases.parts(run, phases.longest([run])))
     assert parts == [(1, "training", 6.0), (1, "generation", 3.0), (1, phases.REST, 1.0)]
@@ -192,7 +192,7 @@ def test_the_phases_of_a_step_add_up_to_its_time() -> None:
     assert phases.overlap(run, phases.longest([run]))
 
 
-def test_a_long_run_is_drawn_in_means_that_stand_for_every_step_once() -> None:
+def test_a_long_run_is_drawn_as_means_that_cover_every_step_once() -> None:
     """The figures and texts are those of all steps; only what is drawn and the table is thinner."""
     training = {"training": 1.5}
     validated = {**training, "validation": 0.5}
@@ -222,14 +222,14 @@ def test_a_long_run_is_drawn_in_means_that_stand_for_every_step_once() -> None:
     assert values(runs)["steps"] == [3998, 5]
 
 
-def test_a_mean_with_a_value_that_is_no_number_is_none_either() -> None:
+def test_a_mean_over_a_non_finite_value_is_not_a_number_either() -> None:
     """So a gap in the line stays where it is."""
     inf = float("inf")
     run = points.thin(Run("a", "a", [Step(1, loss=inf), Step(2, loss=-inf), Step(3, loss=1.0), Step(4)]), 2)
     assert [(step.number, str(step.loss)) for step in run.steps] == [(1, "nan"), (3, "1.0")]
 
 
-def test_a_page_of_many_steps_is_small_and_says_that_it_shows_means(
+def test_a_page_with_many_steps_is_small_and_says_that_it_shows_means(
     grpo: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As one of thousands, where a graph may have a thousand points."""
@@ -243,7 +243,7 @@ def test_a_page_of_many_steps_is_small_and_says_that_it_shows_means(
     assert points.MOST <= len(re.findall("'scope': 'row'", str(shown.elements))) < points.MOST + 100
 
 
-def test_a_resumed_run_counts_each_step_and_validation_once(tmp_path: Path) -> None:
+def test_a_step_or_validation_repeated_by_a_resumed_run_is_counted_once(tmp_path: Path) -> None:
     path = tmp_path / "both.log"
     first, again = (verl(range(1, 6), 0.1), verl(range(4, 8), 0.9))
     path.write_text(first + again)
@@ -255,7 +255,7 @@ def test_a_resumed_run_counts_each_step_and_validation_once(tmp_path: Path) -> N
     assert [(each.number, each.reward) for each in run.validations] == [(2, 0.1), (4, 0.9), (6, 0.9)]
 
 
-def test_two_runs_have_the_same_axes_and_a_difference(grpo: Command, log: Path, tmp_path: Path) -> None:
+def test_two_runs_share_axes_and_show_their_difference(grpo: Command, log: Path, tmp_path: Path) -> None:
     other = tmp_path / "other.log"
     other.write_text(logs.nemo_rl(steps=30, reward=0.5))
     shown = page(grpo, log, other)
@@ -269,7 +269,7 @@ def test_two_runs_have_the_same_axes_and_a_difference(grpo: Command, log: Path, 
     assert times[0]["y"]["scale"] == times[1]["y"]["scale"] == {"domain": [0, 50.0]}
 
 
-def test_runs_of_the_same_file_name_are_told_apart(tmp_path: Path) -> None:
+def test_runs_with_the_same_file_name_are_told_apart(tmp_path: Path) -> None:
     paths = [tmp_path / name / "driver.log" for name in "ab"]
     for path in paths:
         path.parent.mkdir()
@@ -297,7 +297,7 @@ def evil(tmp_path: Path) -> Path:
     return folder
 
 
-def test_text_of_a_log_is_no_markup(grpo: Command, evil: Path) -> None:
+def test_text_from_a_log_is_escaped(grpo: Command, evil: Path) -> None:
     code, out, _ = grpo(evil)
     shown = Page(out)
     assert code == 0
@@ -314,7 +314,7 @@ def test_text_of_a_log_is_no_markup(grpo: Command, evil: Path) -> None:
     assert "<" not in markdown.removeprefix("<!-- Written by grpo report. -->\n").replace("\\<", "")
 
 
-def test_the_page_asks_nothing_of_another_place(grpo: Command, log: Path) -> None:
+def test_the_page_loads_nothing_from_elsewhere(grpo: Command, log: Path) -> None:
     shown = page(grpo, log)
     assert not [each for _, each in shown.elements if {"src", "href", "action", "data", "poster"} & {*each}]
     (policy,) = (each["content"] for tag, each in shown.elements if each.get("http-equiv"))
@@ -324,7 +324,7 @@ def test_the_page_asks_nothing_of_another_place(grpo: Command, log: Path) -> Non
     assert "http" not in re.sub(r'"\$schema": "[^"]+"', "", shown.specifications)
 
 
-def test_the_page_has_a_title_headings_and_a_text_for_each_graph(grpo: Command, log: Path) -> None:
+def test_the_page_has_a_title_headings_and_alternative_text_for_each_graph(grpo: Command, log: Path) -> None:
     shown = page(grpo, log)
     tags = [tag for tag, _ in shown.elements]
     assert tags.count("h1") == tags.count("title") == tags.count("main") == 1
@@ -337,14 +337,14 @@ def test_the_page_has_a_title_headings_and_a_text_for_each_graph(grpo: Command, 
 
 
 @pytest.mark.full
-def test_another_process_writes_the_same_bytes(grpo: Command, log: Path) -> None:
+def test_a_separate_process_writes_the_same_bytes(grpo: Command, log: Path) -> None:
     command = [sys.executable, "-m", "grpo.cli", "report", str(log), str(log)]
     first = subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout
     assert first.decode() == grpo(log, log)[1]
     assert len(first) < 1_500_000
 
 
-def test_findings_come_first_and_make_the_exit_code(grpo: Command, tmp_path: Path) -> None:
+def test_findings_come_first_and_determine_the_exit_code(grpo: Command, tmp_path: Path) -> None:
     path = tmp_path / "dead.log"
     path.write_text(logs.nemo_rl(steps=7, reward=0.0, loss=0.0))
     output = tmp_path / "report.html"
@@ -360,7 +360,7 @@ def test_findings_come_first_and_make_the_exit_code(grpo: Command, tmp_path: Pat
     assert (code, "- **error** `run/dead-reward`: step 3" in out) == (1, True)
 
 
-def test_values_say_from_when_on_a_measure_is_a_sign(grpo: Command, tmp_path: Path) -> None:
+def test_the_values_set_the_threshold_for_a_sign(grpo: Command, tmp_path: Path) -> None:
     path, values = tmp_path / "dead.log", tmp_path / "values.yaml"
     path.write_text(logs.nemo_rl(steps=7, reward=0.0, loss=0.0))
     values.write_text("job: {guard: {limits: {deadSteps: 5}}}\n")
@@ -376,14 +376,14 @@ def test_values_say_from_when_on_a_measure_is_a_sign(grpo: Command, tmp_path: Pa
     assert f'{values}:1:35: job.guard.limits.deadSteps is "many", expected an integer' in err
 
 
-def test_a_warning_fails_only_where_it_is_asked_for(grpo: Command, tmp_path: Path) -> None:
+def test_a_warning_fails_only_on_request(grpo: Command, tmp_path: Path) -> None:
     path = tmp_path / "slow.log"
     path.write_text(verl(range(1, 9), 0.5, clipped=0.4))
     assert grpo(path, "--format", "json")[0] == 0
     assert grpo(path, "--format", "json", "--fail-on", "warning")[0] == 1
 
 
-def test_numbers_that_are_none_are_told_and_leave_a_gap(grpo: Command, tmp_path: Path) -> None:
+def test_non_finite_numbers_are_noted_and_leave_a_gap(grpo: Command, tmp_path: Path) -> None:
     runs = [Run("a", "a", [Step(1, loss=0.5), Step(2, loss=float("nan"))], [Validation(1, float("inf"))])]
     (loss,) = (each for each in graphs.graphs(runs) if each.title == "Loss")
     assert "gaps: the value is not a number" in loss.note
@@ -410,7 +410,7 @@ def test_numbers_that_are_none_are_told_and_leave_a_gap(grpo: Command, tmp_path:
         (("driver.log", "-o", "driver", "--format", "markdown"), 2, "driver: was not written by this command"),
     ],
 )
-def test_no_log_is_replaced(
+def test_a_log_is_never_overwritten(
     grpo: Command, log: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], expected: int, message: str
 ) -> None:
     monkeypatch.chdir(log.parent)
@@ -423,7 +423,7 @@ def test_no_log_is_replaced(
     assert {path.name: path.read_text() for path in log.parent.iterdir() if path.is_file()} == before
 
 
-def test_no_values_file_is_replaced(grpo: Command, log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_values_file_is_never_overwritten(grpo: Command, log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(log.parent)
     values, link = Path("values.json"), Path("link.json")
     values.write_text('{"job": {"guard": {"limits": {"deadSteps": 5}}}}')
@@ -434,7 +434,7 @@ def test_no_values_file_is_replaced(grpo: Command, log: Path, monkeypatch: pytes
     assert "link.json: is a symbolic link" in err
 
 
-def test_findings_have_the_worst_first_then_the_first_step(tmp_path: Path) -> None:
+def test_findings_are_sorted_by_severity_and_then_by_first_step(tmp_path: Path) -> None:
     path = tmp_path / "bad.log"
     rows = [{**logs.VERL, "response_length/clip_ratio": 0.4}] * 14
     rows += [{**logs.VERL, "response_length/mean": 1000}] * 4 + [{**logs.VERL, "actor/pg_loss": "nan"}] * 3
@@ -457,7 +457,7 @@ def test_findings_have_the_worst_first_then_the_first_step(tmp_path: Path) -> No
         (("driver.log", "--format", "markdown", "-o", "no/such/folder"), 3, "cannot be written"),
     ],
 )
-def test_what_cannot_be_reported_is_said(
+def test_an_impossible_report_is_explained_with_a_fix(
     grpo: Command, log: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], code: int, message: str
 ) -> None:
     monkeypatch.chdir(log.parent)
@@ -469,7 +469,7 @@ def test_what_cannot_be_reported_is_said(
 
 
 @pytest.mark.full
-def test_without_the_libraries_the_other_formats_still_work(log: Path) -> None:
+def test_the_other_formats_work_without_the_optional_libraries(log: Path) -> None:
     def run(form: str) -> subprocess.CompletedProcess[str]:
         program = "import sys; sys.modules['vl_convert'] = None; from grpo.cli.main import main; sys.exit(main())"
         command = [sys.executable, "-c", program, "report", str(log), "--format", form]

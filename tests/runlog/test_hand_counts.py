@@ -81,7 +81,7 @@ LABELS = {
 TIME, RATE = "• Total step time:", "- E2E (Tokens/sec/gpu):"
 
 
-def test_nemo_rl(capsys: pytest.CaptureFixture[str]) -> None:
+def test_nemo_rl_figures_match_a_count_by_hand(capsys: pytest.CaptureFixture[str]) -> None:
     counted = {name: of_nemo_rl(label) for name, label in LABELS.items()}
     wanted = expected(counted, of_nemo_rl(TIME), of_nemo_rl(RATE))
     assert shell("grep -c 'Training Results' \"$1\"", NEMO_RL) == [str(wanted["steps"])] == ["4"]
@@ -106,7 +106,7 @@ def of_resumed(label: str, before: str = "train_data_step") -> dict[int, float]:
 VALIDATING = "Starting validation at step "
 
 
-def test_nemo_rl_that_was_resumed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_resumed_nemo_rl_figures_match_a_count_by_hand(capsys: pytest.CaptureFixture[str]) -> None:
     counted = {name: of_resumed(label) for name, label in LABELS.items()}
     assert [*counted["reward"]] == [*range(1, 15)]
     # Of 16 results, two are those of the steps that were trained again.
@@ -151,14 +151,14 @@ def of_verl_run() -> dict[str, float]:
     return {**expected(means, of_verl("timing_s/step"), of_verl("perf/throughput")), **more}
 
 
-def test_verl(capsys: pytest.CaptureFixture[str]) -> None:
+def test_verl_figures_match_a_count_by_hand(capsys: pytest.CaptureFixture[str]) -> None:
     wanted = of_verl_run()
     assert shell("grep -o '^.*step:[0-9]* - global_seqlen' \"$1\" | sort -u | wc -l", VERL) == [str(wanted["steps"])]
     assert figures(VERL, capsys) == pytest.approx(wanted)
 
 
 @pytest.mark.full
-def test_weights_and_biases(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_weights_and_biases_figures_match_a_count_by_hand(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """What verl printed, stored by Weights & Biases: the same figures."""
     keys = [*KEYS.values(), LONGEST, "actor/kl_coef", "timing_s/step", "perf/throughput", MEMORY]
     values = {key: of_verl(key) for key in keys}
@@ -185,7 +185,7 @@ def top(phases: dict[str, float]) -> dict[str, float]:
     return {name: seconds for name, seconds in phases.items() if "/" not in name and seconds}
 
 
-def test_steps_and_phases_of_nemo_rl(capsys: pytest.CaptureFixture[str]) -> None:
+def test_nemo_rl_steps_and_phases_match_the_log(capsys: pytest.CaptureFixture[str]) -> None:
     found = steps_of(NEMO_RL, capsys)
     assert list(found) == [1, 2, 3, 4]
     # Lines 95 to 109 and 122, below "Step 1/6": Loss -0.0196, Avg Reward 0.3789, Mean Generation Length 4.3555, Total
@@ -217,7 +217,7 @@ def test_steps_and_phases_of_nemo_rl(capsys: pytest.CaptureFixture[str]) -> None
     }
 
 
-def test_steps_validations_and_checkpoints_of_a_resumed_run(capsys: pytest.CaptureFixture[str]) -> None:
+def test_steps_validations_and_checkpoints_of_a_resumed_run_match_the_log(capsys: pytest.CaptureFixture[str]) -> None:
     run = run_of(RESUMED, capsys)
     found = {step["number"]: step for step in run["steps"]}
     assert list(found) == list(range(1, 15))
@@ -255,7 +255,7 @@ def test_steps_validations_and_checkpoints_of_a_resumed_run(capsys: pytest.Captu
     assert run["findings"] == []
 
 
-def test_steps_and_phases_of_verl(capsys: pytest.CaptureFixture[str]) -> None:
+def test_verl_steps_and_phases_match_the_log(capsys: pytest.CaptureFixture[str]) -> None:
     found = steps_of(VERL, capsys)
     assert list(found) == [1, 2, 3, 4, 5, 6]
     # Line 20, and 24 again: critic/score/mean:0.453125 response_length/mean:4.49609375 timing_s/step:6.2354…, and of
@@ -292,7 +292,7 @@ def test_steps_and_phases_of_verl(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.full
-def test_the_table_of_a_page(tmp_path: Path) -> None:
+def test_the_pages_table_matches_the_log(tmp_path: Path) -> None:
     """Its numbers are those that the log prints for the four steps, rounded."""
     page = tmp_path / "report.html"
     assert cli.main(["report", str(NEMO_RL), "-o", str(page)]) == 0

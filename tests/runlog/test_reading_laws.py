@@ -34,7 +34,7 @@ def read(pieces: list[str], form: str) -> list[Event]:
 @pytest.mark.parametrize("name", TEXTS)
 @settings(max_examples=examples(60))
 @given(data=st.data())
-def test_pieces_give_the_events_of_the_whole(name: str, data: st.DataObject) -> None:
+def test_reading_in_pieces_gives_the_same_events(name: str, data: st.DataObject) -> None:
     text = TEXTS[name]
     cuts = data.draw(st.lists(st.integers(0, len(text)), max_size=8).map(sorted))
     bounds = [0, *cuts, len(text)]
@@ -43,12 +43,12 @@ def test_pieces_give_the_events_of_the_whole(name: str, data: st.DataObject) -> 
 
 
 @pytest.mark.parametrize("name", TEXTS)
-def test_single_characters_give_the_events_of_the_whole(name: str) -> None:
+def test_reading_single_characters_gives_the_same_events(name: str) -> None:
     assert read(list(TEXTS[name]), log_readers.ANY) == read([TEXTS[name]], log_readers.ANY)
 
 
 @pytest.mark.parametrize("name", thin(sorted(TEXTS), 2))
-def test_a_log_may_be_cut_at_any_byte(name: str) -> None:
+def test_a_log_may_be_truncated_at_any_byte(name: str) -> None:
     """The events are then the first ones of the whole; only the last line, which is cut, may say something else."""
     data = TEXTS[name].encode()
     whole = [event for event in read([TEXTS[name]], log_readers.ANY) if isinstance(event, Step)]
@@ -74,7 +74,7 @@ def test_a_log_may_be_cut_at_any_byte(name: str) -> None:
         (log_readers.VERL_FILE, '{"step": 1, "data": {"critic/score/mean": MANY}}\n'),
     ],
 )
-def test_a_line_with_a_number_of_any_length_is_no_step(form: str, text: str, digits: str) -> None:
+def test_a_line_with_an_overlong_number_is_not_a_step(form: str, text: str, digits: str) -> None:
     text = text.replace("MANY", digits)
     assert digits in text
     numbers = [event.number for event in read([text], form) if isinstance(event, Step)]
@@ -86,18 +86,18 @@ def test_a_line_with_a_number_of_any_length_is_no_step(form: str, text: str, dig
 @given(
     lines=st.lists(st.one_of(st.text(), st.sampled_from([*NEMO_RL.split("\n"), *COLOURED.split("\n")])), max_size=30)
 )
-def test_nothing_raises(form: str, lines: list[str]) -> None:
+def test_no_input_raises_an_error(form: str, lines: list[str]) -> None:
     read(["\n".join(lines)], form)
 
 
 @settings(max_examples=examples(100))
 @given(data=st.binary(max_size=400))
-def test_bytes_that_are_no_text_do_not_raise(data: bytes) -> None:
+def test_invalid_utf_8_raises_no_error(data: bytes) -> None:
     for form in FORMS:
         read([data.decode("utf-8", "replace")], form)
 
 
-def test_a_line_without_end_takes_no_memory() -> None:
+def test_a_line_without_an_end_uses_no_memory() -> None:
     reader = log_readers.LogReader()
     for _ in range(5):
         reader.feed("x" * LONGEST)
@@ -109,7 +109,7 @@ def test_a_line_without_end_takes_no_memory() -> None:
     assert [event for event in reader.feed("\r" + logs.verl(1, logs.VERL)) if isinstance(event, Step)]
 
 
-def test_the_reader_that_had_a_step_reads_the_rest() -> None:
+def test_the_first_reader_to_find_a_step_reads_the_rest() -> None:
     reader = log_readers.reader(log_readers.ANY)
     reader.feed(logs.nemo_rl(steps=1))
     assert len(reader.readers) == 1  # type: ignore[attr-defined]

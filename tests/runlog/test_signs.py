@@ -120,12 +120,12 @@ def test_every_sign_has_a_case_above() -> None:
         {},
     ],
 )
-def test_a_run_that_learns_shows_no_sign(measures: dict[str, Any]) -> None:
+def test_a_healthy_run_shows_no_sign(measures: dict[str, Any]) -> None:
     assert signs(run(60, **measures)) == []
 
 
 @pytest.mark.parametrize("seed", thin(range(20), 4))
-def test_noisy_runs_that_learn_show_no_sign(seed: int) -> None:
+def test_noisy_but_healthy_runs_show_no_sign(seed: int) -> None:
     """Few answers a step, long validations, a warm-up, growing answers: none of it is a sign."""
     chance = random.Random(seed)  # noqa: S311 (no secret)
     steps = []
@@ -152,7 +152,7 @@ def test_noisy_runs_that_learn_show_no_sign(seed: int) -> None:
     assert signs(steps) == []
 
 
-def test_a_sign_is_told_once_until_it_has_gone() -> None:
+def test_a_sign_is_reported_once_until_it_disappears() -> None:
     truncated = [0.5, 0.5, 0.5, 0.5, 0.0, 0.5, 0.5, 0.5]
     assert signs([Step(n, truncated=value) for n, value in enumerate(truncated, 1)]) == [
         ("truncated", 3),
@@ -160,7 +160,7 @@ def test_a_sign_is_told_once_until_it_has_gone() -> None:
     ]
 
 
-def test_steps_that_a_resumed_run_repeats_count_once() -> None:
+def test_steps_repeated_by_a_resumed_run_are_counted_once() -> None:
     """Two steps without reward before a kill, and the same two after it, are not four."""
     first = [*run(4, reward=lambda n: 0.1 * n, loss=0.1), Step(5, reward=0.0, loss=0.0), Step(6, reward=0.0, loss=0.0)]
     again = [Step(5, reward=0.0, loss=0.0), Step(6, reward=0.0, loss=0.0)]
@@ -199,18 +199,18 @@ def maximum(limit: str) -> int:
         ("steps", {"kl": lambda n: varied(jump(20, 0.01, 3.0)(n))(n)}, "kl-blow-up"),
     ],
 )
-def test_as_many_steps_as_the_values_may_ask_for_are_remembered(limit: str, measures: Any, sign: str) -> None:
+def test_enough_steps_are_remembered_for_the_largest_allowed_limit(limit: str, measures: Any, sign: str) -> None:
     assert sign in dict(signs(run(260, **measures), Limits.of({limit: maximum(limit)})))
 
 
-def test_a_long_run_is_not_kept_whole() -> None:
+def test_a_long_run_is_not_kept_in_memory() -> None:
     judge = Judge()
     for step in run(1000, reward=varied(0.5)):
         judge.add(step)
     assert len(judge.history.steps) == REMEMBERED
 
 
-def test_a_run_is_silent_after_ten_times_a_step_and_its_pauses() -> None:
+def test_a_run_is_stalled_after_ten_times_its_step_time_plus_pauses() -> None:
     judge = Judge()
     assert judge.silent(1e9) is None
     for step in run(10, seconds=400.0, reward=varied(0.5)):
@@ -221,7 +221,7 @@ def test_a_run_is_silent_after_ten_times_a_step_and_its_pauses() -> None:
 
 
 @pytest.mark.parametrize(("phases", "limit"), [({"validation": 9.0}, 1800), ({"checkpoint": 9.0}, 7200), ({}, 7200)])
-def test_a_run_of_short_steps_may_be_silent_for_its_first_validation(phases: dict[str, float], limit: int) -> None:
+def test_a_run_with_short_steps_may_be_silent_during_its_first_validation(phases: dict[str, float], limit: int) -> None:
     """The log of verl says nothing of a validation before it ends; public logs have some of 58 to 127 minutes."""
     judge = Judge()
     for step in run(10, seconds=5.0, reward=varied(0.5)):
@@ -231,7 +231,7 @@ def test_a_run_of_short_steps_may_be_silent_for_its_first_validation(phases: dic
     assert judge.silent(limit + 1) is not None
 
 
-def test_severities_are_those_of_findings() -> None:
+def test_every_sign_has_a_valid_severity() -> None:
     assert {*SEVERITIES.values()} == {"error", "warning"}
     assert {*SEVERITIES} == {*SIGNS, "stalled"}
 
@@ -248,24 +248,26 @@ def test_severities_are_those_of_findings() -> None:
     ],
 )
 @pytest.mark.parametrize("shift", [0.0, -7.0])
-def test_a_reward_that_does_not_stay_below_its_start(reward: Callable[[int], float], shift: float) -> None:
+def test_a_reward_that_does_not_stay_below_its_start_shows_no_sign(
+    reward: Callable[[int], float], shift: float
+) -> None:
     assert signs(run(45, reward=lambda n: reward(n) + shift, loss=varied(0.1))) == []
 
 
-def test_one_fall_is_not_named_twice() -> None:
+def test_one_collapse_is_not_reported_twice() -> None:
     found = signs(run(45, reward=lambda n: varied(-0.5 if n < 6 else 0.6 if n < 20 else -0.9)(n)))
     assert found == [("reward-collapse", 29)]
 
 
 @pytest.mark.parametrize("seed", thin(range(20), 4))
-def test_a_noisy_reward_that_stays_where_it_is_has_not_collapsed(seed: int) -> None:
+def test_a_noisy_but_stable_reward_has_not_collapsed(seed: int) -> None:
     """With two answers a step, ten low steps come by chance, and so does the best mean before them."""
     chance = random.Random(seed)  # noqa: S311 (no secret)
     steps = run(700, reward=lambda _: chance.gauss(0.15, 0.22), loss=0.1)
     assert signs(steps) == []
 
 
-def test_a_noisy_reward_that_collapses_is_found_after_twenty_steps() -> None:
+def test_a_collapse_of_a_noisy_reward_is_found_after_twenty_steps() -> None:
     chance = random.Random(7)  # noqa: S311 (no secret)
     steps = run(200, reward=lambda n: chance.gauss(0.15, 0.22) if n < 151 else chance.gauss(0.0, 0.02), loss=0.1)
     assert signs(steps) == [("reward-collapse", 170)]

@@ -45,7 +45,7 @@ def read(path: Path) -> list[Step]:
     return [step for found in events.read(str(path), follow=False) for step in steps_of(found)]
 
 
-def test_the_memory_of_a_step_is_the_highest_reading_until_its_end(tmp_path: Path) -> None:
+def test_a_steps_memory_is_the_highest_reading_until_its_end(tmp_path: Path) -> None:
     writer = Writer(tmp_path)
     writer.reading(10, 20.0, 60.5)
     writer.reading(20, 50.0)
@@ -60,7 +60,7 @@ def test_the_memory_of_a_step_is_the_highest_reading_until_its_end(tmp_path: Pat
     assert [(step.number, step.memory_gib) for step in read(tmp_path)] == [(1, 70.25), (2, 33.5), (3, None)]
 
 
-def test_a_step_that_a_later_start_repeats_has_the_memory_of_that_start(tmp_path: Path) -> None:
+def test_a_step_repeated_by_a_later_start_uses_that_starts_memory(tmp_path: Path) -> None:
     for name, memory in (("exp_001", 90.0), ("exp_002", 40.0)):
         writer = Writer(tmp_path / name)
         writer.reading(10, memory)
@@ -74,7 +74,7 @@ def followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Writer, I
     return Writer(tmp_path), events.read(str(tmp_path), follow=True)
 
 
-def test_a_second_of_the_monitor_is_no_step_when_a_run_is_followed(
+def test_a_monitor_reading_is_not_taken_for_a_step_while_following_a_run(
     followed: tuple[Writer, Iterator[list[events.Found]]],
 ) -> None:
     writer, looks = followed

@@ -40,7 +40,7 @@ def printed(file: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("version", NEMO_RL)
-def test_nemo_rl_prints_the_words_that_are_read(version: str) -> None:
+def test_nemo_rl_prints_the_text_that_is_parsed(version: str) -> None:
     folder = source("GRPO_NEMO_RL_SOURCES", f"nrl-{version}") / "nemo_rl/algorithms"
     texts = "\n".join(printed(folder / "grpo.py") + printed(folder / "utils.py"))
     measures = [name for name in nemo_rl_log._MEASURES if (version, name) not in LATER]
@@ -57,13 +57,13 @@ def test_nemo_rl_prints_the_words_that_are_read(version: str) -> None:
 
 
 @pytest.mark.parametrize("version", NEMO_RL)
-def test_nemo_rl_has_the_timers_that_are_read(version: str) -> None:
+def test_nemo_rl_has_the_timers_that_are_parsed(version: str) -> None:
     text = (source("GRPO_NEMO_RL_SOURCES", f"nrl-{version}") / "nemo_rl/algorithms/grpo.py").read_text("utf-8")
     timers = set(re.findall(r'timer\.(?:time|start)\(\s*"([^"]+)"', text))
     assert {*nemo_rl_log.TIMERS} <= timers
 
 
-def test_the_single_controller_prints_the_words_that_are_read() -> None:
+def test_the_single_controller_prints_the_text_that_is_parsed() -> None:
     tree = source("GRPO_NEMO_RL_SOURCES", "nrl-v0.8.0")
     texts = "\n".join(printed(tree / "nemo_rl/algorithms/single_controller.py"))
     expected = [
@@ -82,7 +82,7 @@ def test_the_single_controller_prints_the_words_that_are_read() -> None:
 
 
 @pytest.mark.parametrize("version", VERL)
-def test_verl_prints_the_words_that_are_read(version: str) -> None:
+def test_verl_prints_the_text_that_is_parsed(version: str) -> None:
     tree = source("GRPO_VERL_SOURCES", f"verl-v{version}")
     (logger,) = (tree / "verl").rglob("aggregate_logger.py")
     assert 'f"step:{step}"' in logger.read_text("utf-8")

@@ -44,18 +44,18 @@ WHOLE = Step(
 
 @pytest.mark.parametrize("measures", [logs.VERL, logs.VERL_NUMPY], ids=["python", "numpy"])
 @pytest.mark.parametrize("prefix", ["", "(TaskRunner pid=812) ", "\x1b[36m(TaskRunnerV1 pid=8, ip=10.8.0.7)\x1b[0m "])
-def test_a_step_has_what_its_line_has(measures: dict[str, object], prefix: str) -> None:
+def test_a_step_has_every_measure_on_its_line(measures: dict[str, object], prefix: str) -> None:
     assert events(prefix + logs.verl(3, measures)) == [WHOLE, Phase(STEP, 4)]
 
 
-def test_what_is_measured_within_a_timer_is_no_phase() -> None:
+def test_a_measure_inside_a_timer_is_not_a_phase() -> None:
     """verl also has tokens and counts there, such as those of its slowest answer."""
     more = {"timing_s/agent_loop/slowest/response_length": 2841, "timing_s/generation_timing/max": 29.0}
     (step,) = steps(logs.verl(3, {**logs.VERL, **more}))
     assert step.phases == WHOLE.phases
 
 
-def test_the_old_keys_mean_the_same_and_old_steps_count_from_0() -> None:
+def test_the_old_keys_mean_the_same_and_old_steps_are_counted_from_0() -> None:
     text = "".join(logs.verl(step, logs.VERL_OLD) for step in (0, 1))
     first, second = steps(text)
     assert (first.number, second.number) == (1, 2)
@@ -64,25 +64,25 @@ def test_the_old_keys_mean_the_same_and_old_steps_count_from_0() -> None:
     assert first.phases == {"generation": 18.5, "training": 20.5}
 
 
-def test_memory_has_another_key_where_the_engine_workers_measure_it() -> None:
+def test_the_memory_key_of_the_engine_workers_is_read() -> None:
     """verl issue 7412 shows it."""
     row = {key: value for key, value in logs.VERL.items() if key != "perf/max_memory_reserved_gb"}
     (step,) = steps(logs.verl(1, {**row, "actor/perf/max_memory_reserved_gb": 27.5}))
     assert step.memory_gib == 27.5
 
 
-def test_a_kl_without_coefficient_is_not_computed() -> None:
+def test_a_kl_without_a_coefficient_is_ignored() -> None:
     """The workers of v0.7 print 0 then."""
     measures = {key: value for key, value in logs.VERL.items() if key != "actor/kl_coef"}
     assert steps(logs.verl(1, measures))[0].kl is None
 
 
 @pytest.mark.parametrize(("written", "read"), [("nan", "nan"), ("np.float64(nan)", "nan"), ("inf", "inf")])
-def test_numbers_that_are_none_are_read(written: str, read: str) -> None:
+def test_non_finite_numbers_are_read(written: str, read: str) -> None:
     assert str(steps(logs.verl(1, {**logs.VERL, "actor/grad_norm": written}))[0].grad_norm) == read
 
 
-def test_answers_that_are_shorter_than_an_earlier_one_are_not_truncated() -> None:
+def test_responses_shorter_than_an_earlier_one_are_not_truncated() -> None:
     """verl 0.9.1 counts the answers that are as long as the longest of their step, which need not be the limit.
 
     Source: verl/trainer/ppo/metric_utils.py (compute_data_metrics): the width of a batch that is padded to its longest.
@@ -93,7 +93,7 @@ def test_answers_that_are_shorter_than_an_earlier_one_are_not_truncated() -> Non
     assert [step.truncated for step in steps(text)] == [0.0078, 0.0, 0.0, 0.0039]
 
 
-def test_a_line_may_have_a_validation_only_or_both() -> None:
+def test_a_line_may_have_only_a_validation_or_both() -> None:
     scores = {"val-core/openai/gsm8k/reward/mean@1": 0.5, "val-aux/openai/gsm8k/reward/std@4": 9.0}
     assert events(logs.verl(0, scores)) == [Validation(0, 0.5)]
     both = events(logs.verl(10, {**logs.VERL, **scores, "timing_s/testing": 48.25}))
@@ -105,12 +105,12 @@ def test_a_line_may_have_a_validation_only_or_both() -> None:
     assert events(logs.verl(20, old)) == [Validation(20, 0.5)]
 
 
-def test_best_of_many_is_no_validation_score() -> None:
+def test_a_best_of_n_score_is_not_a_validation_score() -> None:
     scores = {"val-core/math/acc/mean@8": 0.25, "val-core/math/acc/best@8/mean": 0.75}
     assert events(logs.verl(5, scores)) == [Validation(5, 0.25)]
 
 
-def test_phases_follow_the_run() -> None:
+def test_phases_are_reported_as_the_run_progresses() -> None:
     text = (
         "(TaskRunner pid=1) Total training steps: 10\n"
         "(TaskRunner pid=1) test_gen_batch meta info: {'eos_token_id': 1}\n"
@@ -120,12 +120,12 @@ def test_phases_follow_the_run() -> None:
     assert events(text) == [Phase(LOADING), Phase(VALIDATION), Phase(CHECKPOINT), Phase(ENDED)]
 
 
-def test_other_lines_with_a_step_are_none() -> None:
+def test_other_lines_that_mention_a_step_are_ignored() -> None:
     text = "Training Progress:   3%|▎ | 1/30 [01:00<30:00, 60.0s/it]\nstep:5 is next\nat step:6 - a:b\nstep:x - a:1\n"
     assert events(text) == []
 
 
-def test_a_bar_before_a_step_does_not_hide_it() -> None:
+def test_a_progress_bar_before_a_step_does_not_hide_it() -> None:
     bar = "Training Progress:   3%|▎         | 1/30 [01:00<30:00, 60.0s/it]"
     assert [step.number for step in steps(bar + logs.verl(4, logs.VERL))] == [4]
 
@@ -138,13 +138,13 @@ def test_the_file_log_has_the_same_steps() -> None:
     assert steps(row(3, logs.VERL), log_readers.VERL_FILE) == [WHOLE]
 
 
-def test_the_file_log_has_null_for_what_is_no_number() -> None:
+def test_the_file_log_has_null_for_a_non_finite_number() -> None:
     found = steps(row(1, {**logs.VERL, "actor/grad_norm": None}), log_readers.VERL_FILE)
     assert found[0].grad_norm is not None
     assert math.isnan(found[0].grad_norm)
 
 
-def test_damaged_lines_of_the_file_log_are_left_out() -> None:
+def test_damaged_lines_in_the_file_log_are_skipped() -> None:
     text = '[1]\n{"step": "a", "data": {}}\n{"step": 1}\n\n' + row(2, {"critic/score/mean": "text"}) + row(3, logs.VERL)
     found = steps(text + row(4, logs.VERL)[:-40], log_readers.VERL_FILE)
     assert [step.number for step in found] == [3]

@@ -89,7 +89,7 @@ def read(path: Path) -> list[object]:
     return [found.event for batch in events.read(str(path), follow=False) for found in batch]
 
 
-def test_all_measures_of_nemo_rl(nemo_rl: Path) -> None:
+def test_every_nemo_rl_measure_is_read(nemo_rl: Path) -> None:
     found = read(nemo_rl)
     assert found[0] == Validation(0, 0.125, None, 12.0)
     assert found[1] == Step(
@@ -112,7 +112,7 @@ def test_all_measures_of_nemo_rl(nemo_rl: Path) -> None:
 
 
 @pytest.mark.full
-def test_all_measures_of_verl_are_those_of_its_console(verl: Path, tmp_path: Path) -> None:
+def test_verls_measures_match_those_on_its_console(verl: Path, tmp_path: Path) -> None:
     console = tmp_path / "console.log"
     console.write_text(logs.verl_run([logs.VERL] * 2))
     steps = [{**vars(each), "line": 0} for each in read(verl) if isinstance(each, Step)]
@@ -120,14 +120,14 @@ def test_all_measures_of_verl_are_those_of_its_console(verl: Path, tmp_path: Pat
     assert len(steps) == 2
 
 
-def test_a_report_reads_the_folder_of_a_run(nemo_rl: Path) -> None:
+def test_a_report_reads_a_runs_folder(nemo_rl: Path) -> None:
     (found,) = run.read_all([str(nemo_rl.parents[1])])
     assert ([each.number for each in found.steps], len(found.validations)) == ([1, 2, 3], 2)
     assert [finding.rule for finding in found.findings] == ["run/not-a-number"]
 
 
 @pytest.mark.full
-def test_a_later_start_of_the_trainer_wins(nemo_rl: Path, verl: Path, tmp_path: Path) -> None:
+def test_the_latest_start_of_the_trainer_wins(nemo_rl: Path, verl: Path, tmp_path: Path) -> None:
     again = write(tmp_path / "logs/exp_002", [(2, {**NEMO_RL, "train/reward": 1.0}), (4, NEMO_RL)])
     shutil.copytree(nemo_rl.parent, tmp_path / "logs/exp_001/wandb/run-20200101_000000-older")
     rewards = {each.number: each.reward for each in read(tmp_path) if isinstance(each, Step)}
@@ -136,7 +136,7 @@ def test_a_later_start_of_the_trainer_wins(nemo_rl: Path, verl: Path, tmp_path: 
 
 
 @pytest.mark.full
-def test_a_run_is_followed_while_it_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_is_followed_while_it_is_being_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(polling, "PAUSE_SECONDS", 0.2)
     with start(tmp_path) as process:
         assert process.stdin
@@ -160,7 +160,7 @@ def test_a_run_is_followed_while_it_is_written(tmp_path: Path, monkeypatch: pyte
         assert numbers == [1, 2, 3, 4]
 
 
-def test_a_second_look_reads_only_what_is_new(nemo_rl: Path, tmp_path: Path) -> None:
+def test_a_second_poll_reads_only_new_records(nemo_rl: Path, tmp_path: Path) -> None:
     data = nemo_rl.read_bytes()
     path = tmp_path / "run-a.wandb"
     file = wandb_files.File(str(path))
@@ -180,7 +180,7 @@ def test_a_second_look_reads_only_what_is_new(nemo_rl: Path, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("cut", [1, 100, 60_000])
-def test_a_file_that_is_cut_off_has_the_steps_before(nemo_rl: Path, tmp_path: Path, cut: int) -> None:
+def test_a_truncated_file_yields_the_steps_before_the_cut(nemo_rl: Path, tmp_path: Path, cut: int) -> None:
     data = nemo_rl.read_bytes()
     path = tmp_path / "run-a.wandb"
     path.write_bytes(data[:-cut])
@@ -189,7 +189,7 @@ def test_a_file_that_is_cut_off_has_the_steps_before(nemo_rl: Path, tmp_path: Pa
     assert numbers
 
 
-def test_a_damaged_record_is_the_last_one(nemo_rl: Path, tmp_path: Path) -> None:
+def test_reading_stops_at_a_damaged_record(nemo_rl: Path, tmp_path: Path) -> None:
     data = bytearray(nemo_rl.read_bytes())
     data[data.index(b"timing/train/policy_training", len(data) // 2)] ^= 1
     path = tmp_path / "run-a.wandb"
@@ -198,7 +198,7 @@ def test_a_damaged_record_is_the_last_one(nemo_rl: Path, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("data", [b"", b":W&B\xe1\xbe\x00", b"no such file of theirs" * 100, bytes(1 << 17)])
-def test_a_file_without_steps_is_refused(tmp_path: Path, data: bytes) -> None:
+def test_a_file_without_steps_is_rejected(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "run-a.wandb"
     path.write_bytes(data)
     with pytest.raises(InputError, match="it has no step of NeMo RL's GRPO or of verl"):

@@ -1,1 +1,1 @@
-"""The commands of `grpo`: each module holds one, in a function of the module's name."""
+"""The commands of `grpo`: each module defines one command, in a function with the module's name."""

@@ -40,7 +40,7 @@ understand plugins of Helm 4. If you use both versions, use grpo helm-plugin dir
     ),
 )
 def helm_plugin() -> None:
-    """Create the plugin with which Helm 4 starts the post-renderer.
+    """Create the plugin that Helm 4 uses to start the post-renderer.
 
     Helm 3 needs no plugin: it starts the program itself.
     """
@@ -51,8 +51,8 @@ def helm_plugin() -> None:
 def dir_(directory: str | None) -> int:
     """Create the plugin in a separate folder, and print the folder.
 
-    Add the folder to HELM_PLUGINS for one command or one CI job; nothing else changes. A plugin of another grpo
-    installation is replaced.
+    Add the folder to HELM_PLUGINS for one command or one CI job; nothing else changes. A plugin that another grpo
+    installation created is replaced.
 
     DIRECTORY is the folder for plugins. Default: a folder for this Python below ~/.local/share/grpo-charts.
     """
@@ -89,6 +89,6 @@ def install(helm: str | None) -> int:
 
 
 def _program() -> str:
-    """Return the value of --post-renderer for Helm 3: the program's name if it is on PATH, else its path."""
+    """Return the value of --post-renderer for Helm 3: the program's name if it is on PATH, or else its path."""
     beside = os.path.join(os.path.dirname(sys.executable), plugin.NAME)
     return plugin.NAME if shutil.which(plugin.NAME) or not os.path.exists(beside) else shlex.quote(beside)

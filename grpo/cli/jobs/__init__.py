@@ -1,1 +1,1 @@
-"""The jobs of a stack: what the charts make of them, and a working directory as one more."""
+"""A stack's jobs: the one that the charts render, and a working directory submitted as an additional job."""

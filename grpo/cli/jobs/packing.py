@@ -1,7 +1,7 @@
 """Pack a working directory as Ray does: a zip file without what .gitignore and .rayignore exclude.
 
-Source: ray/_private/runtime_env/packaging.py of Ray 2.55.1. Each file of patterns counts for its folder and below.
-Unlike Ray, it leaves out files that hold passwords by convention, and links that lead out of the directory.
+Source: ray/_private/runtime_env/packaging.py of Ray 2.55.1. Each pattern file applies to its folder and below.
+Unlike Ray, this module skips files that contain passwords by convention, and links that lead out of the directory.
 """
 
 from __future__ import annotations
@@ -63,9 +63,9 @@ _Spec = tuple[str, GitIgnoreSpec]
 
 @dataclass(frozen=True)
 class Package:
-    """A zip file, the number of its files, and what was left out of it, with the reason.
+    """A zip file, the number of its files, and what was left out, with the reasons.
 
-    The name is the same for the same content.
+    The same content always gets the same name.
     """
 
     content: bytes
@@ -74,12 +74,12 @@ class Package:
 
     @property
     def name(self) -> str:
-        """Return the name that Ray keeps it by."""
+        """Return the name under which Ray stores the package."""
         return f"_ray_pkg_{hashlib.sha1(self.content, usedforsecurity=False).hexdigest()}.zip"
 
 
 def pack(directory: str) -> Package:
-    """Pack a directory; raise InputError if it is empty, too large, or has a token in it, and UnreadableError."""
+    """Pack a directory; raise UnreadableError, or InputError if it is empty, too large or contains a token."""
     left_out: list[str] = []
     files = list(_files(directory, "", [("", GitIgnoreSpec.from_lines(_ALWAYS))], left_out))
     if not files:
@@ -96,9 +96,9 @@ def pack(directory: str) -> Package:
 
 
 def _files(directory: str, folder: str, above: Sequence[_Spec], left_out: list[str]) -> Iterator[str]:
-    """Yield the files below a folder that no pattern excludes, by their paths in the directory, sorted.
+    """Yield the files below a folder that no pattern excludes, as sorted paths relative to the directory.
 
-    Add to `left_out` what else is not sent.
+    Anything else that is not sent is added to `left_out`.
     """
     try:
         names = sorted(os.listdir(os.path.join(directory, folder)))
@@ -122,7 +122,7 @@ def _files(directory: str, folder: str, above: Sequence[_Spec], left_out: list[s
 
 
 def why_not(directory: str, path: str) -> str:
-    """Return why a file or a folder is not sent; empty if it is. What a link leads to counts, not its name alone."""
+    """Return why a file or folder is not sent; empty if it is sent. A link is also judged by its target."""
     root, target = os.path.realpath(directory), os.path.realpath(os.path.join(directory, path))
     if not os.path.exists(target):
         return "a link to nothing"
@@ -136,13 +136,13 @@ def why_not(directory: str, path: str) -> str:
 
 
 def is_secret(path: str) -> bool:
-    """Return whether a file, or a folder that it is in, holds secrets by its name."""
+    """Return whether the name of a file, or of a folder that contains it, marks it as secret."""
     parts = os.path.realpath(path).lower().strip(os.sep).split(os.sep)
     return any(_SECRET.match_file("/".join(parts[start:])) for start in range(len(parts)))
 
 
 def _is_loop(place: str) -> bool:
-    """Return whether a folder is a link to one that it is in."""
+    """Return whether a folder is a link to a folder that contains it."""
     outer = os.path.dirname(place)
     return os.path.islink(place) and f"{os.path.realpath(outer)}/".startswith(f"{os.path.realpath(place)}/")
 
@@ -176,7 +176,7 @@ def _mebibytes(size: int) -> str:
 
 
 def _add(archive: zipfile.ZipFile, directory: str, name: str) -> None:
-    """Add a file with its mode; its time would give the same content another name."""
+    """Add a file with its mode but without its time, which would give the same content a different name."""
     path = os.path.join(directory, name)
     try:
         entry = zipfile.ZipInfo(name, _EPOCH)
@@ -192,7 +192,7 @@ def _add(archive: zipfile.ZipFile, directory: str, name: str) -> None:
 
 
 def refuse_token(path: str, data: bytes, otherwise: str) -> None:
-    """Raise InputError for a text with a token in it; `otherwise` says what else than naming its Secret helps."""
+    """Raise InputError if a text contains a token; `otherwise` names a remedy besides naming the token's Secret."""
     if len(data) > _MAX_TEXT or b"\0" in data:
         return
     for found in secrets.find(data.decode("utf-8", "replace")):

@@ -1,4 +1,4 @@
-"""What Ray is asked to run: a command in a working directory, with what the run of a stack has."""
+"""What is submitted to Ray: a command in a working directory, with the environment of a stack's run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LONGEST: Final = 30
 
 @dataclass(frozen=True)
 class Request:
-    """A job: its id, and the line of shell that it runs."""
+    """A job: its id, and the shell line that it runs."""
 
     id: str
     entrypoint: str
@@ -31,7 +31,7 @@ class Request:
 
     @classmethod
     def of(cls, directory: str, words: Sequence[str], run: Run) -> Request:
-        """Return the job that runs a command in a directory as the run's own program would run."""
+        """Return the job that runs a command in a directory, in the same way as the run's own program."""
         name = re.sub(r"[^\w-]+", "-", os.path.basename(os.path.abspath(directory)), flags=re.ASCII).strip("-")
         # Two of a team, or a loop, may submit a folder of one name in the same second, and Ray takes an id only once.
         stamp = f"{time.strftime('%m%d-%H%M%S')}-{secrets.token_hex(2)}"
@@ -39,13 +39,13 @@ class Request:
         return cls(f"{name[:_LONGEST] or 'job'}-{stamp}", "\n".join(lines), run.runtime_env)
 
     def as_json(self, package: str) -> str:
-        """Return it as Ray's Jobs API takes it, with the package of its working directory."""
+        """Return the request in the format of Ray's Jobs API, with the package of its working directory."""
         runtime_env = {**self.runtime_env, "working_dir": f"gcs://{package}"}
         job = {"submission_id": self.id, "entrypoint": self.entrypoint, "runtime_env": runtime_env}
         return json.dumps({**job, "metadata": {"grpo-charts": "submit"}})
 
     def by_hand(self, directory: str, head: Head) -> Iterator[str]:
-        """Yield the commands for doing it by hand, with Ray's own program in the head pod; they look for no tokens."""
+        """Yield the commands to do this by hand, with Ray's own program in the head pod and no check for tokens."""
         folder = f"/tmp/{self.id}"  # noqa: S108 (of the pod)
         unpack = head.shell(["sh", "-c", f"mkdir {folder} && tar -xf - -C {folder}"])
         excluded = " ".join(f"--exclude={shlex.quote(each)}" for each in ("./.git", *packing.SECRETS))
@@ -59,12 +59,12 @@ class Request:
         return head.shell(["ray", "job", "stop", *_ADDRESS, self.id])
 
     def logs(self, head: Head) -> str:
-        """Return the command that prints the output of the job."""
+        """Return the command that prints the job's output."""
         return head.shell(["ray", "job", "logs", *_ADDRESS, "--follow", self.id])
 
 
 def _exports(run: Run) -> Iterator[str]:
-    """Yield what the launcher of the run sets. The directory is found before the code of the run and of the pod."""
+    """Yield what the run's launcher sets. The directory's modules take precedence over the run's and the pod's."""
     environment = {name: str(value) for name, value in run.plan["environment"].items()}
     paths = shlex.quote(f":{environment.pop(_PATH)}") if _PATH in environment else ""
     yield from (f"export {name}={shlex.quote(value)}" for name, value in sorted(environment.items()))

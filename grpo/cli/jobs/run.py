@@ -1,4 +1,4 @@
-"""What the charts make of the run of a stack: its RayJob, its folder, and where its cluster is."""
+"""What the charts render for a stack's run: its RayJob, its folder, and the location of its cluster."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from postrender.yaml import reader
 
 @dataclass(frozen=True)
 class Run:
-    """The rendered RayJob of a stack, with the plan in it."""
+    """A stack's rendered RayJob, with the plan that it contains."""
 
     values: Values
     rayjob: Mapping[str, Any]
@@ -26,27 +26,27 @@ class Run:
 
     @property
     def name(self) -> str:
-        """Return the name of the RayJob."""
+        """Return the RayJob's name."""
         return str(mapping(self.rayjob.get("metadata")).get("name"))
 
     @property
     def directory(self) -> str:
-        """Return the folder of the attempt on the volume of the run."""
+        """Return the attempt's folder on the run's volume."""
         return entrypoint.attempt_directory(self.plan)
 
     @property
     def runtime_env(self) -> dict[str, Any]:
-        """Return the runtime environment of the job, job.runtimeEnv."""
+        """Return the job's runtime environment, job.runtimeEnv."""
         text = mapping(self.rayjob.get("spec")).get("runtimeEnvYAML")
         return mapping(next(iter(reader.load_all(text, "runtimeEnvYAML")), {})) if isinstance(text, str) else {}
 
     def head(self, namespace: str | None, cluster: str | None) -> Head:
-        """Return the head pod of the cluster that the run uses, or of another one."""
+        """Return the head pod of the run's cluster, or of another given cluster."""
         return kubectl.head(self.values, str(self.plan.get("run")), namespace=namespace, cluster=cluster)
 
 
 def render(stack: Stack, helm: str | None, attempt: int | None = None) -> Run:
-    """Render the job of a stack, or another attempt of it; raise as Stack.render does."""
+    """Render a stack's job, or another attempt of it; raise as Stack.render does."""
     change = {"job": {"attempt": attempt}} if attempt else None
     with engines.choose(helm) as engine, explaining(stack):
         rendered = stack.render(engine, "grpo-job", change=change)

@@ -1,4 +1,4 @@
-"""A job that was submitted: its output in the head pod, and how it ended."""
+"""A submitted job: its output in the head pod, and how it ended."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ _SIGNALLED: Final = 128
 
 
 class Submitted:
-    """A job of a cluster's head, by its id."""
+    """A job on a cluster's head, identified by its id."""
 
     def __init__(self, job: str, head: Head) -> None:
-        """Ask nothing yet."""
+        """Remember the job and the head; nothing is queried yet."""
         self.name = f"job {job}"
         self._id, self._head = job, head
         self._found: dict[str, Any] = {}
 
     def look(self) -> State:
-        """Return what Ray says of the job; raise InputError if it does not know it, and ClusterError."""
+        """Return the job's state from Ray; raise InputError if the job is unknown, and ClusterError on failure."""
         done = kubectl.run(PROGRAM, ["state", self._id], self._head, deadline=Deadline())
         if done.code == EXIT_FINDINGS:
             fix = "the output of a job goes with the head that it ran on"
@@ -45,7 +45,7 @@ class Submitted:
         return State("" if status == _PENDING else self._id, status in _ENDED, said)
 
     def read(self, state: State, start: int, *, wait: bool) -> Iterator[bytes]:
-        """Yield the output from a byte on; with `wait`, until the job has ended, or for half a minute."""
+        """Yield the output from a given byte on; with `wait`, until the job has ended, or for half a minute."""
         del state
         words = ["follow", self._id, str(start), str(READ_SECONDS if wait else 0)]
         with kubectl.running(PROGRAM, words, self._head) as descriptor:
@@ -53,7 +53,7 @@ class Submitted:
 
     @property
     def exit_code(self) -> int:
-        """Return the exit code of the job as it was at the last look."""
+        """Return the job's exit code as of the last `look`."""
         if self._found.get("status") == _SUCCEEDED:
             return EXIT_CLEAN
         code = self._found.get("driver_exit_code")
@@ -63,9 +63,9 @@ class Submitted:
 
 
 def reach(head: Head, deadline: Deadline) -> None:
-    """Ask Ray for a job that is not there; raise ClusterError if the head does not answer in time.
+    """Query Ray for a nonexistent job; raise ClusterError if the head does not answer in time.
 
-    To send an archive may take minutes, so a head that hangs must be known before.
+    Sending an archive may take minutes, so a hanging head must be detected first.
     """
     done = kubectl.run(PROGRAM, ["state", "none"], head, deadline=deadline)
     if done.code == EXIT_CANNOT_RUN:
@@ -73,7 +73,7 @@ def reach(head: Head, deadline: Deadline) -> None:
 
 
 def send(request: str, archive: bytes, head: Head) -> None:
-    """Submit a job with its package; raise InputError if Ray refuses it, and ClusterError."""
+    """Submit a job with its package; raise InputError if Ray rejects it, and ClusterError on failure."""
     done = kubectl.run(PROGRAM, ["submit", request], head, archive)
     if done.code == EXIT_CANNOT_RUN:
         raise ClusterError(done.errors.strip())

@@ -1,1 +1,1 @@
-"""What `grpo plan` plans, and how it shows it."""
+"""What `grpo plan` plans, and how it displays the plan."""

@@ -34,7 +34,7 @@ _FONT: Final = re.compile(r"@font-face \{[^{}]*\}\s*")
 
 
 class _Highlighter(RegexHighlighter):
-    """Colour the verdicts, and the ranks and engines of the picture."""
+    """Colour the verdicts, and the picture's ranks and engines."""
 
     base_style = "plan."
     highlights = (

@@ -1,4 +1,4 @@
-"""The prices that `grpo plan` computes with: of --price, or of the values."""
+"""The prices that `grpo plan` uses: from --price, or from the values."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from grpo.values.config import RunConfig
 
 
 class Prices(NamedTuple):
-    """The prices of a GPU hour that the command line gives: one for every machine, or one by accelerator profile."""
+    """The prices per GPU hour given on the command line: one for every machine, or one per accelerator profile."""
 
     every: float | None
     of: Mapping[str, float]
 
     @classmethod
     def read(cls, text: str | None, machines: Sequence[str]) -> Prices:
-        """Read 5.5, or b200=5.5,h200=3.8 for some of the machines that are planned; raise UsageError otherwise."""
+        """Read 5.5, or b200=5.5,h200=3.8 for some of the planned machines; raise UsageError for anything else."""
         if text is None:
             return cls(None, {})
         if "=" not in text:
@@ -41,7 +41,7 @@ class Prices(NamedTuple):
         return cls(None, found)
 
     def price(self, machine: str | None, run: RunConfig) -> float | None:
-        """Return the price of a GPU hour of a machine: the command line's, or else that in the values."""
+        """Return a machine's price per GPU hour: from the command line, or else from the values."""
         return self.every or self.of.get(machine or "") or cost.price(run)
 
 

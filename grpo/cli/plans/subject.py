@@ -1,4 +1,4 @@
-"""The run that `grpo plan` plans: of a stack's values, or of a configuration without our charts."""
+"""The run that `grpo plan` plans: from a stack's values, or from a configuration without our charts."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ _IRRELEVANT = ("memory/", "values/placeholder", "values/no-site")
 
 
 class Subject(NamedTuple):
-    """A run, the errors of its values, and its stack; None if it is not a stack's, and then no error has a place."""
+    """A run, the errors in its values, and its stack, or None if it has no stack; then no error has a place."""
 
     run: RunConfig
     errors: Sequence[Finding]
     stack: Stack | None
 
     def is_sound(self, changed: RunConfig) -> bool:
-        """Return whether a changed run has no error but those of the run itself, word for word."""
+        """Return whether a changed run has exactly the same errors as the original run, or fewer."""
         return _broken(changed) <= _broken_before(self.run)
 
     def edits(self, change: Change) -> Mapping[Path, Any]:
-        """Return a change as values by their paths in the values files."""
+        """Return a change as values, by their paths in the values files."""
         if self.stack is None:
             raise wrong(
                 "--fix writes values files", fix="give them with -f, or write the change into your configuration"
@@ -55,14 +55,14 @@ class Subject(NamedTuple):
 
 
 def _broken(run: RunConfig) -> set[tuple[str, str]]:
-    """Return the rules about the framework and the run that a run breaks, each with what is wrong."""
+    """Return the rules about the framework and the run that a run violates, each with its message."""
     rules = [rule for rule in registry.rules(VALUES) if not rule.id.startswith(_IRRELEVANT)]
     return {(rule.id, finding.what) for rule, finding in judge_run(run, rules) if rule.severity == ERROR}
 
 
 @lru_cache(maxsize=1)
 def _broken_before(run: RunConfig) -> set[tuple[str, str]]:
-    """Return what a run breaks, with which every change of it is compared."""
+    """Return the rules that a run violates before any change, as the baseline for its changes."""
     return _broken(run)
 
 
@@ -91,7 +91,7 @@ def _errors(findings: Sequence[Finding]) -> list[Finding]:
 
 
 class Own(NamedTuple):
-    """A configuration of the framework's own: its file, its overrides, and how many nodes it gets."""
+    """A configuration in the framework's own format: its file, its overrides, and the number of nodes."""
 
     framework: str
     version: str | None
@@ -102,7 +102,7 @@ class Own(NamedTuple):
 
 
 def of_configuration(own: Own, accelerator: str | None, model_config: str | None) -> Subject:
-    """Return the run of a configuration on a machine; raise UsageError and InputError."""
+    """Return a configuration's run on a machine; raise UsageError or InputError if arguments or file are invalid."""
     known = catalogue.versions(own.framework)
     version = own.version or catalogue.newest(own.framework)
     if version not in known:

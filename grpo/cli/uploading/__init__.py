@@ -1,1 +1,1 @@
-"""Data files of this machine, and how they get onto the volume of a stack."""
+"""Data files on this machine, and how they get onto a stack's volume."""

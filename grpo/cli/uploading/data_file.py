@@ -1,4 +1,4 @@
-"""A data file on this machine, and what of it is not sent."""
+"""A data file on this machine, and the checks that keep unsuitable files from being sent."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PIECE: Final = 1 << 20
 
 @dataclass(frozen=True)
 class DataFile:
-    """A file, with its size, the digest of its bytes and a descriptor that reads them."""
+    """A file with its size, its content's digest and a descriptor for reading it."""
 
     path: str
     size: int
@@ -32,12 +32,12 @@ class DataFile:
 
     @property
     def name(self) -> str:
-        """Return its name in its folder."""
+        """Return the file's name without its folder."""
         return os.path.basename(self.path)
 
 
 def refuse(paths: Sequence[str]) -> None:
-    """Raise InputError or UnreadableError for the first file that is not sent, and for two of one name."""
+    """Raise InputError or UnreadableError for the first file that cannot be sent, and if two files share a name."""
     seen: dict[str, str] = {}
     for path in paths:
         _refuse(path)
@@ -67,7 +67,7 @@ def _refuse(path: str) -> None:
 
 @contextlib.contextmanager
 def opened(path: str) -> Iterator[DataFile]:
-    """Open and measure a file; raise UnreadableError, and InputError for a short text with a token in it."""
+    """Open and measure a file; raise UnreadableError if that fails, and InputError if a short text contains a token."""
     try:
         # Another program reads on from where this one stops, so no byte may wait in a buffer.
         file = FileIO(path)

@@ -32,12 +32,12 @@ _NO_PYTHON: Final = re.compile(
 
 
 class SilentError(ClusterError):
-    """A pod has said nothing: it has no Python, for instance."""
+    """A pod returned no output: it has no Python, for instance."""
 
 
 @dataclass(frozen=True)
 class Pod:
-    """A pod and the container of it that mounts the volume, and where."""
+    """A pod, its container that mounts the volume, and the mount path."""
 
     namespace: str
     name: str
@@ -45,9 +45,10 @@ class Pod:
     mount: str
 
     def send(self, file: DataFile, target: str, *, replace: bool) -> bool:
-        """Send a file to its place on the volume; return whether it was there already.
+        """Send a file to its place on the volume; return whether it already existed there.
 
-        Raises InputError if the pod refuses it, ClusterError if it did not arrive, and SilentError if no program began.
+        Raises InputError if the pod rejects it, ClusterError if it did not arrive, and SilentError if no program
+        started.
         """
         arguments = [self.mount, target, str(file.size), file.sha256, "replace" if replace else "keep"]
         # Where nobody reads what is sent, the connection may not bring the answer back. So the pod is asked before.
@@ -64,7 +65,7 @@ class Pod:
         return said == "there"
 
     def _answer(self, file: DataFile, arguments: Sequence[str], *flags: str) -> tuple[str, str]:
-        """Return the first word of what the program in the pod says at the end, and the rest; raise as `send` does."""
+        """Return the first word of the pod program's final output, and the rest; raise as `send` does."""
         where = [self.name, "--namespace", self.namespace, "--container", self.container]
         words = ["kubectl", "exec", *flags, *where, "--", *kubectl.packed(PROGRAM, arguments)]
         try:
@@ -77,7 +78,7 @@ class Pod:
         return said, why
 
     def _last_line(self, descriptor: int, file: DataFile) -> str:
-        """Return the last line that the program in the pod prints, and say meanwhile how far it is."""
+        """Return the last line that the pod's program prints, and report progress meanwhile."""
         told, last = time.monotonic(), ""
         for line in self._lines(descriptor):
             last = line
@@ -96,7 +97,7 @@ class Pod:
 
 
 def find(volume: Volume, namespace: str, deadline: Deadline) -> list[Pod]:
-    """Return the running pods that mount the claim of a volume, heads of Ray clusters first; raise ClusterError."""
+    """Return the running pods that mount a volume's claim, Ray heads first; raise ClusterError if kubectl fails."""
     path = f"/api/v1/namespaces/{namespace}/pods?fieldSelector=status.phase%3DRunning"
     found = (
         (pod["metadata"].get("labels", {}).get(_HEAD[0]) != _HEAD[1], each)
@@ -108,7 +109,7 @@ def find(volume: Volume, namespace: str, deadline: Deadline) -> list[Pod]:
 
 
 def _of_pod(pod: Mapping[str, Any], claim: str, namespace: str) -> Iterator[Pod]:
-    """Yield each container of a pod that may write on the whole of a claim."""
+    """Yield each container of a pod that may write to the entire claim."""
     names = {
         str(each.get("name"))
         for each in pod["spec"].get("volumes") or []

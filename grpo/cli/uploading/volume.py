@@ -1,4 +1,4 @@
-"""The volume of a stack's runs: where data lies on it, and what writes there while no pod mounts it."""
+"""The volume of a stack's runs: where its data is stored, and how to write to it while no pod mounts it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _IN_VOLUME: Final = "jsonpath={.spec.csi.volumeHandle}"
 
 @dataclass(frozen=True)
 class Volume:
-    """The volume job.volume: its claim, where pods of the stack mount it, and its section of the values."""
+    """The volume job.volume: its claim, where the stack's pods mount it, and its section in the values."""
 
     claim: str
     mount: str
@@ -31,7 +31,7 @@ class Volume:
 
     @classmethod
     def of(cls, values: Values) -> Volume:
-        """Return the volume of some values; raise InputError if they have none that stays."""
+        """Return the volume that the values configure; raise InputError if they have no persistent one."""
         mount = kubectl.mount_path(values)
         name = values.get("job.volume", "data")
         section = mapping(values.get(f"storage.{name}"))
@@ -49,11 +49,11 @@ class Volume:
 
     @property
     def datasets(self) -> str:
-        """Return the folder that GRPO_DATASETS names."""
+        """Return the folder named by GRPO_DATASETS."""
         return posixpath.join(self.mount, "datasets")
 
     def by_hand(self, files: Sequence[str], folder: str, namespace: str) -> str:
-        """Return what puts files into a folder of the volume while no pod mounts it."""
+        """Return the commands that put files into a folder of the volume while no pod mounts it."""
         if bucket := mapping(self.section.get("gcsfuse")):
             inside = str(mapping(bucket.get("mountOptions")).get("only-dir") or "").strip("/")
             return _copy(files, f"gs://{posixpath.join(str(bucket.get('bucket')), inside, folder)}/")
@@ -64,7 +64,7 @@ class Volume:
         return f"{self._small_pod(namespace)}; then run this again, and kubectl delete pod {_POD} -n {namespace}"
 
     def _small_pod(self, namespace: str) -> str:
-        """Return the commands that start a pod which mounts the claim."""
+        """Return the commands that start a pod to mount the claim."""
         mounts = [{"name": "data", "mountPath": self.mount}]
         container = {"name": _POD, "image": _IMAGE, "command": ["sleep", "86400"], "volumeMounts": mounts}
         volume = {"name": "data", "persistentVolumeClaim": {"claimName": self.claim}}

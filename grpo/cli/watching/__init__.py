@@ -1,1 +1,1 @@
-"""What `grpo watch` shows of a training."""
+"""What `grpo watch` shows of a training run."""

@@ -1,4 +1,4 @@
-"""Show a training line by line: plain, coloured with the curve of the reward on a terminal, or as JSON."""
+"""Show a training run line by line: plain, coloured with a reward curve on a terminal, or as JSON."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Screen:
         self._rewards: deque[float] = deque(maxlen=_SHOWN_STEPS)
 
     def show(self, event: Event) -> None:
-        """Write the line of an event; a phase has one in JSON only."""
+        """Write an event's line; a phase has one only in JSON."""
         if self._json:
             self._write(f"{lines.record(event)}\n")
         elif line := lines.text(event):
@@ -46,7 +46,7 @@ class Screen:
             output.write(masking.text(report_text.block(finding)))
 
     def flush(self) -> None:
-        """Let a reader of a pipe see what was written."""
+        """Flush stdout, so that the reader of a pipe sees what was written."""
         sys.stdout.flush()
 
     def _draw(self, line: str, event: Event) -> None:

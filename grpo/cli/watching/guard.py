@@ -1,4 +1,4 @@
-"""Judge as the guard of a run does: what is a sign, when one stops the run, and how long it may be silent."""
+"""Judge as a run's guard does: what is a sign, when a sign stops the run, and how long the run may be silent."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _DEADLINES = ("step", "checkpoint", "validation")
 
 
 class Judgement(NamedTuple):
-    """The limits of the signs, and after how many steps in a row a sign stops the watch, by the sign's name."""
+    """The limits of the signs, and, by sign name, after how many consecutive steps a sign stops the watch."""
 
     limits: Limits
     stop_on: Mapping[str, int]
 
 
 def judgement(files: Sequence[str], arguments: Sequence[Argument] = ()) -> Judgement:
-    """Return how the guard of values judges; without files nothing stops, and the limits are the usual ones.
+    """Return how the guard in the values judges; without files nothing stops the watch, and the default limits apply.
 
-    Raises UnreadableError, and InputError for values that no guard would take.
+    Raises UnreadableError if a file cannot be read, and InputError if the values are not valid for a guard.
     """
     if not files:
         return Judgement(Limits(), {})
@@ -52,7 +52,7 @@ def judgement(files: Sequence[str], arguments: Sequence[Argument] = ()) -> Judge
 
 
 def _refuse(values: Values) -> None:
-    """Raise InputError if the chart would refuse the guard of values; nobody asks about the rest of them."""
+    """Raise InputError if the chart would reject the guard's values; the other values are not checked."""
     schema = read_schema(paths.schema("grpo-job"))
     for problem in schema.problems(merge.overlay(merge.defaults(), values.as_helm_merges())):
         if _is_of_guard(problem):

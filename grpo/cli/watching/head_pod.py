@@ -1,4 +1,4 @@
-"""Read the output of a job in the head pod of a Ray cluster, through kubectl."""
+"""Read a job's output in a Ray cluster's head pod, through kubectl."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ _LINES: Final = 'echo $(($(wc -c <"$file") - $(tail -n {} "$file" | wc -c)))'
 
 
 def ask(path: str, deadline: Deadline) -> Mapping[str, Any]:
-    """Return what the API server has at a path; raise ClusterError."""
+    """Return the API server's object at a path; raise ClusterError if kubectl fails."""
     found = json_text.loads(kubectl.read(path, deadline))
     return found if isinstance(found, dict) else {}
 
 
 def find(namespace: str, labels: str, deadline: Deadline) -> Mapping[str, Any]:
-    """Return the running pod with these labels, or nothing."""
+    """Return the running pod with these labels, or an empty map."""
     found = ask(f"/api/v1/namespaces/{namespace}/pods?labelSelector={quote(labels, safe='')}", deadline)
     return next((pod for pod in found.get("items") or [] if pod["status"].get("phase") == "Running"), {})
 
 
 def answered(descriptor: int, pod: str, deadline: Deadline) -> Iterator[bytes]:
-    """Yield what a program in a pod prints, and b"" while it prints nothing more.
+    """Yield what a program in a pod prints, and b"" whenever it is silent.
 
-    Raises ClusterError if it does not begin in time.
+    Raises ClusterError if the program does not start in time.
     """
     has_begun = False
     for piece in pieces.of_pipe(descriptor):
@@ -53,7 +53,7 @@ def answered(descriptor: int, pod: str, deadline: Deadline) -> Iterator[bytes]:
 
 
 def heard(found: Iterable[bytes], who: str) -> Iterator[bytes]:
-    """Yield what a program in a pod prints; raise ClusterError after more silence than the program lasts."""
+    """Yield what a program in a pod prints; raise ClusterError if it is silent for longer than the program may run."""
     last = time.monotonic()
     for piece in found:
         last = time.monotonic() if piece else last
@@ -64,7 +64,7 @@ def heard(found: Iterable[bytes], who: str) -> Iterator[bytes]:
 
 @dataclass(frozen=True)
 class Output:
-    """Where the output of a job is: the pod and its container, and the files that may have it, the best one first."""
+    """Where a job's output is: the pod and its container, and the candidate files, the best one first."""
 
     namespace: str = ""
     pod: str = ""
@@ -73,13 +73,13 @@ class Output:
 
     @classmethod
     def of(cls, namespace: str, pod: Mapping[str, Any], *files: str) -> Output:
-        """Return the output in the first container of a pod."""
+        """Return the output location in a pod's first container."""
         return cls(namespace, pod["metadata"]["name"], pod["spec"]["containers"][0]["name"], files)
 
     def read(self, start: int, deadline: Deadline, *, wait: bool) -> Iterator[bytes]:
-        """Yield the output from a byte on; with `wait`, for half a minute.
+        """Yield the output from a given byte on; with `wait`, for half a minute.
 
-        Raises ClusterError, also if the pod does not begin to answer in time.
+        Raises ClusterError if kubectl fails or the pod does not start to answer in time.
         """
         tail = f'tail -c +{start + 1} {"-f " if wait else ""}"$file"'
         limit = f"timeout {READ_SECONDS:.0f} " if wait else ""
@@ -87,13 +87,13 @@ class Output:
             yield from heard(found, f"the pod {self.pod}")
 
     def before(self, lines: int, deadline: Deadline) -> int:
-        """Return how many bytes are before the last lines; raise ClusterError."""
+        """Return the number of bytes before the last lines; raise ClusterError if kubectl fails."""
         with self._running(_LINES.format(lines), deadline) as found:
             said = b"".join(heard(found, f"the pod {self.pod}")).strip()
         return int(said) if said.isdigit() else 0
 
     def _begun(self, descriptor: int, deadline: Deadline) -> Iterator[bytes]:
-        """Yield what the program prints after the byte that says that it has begun, in time."""
+        """Yield what the program prints after its start byte, which must arrive in time."""
         is_first = True
         for piece in answered(descriptor, self.pod, deadline):
             yield piece[1:] if is_first else piece
@@ -101,7 +101,7 @@ class Output:
 
     @contextlib.contextmanager
     def _running(self, program: str, deadline: Deadline) -> Iterator[Iterator[bytes]]:
-        """Run a line of shell on the first of the files that can be read, and give what it prints."""
+        """Run a shell line on the first file that can be read, and yield its output."""
         where = [self.pod, "--namespace", self.namespace, "--container", self.container]
         words = ["kubectl", "exec", *where, "--", "sh", "-c", _ANY.format(program), "sh", *self.files]
         try:

@@ -1,4 +1,4 @@
-"""One line for each step or validation of a training, as text and as JSON."""
+"""One line per training step or validation, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _BARS: Final = "▁▂▃▄▅▆▇█"
 
 
 def text(event: Event) -> str:
-    """Return the line of a step or a validation; empty for a phase."""
+    """Return the line for a step or a validation; empty for a phase."""
     if isinstance(event, Step):
         return "  ".join([f"step {event.number}", *_measures(event), *_speed(event)])
     if isinstance(event, Validation):
@@ -56,14 +56,14 @@ def _speed(event: Step | Validation) -> Iterator[str]:
 
 
 def _phases(step: Step, seconds: float) -> str:
-    """Return the longest phases with their share of a step."""
+    """Return the longest phases with their shares of a step."""
     longest = sorted(step.phases.items(), key=lambda item: -item[1])[:_PHASES]
     shares = [f"{name} {value / seconds:.0%}" for name, value in longest if seconds > 0]
     return f" ({', '.join(shares)})" if shares else ""
 
 
 def sparkline(values: list[float]) -> str:
-    """Return a bar for each value, as high as it is between the lowest and the highest; a blank for NaN."""
+    """Return one bar per value, scaled between the lowest and the highest value; NaN becomes a blank."""
     finite = [value for value in values if math.isfinite(value)]
     low, high = min(finite, default=0.0), max(finite, default=0.0)
     step = (high - low) / (len(_BARS) - 1) or 1.0
@@ -71,7 +71,7 @@ def sparkline(values: list[float]) -> str:
 
 
 def record(event: Event | Finding) -> str:
-    """Return an event or a finding as a line of JSON; a measure that is not known is left out."""
+    """Return an event or a finding as a JSON line, without unknown measures."""
     if isinstance(event, Finding):
         fields: Mapping[str, Any] = {
             "event": "finding",

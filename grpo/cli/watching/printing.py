@@ -1,4 +1,4 @@
-"""Print the output of a job without its secrets, from its beginning or its last lines."""
+"""Print a job's output with secrets masked, either from the start or only the last lines."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ _LONGEST: Final = 1 << 20
 
 
 class Measured(Source, Protocol):
-    """A source that knows how long its output is without its last lines."""
+    """A source that knows the length of its output without the last lines."""
 
     def before(self, lines: int) -> int:
-        """Return how many bytes are before the last lines; raise ClusterError."""
+        """Return the number of bytes before the last lines; raise ClusterError if that cannot be determined."""
 
 
 class Tail:
-    """The last lines of what another source has, and what is written after them."""
+    """The last lines of another source, and whatever is written after them."""
 
     def __init__(self, source: Measured, lines: int) -> None:
-        """Ask nothing yet."""
+        """Remember the source and the number of lines; nothing is queried yet."""
         self.name, self._source, self._lines = source.name, source, lines
         self._skipped: dict[str, int] = {}
 
     def look(self) -> State:
-        """Return the state of the other source."""
+        """Return the other source's state."""
         return self._source.look()
 
     def read(self, state: State, start: int, *, wait: bool) -> Iterator[bytes]:
-        """Yield the output from a byte on, counted from the first of the last lines."""
+        """Yield the output from a given byte on, counted from the start of the last lines."""
         if state.output not in self._skipped:
             # What begins anew while it is followed is new in whole.
             self._skipped[state.output] = 0 if self._skipped else self._source.before(self._lines)
@@ -45,20 +45,20 @@ class Tail:
 
 
 def follow(source: Source, *, wait: bool) -> None:
-    """Print the output of a job, with `wait` until it has ended; raise as job_output.follow does."""
+    """Print a job's output, with `wait` until the job has ended; raise as job_output.follow does."""
     for text in masked(pieces.text(job_output.follow(source, wait=wait, tell=tell))):
         sys.stdout.write(text)
         sys.stdout.flush()
 
 
 def tell(text: str) -> None:
-    """Say something about the job on stderr."""
+    """Write a message about the job to stderr."""
     sys.stderr.write(visible.lines([f"grpo: {masking.text(text)}"]))
     sys.stderr.flush()
 
 
 def masked(found: Iterable[str]) -> Iterator[str]:
-    """Yield whole lines with their secrets hidden; a piece may end within a secret, so a part of a line waits."""
+    """Yield complete lines with secrets masked; hold back partial lines, because a piece may end within a secret."""
     rest, stream = "", masking.Stream()
     for text in found:
         *whole, rest = _END.split(rest + text)

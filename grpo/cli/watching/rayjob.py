@@ -1,8 +1,8 @@
-"""Read the output of a RayJob in the head pod of its cluster, through kubectl.
+"""Read a RayJob's output in its cluster's head pod, through kubectl.
 
-The log of a pod has none of it: Ray starts the driver, and writes its output into a file of the head. This is so for
-every submissionMode. The launcher of the chart grpo-job also writes it to the volume of the run, where it outlives the
-cluster.
+The pod's log does not contain this output: Ray starts the driver, and writes its output to a file in the head pod,
+for every submissionMode. The launcher of the chart grpo-job also writes it to the run's volume, where it outlives
+the cluster.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ MISSING: Final = "(NotFound)"
 
 @dataclass(frozen=True)
 class Kept:
-    """Where the output of an attempt is when its RayJob is gone: a folder, and the labels of a pod that mounts it."""
+    """Where an attempt's output is once its RayJob is gone: a folder, and the labels of a pod that mounts it."""
 
     directory: str
     labels: str
 
 
 class RayJob:
-    """A RayJob of a namespace; `cluster` is another RayCluster that mounts the volume of its run."""
+    """A RayJob in a namespace; `cluster` is another RayCluster that mounts its run's volume."""
 
     def __init__(
         self,
@@ -44,14 +44,14 @@ class RayJob:
         kept: Kept | None = None,
         deadline: Deadline | None = None,
     ) -> None:
-        """Ask nothing yet; `deadline` is that of the first look and what is read after it."""
+        """Remember the arguments; nothing is queried yet. `deadline` covers the first `look` and the reads after it."""
         self.name = f"RayJob {name}"
         self._path = f"/apis/ray.io/v1/namespaces/{namespace}/rayjobs/{name}"
         self._namespace, self._cluster, self._kept, self._output = namespace, cluster, kept, Output()
         self._first, self._deadline = deadline, Deadline()
 
     def look(self) -> State:
-        """Return the state of the RayJob, and find its head pod; raise ClusterError if kubectl fails."""
+        """Return the RayJob's state, and find its head pod; raise ClusterError if kubectl fails."""
         self._deadline, self._first = self._first or Deadline(), None
         try:
             found = head_pod.ask(self._path, self._deadline)
@@ -72,7 +72,7 @@ class RayJob:
         return self._state(pod, [*driver, *([f"{volume}/output.log"] if volume else [])], ended, said, status)
 
     def _without_job(self, kept: Kept) -> State:
-        """Return the state of an attempt that was replaced or uninstalled: what its launcher has written."""
+        """Return the state of an attempt that was replaced or uninstalled, from what its launcher has written."""
         pod = head_pod.find(self._namespace, kept.labels, self._deadline)
         if not pod:
             lost = f"read {kept.directory} where its volume is mounted; --cluster NAME names a cluster that mounts it"
@@ -87,12 +87,12 @@ class RayJob:
         return State(f"{pod['metadata']['uid']} {starts} {status.get('jobId')}", ended, said)
 
     def read(self, state: State, start: int, *, wait: bool) -> Iterator[bytes]:
-        """Yield the output from a byte on; with `wait`, for half a minute."""
+        """Yield the output from a given byte on; with `wait`, for half a minute."""
         del state
         return self._output.read(start, self._deadline, wait=wait)
 
     def before(self, lines: int) -> int:
-        """Return how many bytes of the output are before its last lines; `look` has found it."""
+        """Return the number of bytes of output before its last lines; `look` must have found the output."""
         return self._output.before(lines, self._deadline)
 
     def _head(self, cluster: str) -> Mapping[str, Any]:

@@ -26,7 +26,7 @@ class Place:
     token_file: str | None = None
 
     def read(self, *, follow: bool) -> Iterator[list[Found]]:
-        """Yield the events of the training, as `events.read` does; raise UsageError, and ClusterError, too."""
+        """Yield the training's events, raising as `events.read` does, and also UsageError and ClusterError."""
         if self.run.namespace or not self.word or self.word.startswith(_URLS):
             source = self._source()
             found = job_output.follow(source, wait=follow, tell=tell)
@@ -48,7 +48,7 @@ class Place:
 
 
 def _token(path: str | None) -> str:
-    """Return the token from a file, else from Ray's own variable."""
+    """Return the token from a file, or else from Ray's own variable."""
     if path is None:
         return os.environ.get("RAY_AUTH_TOKEN", "").strip()
     try:

@@ -1,4 +1,4 @@
-"""Read a training to its end, judge each step, and say what is found."""
+"""Read a training run to its end, judge each step, and report findings."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from postrender.problem import LOG
 
 
 class Watcher:
-    """Show the events of a training, and the signs that its steps show.
+    """Show a training run's events, and the signs that its steps show.
 
-    `judgement.stop_on` ends the watch. `now` tells the time in seconds.
+    The signs in `judgement.stop_on` end the watch. `now` returns the time in seconds.
     """
 
     def __init__(self, screen: Screen, judgement: Judgement, now: Callable[[], float] = time.monotonic) -> None:
@@ -37,11 +37,11 @@ class Watcher:
 
     @property
     def steps(self) -> int:
-        """Return how many steps were shown; a resumed run repeats some."""
+        """Return the number of steps shown; a resumed run repeats some."""
         return len(self._numbers)
 
     def watch(self, batches: Iterable[Sequence[Found]], *, live: bool) -> bool:
-        """Read all events; return whether a sign of `stop_on` ended the watch. A `live` training may also be silent."""
+        """Read all events; return whether a sign in `stop_on` ended the watch. Only `live` checks for silence."""
         for batch in batches:
             if not batch and live and self._silence():
                 return True
@@ -66,7 +66,7 @@ class Watcher:
         return any(count >= self._stop_on.get(name, math.inf) for name, count in self._shown.items())
 
     def _is_repeated(self, event: Event) -> bool:
-        """Return whether the step or validation before is the same: some outputs have each line twice."""
+        """Return whether the previous step or validation is the same; some outputs contain each line twice."""
         if isinstance(event, Phase):
             return False
         # As text, because a NaN equals nothing.
@@ -74,7 +74,7 @@ class Watcher:
         return before == self._before
 
     def _silence(self) -> bool:
-        """Tell once that nothing has come for too long."""
+        """Report, once, that nothing has arrived for too long."""
         sign = None if self._is_silent else self._judge.silent(self._now() - self._last)
         self._is_silent = self._is_silent or sign is not None
         self._tell([sign] if sign else [])

@@ -1,1 +1,1 @@
-"""Write the numbers and tables of hand-written pages that the sources know."""
+"""Generate the numbers and tables in hand-written pages from the sources."""

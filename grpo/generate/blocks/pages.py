@@ -1,7 +1,7 @@
-"""Fill the blocks of pages: `<!-- NAME: ARGUMENT -->text<!-- end -->`, with or without the argument.
+"""Fill the blocks in pages: `<!-- NAME: ARGUMENT -->text<!-- end -->`, with or without the argument.
 
-A block of one line stands inside a line, one of several lines between blank lines. What is outside of blocks is written
-by hand. `texts.py` has the names.
+A one-line block is placed within a line, a multi-line block between blank lines. Everything outside the blocks is
+written by hand. `texts.py` defines the names.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ _BLOCK = re.compile(rf"{_START}.*?(?:{_END}|\Z)", re.DOTALL)
 
 
 def render(facts: Facts) -> dict[str, str]:
-    """Return the text of each page that has a block, by its path; raise SourceError for a block that cannot be."""
+    """Return the text of each page that has a block, by its path; raise SourceError if a block is invalid."""
     paths = sorted(path for pattern in PAGES for path in facts.root.glob(pattern))
     texts = {path.relative_to(facts.root).as_posix(): path.read_text("utf-8") for path in paths}
     return {page: filled(page, text, facts) for page, text in texts.items() if re.search(f"{_START}|{_END}", text)}
 
 
 def filled(page: str, text: str, facts: Facts) -> str:
-    """Return the text of a page with its blocks written anew."""
+    """Return a page's text with its blocks regenerated."""
     counts = len(re.findall(_START, text)), len(_BLOCK.findall(text)), text.count(_END)
     if len({*counts}) > 1:
         raise SourceError(f"{page}: {counts[0]} starts and {counts[2]} ends of blocks ({', '.join(WRITERS)})")

@@ -1,4 +1,4 @@
-"""The texts of the blocks in pages, each from what it says: values, catalogues, causes, results."""
+"""The texts of the blocks in pages, each generated from its source: values, catalogues, causes, results."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _WINDOW = 10
 
 
 class Facts(NamedTuple):
-    """What the texts are made of: the files below the root, and the defaults of the charts."""
+    """The sources of the texts: the files below the root, and the charts' defaults."""
 
     root: Path
     defaults: Schema
@@ -78,7 +78,7 @@ def _causes(_: Facts, __: str) -> str:
 
 
 def _files(facts: Facts, framework: str) -> dict[str, Path]:
-    """Return the files that move a stack to another version, by the version, oldest first."""
+    """Return the values files that switch a stack to another version, by version, oldest first."""
     files = (facts.root / "values/frameworks").glob(f"{framework}-*.yaml")
     found = {path.stem.removeprefix(f"{framework}-"): path for path in files}
     return dict(sorted(found.items(), key=lambda item: _number(item[0])))
@@ -93,7 +93,7 @@ def _recipe(facts: Facts, framework: str) -> Schema:
 
 
 def _described(folder: str, title: str) -> Callable[[Facts, str], str]:
-    """Return what writes the table of the profiles or recipes of a folder."""
+    """Return a function that writes the table of a folder's profiles or recipes."""
 
     def table(facts: Facts, _: str) -> str:
         files = sorted((facts.root / folder).glob("*.yaml"))
@@ -104,7 +104,7 @@ def _described(folder: str, title: str) -> Callable[[Facts, str], str]:
 
 
 def _versions(facts: Facts, _: str) -> str:
-    """Return the version that the recipes of each framework are written for, and the others."""
+    """Return, for each framework, the version that its recipes are written for, and the other versions."""
     lines = [table_row(["framework", "the recipes are written for", "other versions"]), "|---|---|---|"]
     for framework, name in _VERSIONS.items():
         lines.append(
@@ -114,7 +114,7 @@ def _versions(facts: Facts, _: str) -> str:
 
 
 def _frameworks(facts: Facts, framework: str) -> str:
-    """Return what differs between the versions: those of the files, and the one of the recipes."""
+    """Return what differs between the versions: those with a values file, and the recipes' version."""
     trees = [*map(read_yaml, _files(facts, framework).values()), _recipe(facts, framework)]
     trees.sort(key=lambda tree: _number(tree["job"]["version"]), reverse=True)
     images = [tree["images"]["training"] for tree in trees]
@@ -132,7 +132,7 @@ def _frameworks(facts: Facts, framework: str) -> str:
 
 
 def _provisional(facts: Facts, argument: str) -> str:
-    """Return the sentence on a version of NeMo RL whose source was not read, or one of the facts of its entry."""
+    """Return the sentence about a NeMo RL version whose source was not read, or one of the facts in its entry."""
     version, _, key = argument.partition(" ")
     entry = read_yaml(facts.root / "schemas/catalogues/nemo-rl/provisional.yaml")[version]
     if not key:
@@ -148,7 +148,7 @@ def _answers(facts: Facts, judge: str) -> str:
 
 
 def _learned(facts: Facts, file: str) -> str:
-    """Return the results of `make learn`, a row a run."""
+    """Return the results of `make learn`, one row per run."""
     lines = (facts.root / "examples/learn-on-cpu" / file).read_text("utf-8").splitlines()
     runs = [json.loads(line) for line in lines]
     steps = runs[0]["steps"]

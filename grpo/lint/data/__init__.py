@@ -1,8 +1,8 @@
-"""Judge a sample of the data of a run: what its framework, its task and its rewards read of each row.
+"""Judge a sample of a run's data: what its framework, its task and its rewards read from each row.
 
-`samples.py` reads the files, `readers.py` knows the columns, `answers.py` what compares the expected answers,
-`amounts.py` how many rows the steps need, and `judge.py` puts them together. The programs of jobs/ import each other by
-plain names; so does this package.
+`samples.py` reads the files, `readers.py` knows the columns, `answers.py` knows what compares the expected answers,
+`amounts.py` how many rows the steps need, and `judge.py` puts them together. The programs of jobs/ import each
+other by plain names; so does this package.
 """
 
 import os

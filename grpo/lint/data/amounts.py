@@ -1,4 +1,4 @@
-"""Compare the number of rows that a run trains on with its batches, epochs and steps."""
+"""Compare the number of a run's training rows with its batches, epochs and steps."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ _FEW_STEPS: Final = (
 
 
 def problems(run: RunConfig, sample: Sample) -> Iterator[RowFault]:
-    """Yield what is wrong with the number of rows of the training, where it is known.
+    """Yield what is wrong with the number of training rows, if that number is known.
 
-    Raises UnknownError where only the running job knows a number.
+    Raises UnknownError if only the running job knows a number.
     """
     rows = sample.total
     if rows is not None and run.framework == "verl":
@@ -58,7 +58,7 @@ def _of_nemo_rl(run: RunConfig, rows: int) -> Iterator[RowFault]:
 
 
 def _held_out(rows: int, size: object) -> int:
-    """Return how many rows of the training NeMo RL validates with: a share, or their number."""
+    """Return how many training rows NeMo RL holds out for validation: a share, or a number."""
     if not isinstance(size, (int, float)) or isinstance(size, bool) or size <= 0:
         return 0
     return min(rows, int(size) if size >= 1 else math.ceil(size * rows))

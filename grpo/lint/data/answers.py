@@ -1,4 +1,4 @@
-"""What compares the expected answers of a run, and why it cannot read one."""
+"""What compares a run's expected answers, and why it cannot read an answer."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SOURCES: Final = frozenset(
 
 
 class Judge(NamedTuple):
-    """One that gets answers: what it does with them, what happens to one that it cannot read, and why it cannot."""
+    """A consumer of answers: what it does with them, what happens to an unreadable answer, and why it is unreadable."""
 
     does: str
     why: str
@@ -48,7 +48,7 @@ class Judge(NamedTuple):
 
 
 def of_rewards(run: RunConfig) -> list[Judge]:
-    """Return the rewards of job.rewards, with what they get as the expected answer."""
+    """Return the rewards of job.rewards, with what they receive as the expected answer."""
     found, others = [], []
     own = {name: own_code.takes_any(text) for name, text, _ in own_code.files(run)}
     for name, entry in mapping(run.value("job.rewards")).items():
@@ -73,12 +73,12 @@ def of_rewards(run: RunConfig) -> list[Judge]:
 
 
 def has_rewards(run: RunConfig) -> bool:
-    """Say whether job.rewards replaces the framework's own reward."""
+    """Return whether job.rewards replaces the framework's own reward."""
     return any(entry is not None for entry in mapping(run.value("job.rewards")).values())
 
 
 def of_environment(run: RunConfig, section: Mapping[str, Json]) -> list[Judge]:
-    """Return the environment of NeMo RL that compares the answers of a data set; none for one that is not known."""
+    """Return the NeMo RL environment checks that apply to a data set; empty if the environment is unknown."""
     if section.get("env_name", "math") != "math" or not _is_plain(run):
         return []
     source = "(nemo_rl/environments/math_environment.py:107 at v0.7.0)"
@@ -91,25 +91,25 @@ def of_environment(run: RunConfig, section: Mapping[str, Json]) -> list[Judge]:
 
 
 def _is_plain(run: RunConfig) -> bool:
-    """Say whether the environment math compares with math-verify."""
+    """Return whether the environment math compares with math-verify."""
     implementation = run.at("env.math.math_verify_impl", _HF_VERIFY)
     return implementation in (None, _HF_VERIFY) and run.at("env.math.verifier_type") in (None, "math")
 
 
 def of_source(source: Json) -> Iterator[Judge]:
-    """Yield verl's own judge of a data source, if it is known what it reads."""
+    """Yield verl's own judge for a data source, if what the judge reads is known."""
     if source == GSM8K:
         why = f"{_ZERO} (verl/utils/reward_score/gsm8k.py:69 at 0.7.1)"
         yield Judge(f"verl's reward for {GSM8K} compares it", why, _digits)
 
 
 def has_own_judge(source: str) -> bool:
-    """Say whether verl has a reward for a data source."""
+    """Return whether verl has a reward for a data source."""
     return source in SOURCES or source.startswith("aime")
 
 
 def is_solution(text: str) -> bool:
-    """Say whether a text is a whole solution, and not the answer at its end."""
+    """Return whether a text is a full solution, not just the final answer."""
     words = len(_WORD.findall(text))
     return words >= _MANY_WORDS or ("\n" in text.strip() and words >= _SOME_WORDS)
 
@@ -120,7 +120,7 @@ def _kind(value: Json) -> str:
 
 
 def _exact(value: Json) -> str:
-    """Say why the built-in reward cannot read an answer; numbers are texts for it."""
+    """Return why the built-in reward cannot read an answer; it reads numbers as text."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return ""
     if not isinstance(value, str):
@@ -133,7 +133,7 @@ def _exact(value: Json) -> str:
 
 
 def _math(value: Json) -> str:
-    r"""Say why math-verify cannot read an answer inside \boxed{}."""
+    r"""Return why math-verify cannot read an answer inside \boxed{}."""
     if not isinstance(value, str):
         return f"is {_kind(value)}, and no text"
     if not value.strip():
@@ -147,7 +147,7 @@ def _math(value: Json) -> str:
 
 
 def _prose(value: Json) -> str:
-    """Say why math-verify, which can read an answer, finds no mathematics in it."""
+    """Return why an answer that math-verify can read contains no mathematics."""
     if not isinstance(value, str) or _math(value) or _SIGNS.search(value):
         return ""
     words = len(_WORD.findall(value))
@@ -157,7 +157,7 @@ def _prose(value: Json) -> str:
 
 
 def _typed(value: Json) -> str:
-    """Say why no reward of job.rewards but verl's gets an answer; numbers are texts for them."""
+    """Return why an answer reaches none of the rewards in job.rewards except verl's; numbers count as text."""
     return "" if isinstance(value, (str, int, float)) and not isinstance(value, bool) else f"is {_kind(value)}"
 
 

@@ -1,4 +1,4 @@
-"""Judge samples of the data of a run against its values."""
+"""Judge samples of a run's data against its values."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _ALL = "give all files of the stack: accelerator profile, recipe and your own"
 
 
 class Verdict(NamedTuple):
-    """What was found, how many rows were judged, what was not judged, and the samples that were not judged at all."""
+    """The findings, the number of rows judged, what was not judged, and the samples that were not judged at all."""
 
     findings: list[Finding]
     rows: int
@@ -36,7 +36,7 @@ class Verdict(NamedTuple):
 
 
 def judge(values: Values, given: Sequence[tuple[str, str]]) -> Verdict:
-    """Judge files of data, each with its role; raise InputError or UnreadableError for a file that is none of data."""
+    """Judge data files, each with its role; raise InputError or UnreadableError if a file is not a data file."""
     run, locator = described_run(values), ValueLocator.of(values)
     found, partly, unjudged = list[Finding](), list[str](), list[str]()
     judged: dict[str, tuple[Sample, Reader]] = {}
@@ -79,12 +79,12 @@ def judge(values: Values, given: Sequence[tuple[str, str]]) -> Verdict:
 
 
 def _stem(file: str) -> str:
-    """Return the name of a file without its ending: what is JSON lines for one task is Parquet for another."""
+    """Return a file's name without its extension: the same data is JSON lines for one task and Parquet for another."""
     return os.path.splitext(os.path.basename(file))[0]
 
 
 def _another_name(sample: Sample, reader: Reader) -> Iterator[Finding]:
-    """Find a name that is like that of the file which the run reads."""
+    """Report a sample whose name is similar to, but not the same as, that of the file that the run reads."""
     given, read = os.path.basename(sample.file), os.path.basename(reader.file)
     if _stem(given) != _stem(read) and spelling.meant(_stem(given), [_stem(read)], is_value=True):
         yield Finding(
@@ -104,7 +104,7 @@ def _not_judged(file: str, error: UnjudgedError) -> Finding:
 
 
 def _lengths(sample: Sample, reader: Reader, most: Limit | None) -> Iterator[str]:
-    """Yield that no tokenizer has counted the tokens of the longest row that may be too long."""
+    """Yield a note that the longest row may be too long, because no tokenizer has counted its tokens."""
     asked = [(len(text), row) for row in sample.rows if (text := reader.question(row.values)) and most]
     if most and asked:
         length, row = max(asked, key=lambda each: each[0])
@@ -148,7 +148,7 @@ def _findings(sample: Sample, reader: Reader, locator: ValueLocator, most: Limit
 
 
 def _of_rows(run: RunConfig, sample: Sample, locator: ValueLocator) -> tuple[list[Finding], list[str]]:
-    """Return what is wrong with the number of rows, and what of it is not judged."""
+    """Return what is wrong with the number of rows, and which checks of it were not possible."""
     try:
         problems = [*amounts.problems(run, sample)]
     except UnknownError as error:
@@ -157,7 +157,7 @@ def _of_rows(run: RunConfig, sample: Sample, locator: ValueLocator) -> tuple[lis
 
 
 def _finding(problem: RowFault, at: Location, share: str, locator: ValueLocator) -> Finding:
-    """Return a finding at a row, with the key of the values that it contradicts."""
+    """Return a finding at a row, with the key of the values that the row contradicts."""
     key = next((path for each in problem.keys if (path := locator.path(whole(each)))), None)
     place, _ = locator.place([whole(each) for each in problem.keys])
     return Finding(
@@ -174,7 +174,7 @@ def _finding(problem: RowFault, at: Location, share: str, locator: ValueLocator)
 
 
 def _duplicates(train: Sample, of_train: Reader, validation: Sample, of_validation: Reader) -> Iterator[Finding]:
-    """Find rows of the validation that the run trains on."""
+    """Find validation rows that the run also trains on."""
     seen: dict[str, Location] = {}
     for row in train.rows:
         if question := of_train.question(row.values):

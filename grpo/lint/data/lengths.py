@@ -1,4 +1,4 @@
-"""Compare the questions of rows with the tokens that a prompt may have, without a tokenizer."""
+"""Compare the questions in rows with the token limit of a prompt, without a tokenizer."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ _CUT: Final = (
 
 
 class Limit(NamedTuple):
-    """How many tokens a prompt may have, the key that says so, and what becomes of a longer one."""
+    """The maximum number of tokens in a prompt, the key that sets it, and what happens to a longer prompt."""
 
     key: str
     tokens: int
     why: str
 
     def problems(self, text: str) -> Iterator[RowFault]:
-        """Yield the problem of a question that cannot fit: no token of these models covers two words."""
+        """Yield a problem for a question that cannot fit: no token of these models spans two words."""
         if len(text.split()) > self.tokens:
             what = f"the question has more words than a prompt may have tokens ({self.key}: {self.tokens:,})"
             yield RowFault(_RULE, what, (self.key,), self.why, _FIX.format(f"job.config.{self.key}"), ends=False)
 
     def may_be_longer(self, text: str) -> bool:
-        """Say whether a question that may fit may also be too long: an English word has about four letters a token."""
+        """Return whether a question that may fit may also be too long: English has about four letters per token."""
         return len(text.split()) <= self.tokens < len(text.encode()) / 2
 
 
 def limit(run: RunConfig) -> Limit | None:
-    """Return the limit of a run's prompts; None where only the running job knows it."""
+    """Return the limit of a run's prompts, or None if only the running job knows it."""
     try:
         if run.framework == "verl":
             why = _FILTERED if run.on("data.filter_overlong_prompts") else _CUT

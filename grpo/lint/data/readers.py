@@ -1,4 +1,4 @@
-"""The columns that a run reads of a row, and what it cannot read there: one reader for each kind of data."""
+"""The columns that a run reads from a row, and what it cannot read there: one reader for each kind of data."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _CHAT: Final = 'write [{"role": "user", "content": "…"}]'
 
 
 class Expected(NamedTuple):
-    """What a reward gets of a row: the expected answer, and what verl gives it beside."""
+    """What a reward receives from a row: the expected answer, and what verl passes along with it."""
 
     ground_truth: Json
     data_source: Json = None
@@ -55,7 +55,7 @@ class Expected(NamedTuple):
 
 
 class Reader(Protocol):
-    """One that knows what is read of a row; `unread` says what it does not judge, and `file` what the run reads.
+    """Knows what is read from a row; `unread` says what it does not judge, and `file` which file the run reads.
 
     `place` is the key of the values that names the file.
     """
@@ -69,22 +69,22 @@ class Reader(Protocol):
         """Return the columns that are read."""
 
     def of_columns(self, columns: Sequence[str]) -> list[RowFault]:
-        """Return what is wrong with all rows: a column that none has."""
+        """Return problems that affect all rows: columns that no row has."""
 
     def of_row(self, row: Mapping[str, Json]) -> Iterator[RowFault]:
-        """Yield what is wrong with a row, but for columns that no row has."""
+        """Yield a row's problems, except for columns that no row has."""
 
     def question(self, row: Mapping[str, Json]) -> str | None:
-        """Return what makes two rows the same."""
+        """Return the question, by which two rows count as the same."""
 
     def expected(self, row: Mapping[str, Json]) -> Expected:
-        """Return what a reward gets of a row."""
+        """Return what a reward receives from a row."""
 
 
 def choose(run: RunConfig, sample: Sample) -> list[Reader]:
-    """Return the readers of a sample: one for each section that names its file.
+    """Return a sample's readers: one for each section that names its file.
 
-    Raises UnjudgedError where it is not known what is read, InputError where the run reads no such data.
+    Raises UnjudgedError if it is not known what is read, and InputError if the run reads no such data.
     """
     if not run.trains:
         raise UnjudgedError(f"job.task is {run.value('job.task')}, which reads no such data", "judge the training")
@@ -97,7 +97,7 @@ def _refuse(sample: Sample, keys: str) -> InputError:
 
 
 def _prepared(run: RunConfig, file: Json, sample: Sample) -> Reader | None:
-    """Return the reader of the source of a file that task prepare-data writes; None for any other file."""
+    """Return the reader for the source of a file that the prepare-data task writes; None for any other file."""
     found = _PREPARED.fullmatch(file) if isinstance(file, str) else None
     entry = mapping(mapping(run.value("job.prepareData")).get(found[1])) if found else {}
     is_written = any(each <= {*sample.columns} for each in _WRITTEN)
@@ -105,7 +105,7 @@ def _prepared(run: RunConfig, file: Json, sample: Sample) -> Reader | None:
 
 
 def _one(sample: Sample, files: Mapping[Json, Any], where: str) -> Json:
-    """Return the configured file that a sample stands for: the only one, or the one with its base name."""
+    """Return the configured file that a sample represents: the only one, or the one with the same base name."""
     name = os.path.basename(sample.file)
     named = [file for file in files if isinstance(file, str) and os.path.basename(file) == name]
     if len(files) == 1:
@@ -155,7 +155,7 @@ def _of_verl(run: RunConfig, sample: Sample) -> Reader:
 
 
 def _guess(columns: Sequence[str], names: Sequence[str]) -> str:
-    """Return the column that people would mean, an empty text if none has such a name."""
+    """Return the column that is most likely meant; empty if no column has such a name."""
     lower = {each.lower(): each for each in reversed(columns)}
     return next((lower[name] for name in names if name in lower), "")
 
@@ -180,7 +180,7 @@ def _unreadable(
 
 
 class Responses:
-    """Rows for NeMo RL's ResponseDataset: two columns with a text each, or a column `messages`."""
+    """Rows for NeMo RL's ResponseDataset: two text columns, or a column `messages`."""
 
     def __init__(self, run: RunConfig, place: str, section: Mapping[str, Json], file: str) -> None:
         self._place = self.place = place
@@ -308,7 +308,7 @@ class Responses:
 
 
 class Source:
-    """Rows that task prepare-data converts: a question, and a solution that ends in #### and a number."""
+    """Rows that the prepare-data task converts: a question, and a solution that ends in #### and a number."""
 
     def __init__(self, name: str, entry: Mapping[str, Json], file: str) -> None:
         self._place = self.place = f"=job.prepareData.{name}"
@@ -389,7 +389,7 @@ class Chats:
         return [self._prompt, self._source, "reward_model", "extra_info", *self._pictures]
 
     def _is_by_source(self, run: RunConfig) -> bool:
-        """Say whether verl's own function scores, which depends on the data source."""
+        """Return whether verl's own reward function, which depends on the data source, scores the answers."""
         own = ("custom_reward_function.path", "reward.custom_reward_function.path")
         manager = run.at("reward.reward_manager.name") or run.at("reward_model.reward_manager") or "naive"
         return manager in ("naive", "dapo") and not any(map(run.on, (*own, *_MODELS)))
@@ -510,7 +510,7 @@ def _type(value: Json) -> str:
 
 
 def _fix_of_answer(value: Json, form: str) -> str:
-    """Say what to write: the number that a solution ends with, where there is one."""
+    """Return what to write: the number at the end of a solution, if there is one."""
     found = final_answer(value) if isinstance(value, str) else ""
     if found:
         return f"write {form}: {found} here; task prepare-data does it, and reward exact_answer finds it by its mark"

@@ -1,4 +1,4 @@
-"""What is wrong with a row of data, or with all of them."""
+"""A problem with a row of data, or with all rows."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class RowFault(NamedTuple):
-    """What is wrong with a row, in words that are the same for each row that has it."""
+    """A problem with a row, worded the same for every row that has it."""
 
     rule: str
     what: str

@@ -1,4 +1,4 @@
-"""Read the first rows of a file of data: JSON lines, or Parquet where pyarrow is installed."""
+"""Read the first rows of a data file: JSON lines, or Parquet if pyarrow is installed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _MOST_COUNTED: Final = 4 * 1024**3
 
 
 class Row(NamedTuple):
-    """A row with its place; `label` says which one it is where the file has no lines."""
+    """A row with its place; `label` identifies the row if the file has no lines."""
 
     at: Location
     values: dict[str, Json]
@@ -37,7 +37,7 @@ class Row(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """The first rows of a file, the lines that are none, and whether there are more; `total` counts all, if known."""
+    """The first rows of a file, the lines that are not rows, and whether more follow; `total` counts all, if known."""
 
     role: str
     file: str
@@ -50,16 +50,16 @@ class Sample(NamedTuple):
 
     @property
     def columns(self) -> list[str]:
-        """Return the names of the columns of all rows, in the order in which they come."""
+        """Return the column names of all rows, in order of first appearance."""
         return [*dict.fromkeys((*self.names, *(name for row in self.rows for name in row.values)))]
 
     def filled(self, used: Sequence[str]) -> Sample:
-        """Return the sample with its rows; of Parquet, only the columns that are used are read."""
+        """Return the sample with its rows; from Parquet, only the columns that are used are read."""
         return self._replace(**_rows_of_parquet(self.file, used)) if self.names else self
 
 
 class UnjudgedError(Exception):
-    """A sample cannot be judged; the message says why, and `fix` what to do."""
+    """A sample cannot be judged; the message says why, and `fix` says what to do."""
 
     def __init__(self, message: str, fix: str) -> None:
         super().__init__(message)
@@ -69,7 +69,7 @@ class UnjudgedError(Exception):
 def read(role: str, path: str) -> Sample:
     """Return the first rows of a file.
 
-    Raises UnreadableError or InputError for a file that is none of data, UnjudgedError for Parquet without pyarrow.
+    Raises UnreadableError or InputError if the file is not a data file, and UnjudgedError for Parquet without pyarrow.
     """
     textfile.refuse_outside(path)
     try:
@@ -141,7 +141,7 @@ def _lines(role: str, path: str, data: bytes, *, is_cut: bool) -> Sample:
 
 
 def _row(line: bytes) -> tuple[dict[str, Json] | None, str]:
-    """Return the object of a line, or why it is none."""
+    """Return a line's object, or the reason why it has none."""
     try:
         found = json_text.loads(line.decode("utf-8"))
     except ValueError as error:
@@ -150,13 +150,13 @@ def _row(line: bytes) -> tuple[dict[str, Json] | None, str]:
 
 
 def _hidden(error: InputError) -> InputError:
-    """Keep the line out of the report: rows may hold what is not for a log."""
+    """Keep the line out of the report: rows may contain data that must not be logged."""
     error.secret = True
     return error
 
 
 def _refuse(path: str, lines: list[bytes], faulty: list[tuple[Location, str]]) -> NoReturn:
-    """Raise InputError for a file without rows."""
+    """Raise InputError if a file has no rows."""
     if lines[0].lstrip().startswith(b"["):
         fix = f"write one object a line: jq -c '.[]' {path}"
         what = "this is one JSON list, and JSON lines or Parquet are read"
@@ -202,7 +202,7 @@ def _none_of_parquet(path: str, error: Exception) -> InputError:
 
 
 def _rows_of_parquet(path: str, used: Sequence[str]) -> dict[str, Any]:
-    """Return the fields of a sample of Parquet that hang on the columns that are used."""
+    """Return those fields of a Parquet sample that depend on the columns read."""
     file, errors = _opened(path)
     found, size = list[dict[str, Json]](), 0
     try:

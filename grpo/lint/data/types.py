@@ -1,4 +1,4 @@
-"""Find columns of JSON lines whose values have several types, which the library `datasets` refuses or changes."""
+"""Find JSON lines columns whose values have several types, which the library `datasets` rejects or converts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TIME: Final = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d)?Z?)?")
 
 
 def problems(sample: Sample, used: Sequence[str]) -> Iterator[tuple[RowFault, Row]]:
-    """Yield each place with values of several types, with the first row that differs, and columns of times."""
+    """Yield each place whose values have several types, with the first row that differs, and columns of times."""
     first: dict[str, str] = {}
     told = set[str]()
     for row in sample.rows:
@@ -41,7 +41,7 @@ def problems(sample: Sample, used: Sequence[str]) -> Iterator[tuple[RowFault, Ro
 
 
 def _kinds(values: Json, place: str = "") -> Iterator[tuple[str, str]]:
-    """Yield each place in a value, with the type that it has; null is of every type."""
+    """Yield each place in a value with its type; null matches every type."""
     inner: list[tuple[str, Json]] = []
     if isinstance(values, dict):
         inner = [(f"{place}.{name}" if place else name, each) for name, each in values.items()]

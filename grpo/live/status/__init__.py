@@ -1,1 +1,1 @@
-"""Sum up what runs, and say what does not run waits for."""
+"""Summarize what is running, and explain what the other parts are waiting for."""

@@ -1,4 +1,4 @@
-"""Find the RayJobs that an uninstalled release has left behind: they hold GPUs, and no release ends them."""
+"""Find RayJobs left behind by an uninstalled release: they hold GPUs, and no release ends them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FLUX: Final = "helm.toolkit.fluxcd.io/name"
 
 @dataclass(frozen=True)
 class Leftover:
-    """A RayJob without its release, and the command that ends it."""
+    """A RayJob whose release is gone, and the command that ends it."""
 
     name: str
     release: str
@@ -30,7 +30,7 @@ class Leftover:
 
 
 def leftovers(evidence: Evidence) -> Iterator[Leftover]:
-    """Yield the RayJobs of the stack that Helm has installed, and whose release has no record in the namespace."""
+    """Yield the stack's RayJobs that Helm has installed but whose release has no record in the namespace."""
     if not {"releases", "configmaps"} <= evidence.objects.keys():
         return
     releases = {str(labels_of(each).get("name")) for each in evidence.of("releases")}

@@ -1,4 +1,4 @@
-"""Sum up what runs: releases, pods by role, GPUs, the run, and what it waits for."""
+"""Summarize what is running: releases, pods by role, GPUs, the run, and what it is waiting for."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NOT_THERE: Final = "not there"
 
 @dataclass(frozen=True)
 class Role:
-    """The pods of the head, or of a worker group."""
+    """The pods of the head or of a worker group."""
 
     name: str
     wanted: int | None
@@ -34,11 +34,11 @@ class Role:
 
 @dataclass(frozen=True)
 class Status:
-    """The state of a stack.
+    """A stack's state.
 
-    `releases` has each layer's release with its state, "not installed", or "unknown". `cluster` and `job` are states as
-    KubeRay gives them; `reason` is why the run has failed; `record` is what the guard has written
-    (docs/howto/guard.md). `gpus` are asked for, on nodes, and those of ready pods while the job runs.
+    `releases` has each layer's release with its state, "not installed", or "unknown". `cluster` and `job` are the
+    states given by KubeRay; `reason` is why the run has failed; `record` is what the guard has written
+    (docs/howto/guard.md). `gpus` are the numbers of GPUs requested, on nodes, and in ready pods while the job runs.
     """
 
     stack: str
@@ -61,19 +61,19 @@ class Status:
 
     @property
     def is_healthy(self) -> bool:
-        """Return whether all is there and ready, nothing waits or is left over, and the run has not failed."""
+        """Return whether everything is present and ready, nothing waits or is left over, and the run has not failed."""
         complete = all(role.ready == role.wanted for role in self.roles if role.wanted is not None)
         installed = all(state == "unknown" or " deployed," in state for state in self.releases.values())
         bad = self.waits or self.leftovers or self.reason
         return complete and installed and self.job != _NOT_THERE and not bad
 
     def as_json(self) -> dict[str, Any]:
-        """Return the status for programs."""
+        """Return the status as data for programs."""
         return {**asdict(self), "healthy": self.is_healthy}
 
 
 def sum_up(evidence: Evidence) -> Status:
-    """Return the status of a stack from the evidence."""
+    """Return a stack's status from the evidence."""
     expected = evidence.expected
     job = evidence.find("rayjobs", expected.job)
     state = mapping((job or {}).get("status"))
@@ -102,7 +102,7 @@ def sum_up(evidence: Evidence) -> Status:
 
 
 def _release(evidence: Evidence, layer: str) -> str:
-    """Return Helm's status of the newest revision of a layer's release."""
+    """Return Helm's status for the newest revision of a layer's release."""
     if "releases" not in evidence.objects:
         return "unknown"
     name = _release_name(evidence, layer)
@@ -115,7 +115,7 @@ def _release(evidence: Evidence, layer: str) -> str:
 
 
 def _release_name(evidence: Evidence, layer: str) -> str:
-    """Return the release that has installed a layer: Helm notes it in each object."""
+    """Return the name of the release that has installed a layer, which Helm records in each object."""
     for item in evidence.expected.objects[layer]:
         found = evidence.find(plural(str(item.get("kind", ""))), name_of(item))
         if note := mapping(mapping((found or {}).get("metadata")).get("annotations")).get("meta.helm.sh/release-name"):
@@ -152,7 +152,7 @@ def _reason(state: dict[str, Any]) -> str:
 
 
 def _said_by_ray(evidence: Evidence) -> str:
-    """Return why the job has failed, where Ray says it and KubeRay does not yet."""
+    """Return why the job has failed, if Ray reports it before KubeRay does."""
     end = submission.ended_in_ray(evidence)
     if end not in _FAILED_IN_RAY:
         return ""
@@ -161,7 +161,7 @@ def _said_by_ray(evidence: Evidence) -> str:
 
 
 def _roles(evidence: Evidence, pods: list[dict[str, Any]]) -> tuple[Role, ...]:
-    """Return the head and the worker groups that the values ask for, with the pods that are there."""
+    """Return the head and the worker groups that the values require, with the pods that exist."""
     roles = []
     for name, pod in evidence.expected.roles():
         mine = [each for each in pods if waiting.role_of(each) == name]

@@ -1,4 +1,4 @@
-"""Write a status for people."""
+"""Format a status for human readers."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _INDENT: Final = "  "
 
 
 def lines(status: Status, *, show_commands: bool = False) -> Iterator[str]:
-    """Yield the lines: the stack, its layers, its pods, its run, what it waits for, and what could not be read.
+    """Yield the lines: the stack, its layers, its pods, its run, what the run waits for, and what could not be read.
 
-    With `show_commands` each part ends with the command that shows it by hand.
+    With `show_commands`, each part ends with the command that shows it by hand.
     """
     commands = status.commands if show_commands else {}
     yield f"stack {status.stack} in namespace {status.namespace}, context {status.context}"
@@ -62,7 +62,7 @@ def _missing(wanted: int | None, there: int) -> str:
 
 
 def _record(record: dict[str, Any]) -> Iterator[str]:
-    """Yield what the guard has written about the run."""
+    """Yield lines with what the guard has written about the run."""
     if not record:
         return
     parts = [f"attempt {record.get('attempt')}", str(record.get("state"))]
@@ -91,7 +91,7 @@ def _record(record: dict[str, Any]) -> Iterator[str]:
 
 
 def _number(value: Json, form: str = "g") -> str:
-    """Return a number as text; programs in pods write the record, so it may be anything."""
+    """Return a number as text; programs in pods write the record, so the value may have any type."""
     try:
         return f"{float(value):{form}}" if isinstance(value, int | float) else str(value)
     except OverflowError:
@@ -99,13 +99,13 @@ def _number(value: Json, form: str = "g") -> str:
 
 
 def _ago(stamp: str) -> str:
-    """Return how long ago a time in UTC was, as the guard writes it."""
+    """Return how long ago a UTC time was, in the guard's format."""
     then = times.seconds(stamp)
     return f"at {stamp}" if then is None else f"{times.span(time.time() - then)} ago"
 
 
 def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Yield rows in columns, without the spaces at the ends."""
+    """Yield rows in aligned columns, without trailing spaces."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         yield _INDENT + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

@@ -1,4 +1,4 @@
-"""Say why pods of a stack do not run: not created, not scheduled, or not started."""
+"""Explain why a stack's pods are not running: not created, not scheduled, or not started."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ START_FAILURES: Final = ("FailedMount", "FailedAttachVolume", "FailedCreatePodSa
 
 @dataclass(frozen=True)
 class Wait:
-    """One thing that a stack waits for: the pods or the object, and why."""
+    """Something that a stack is waiting for: the pods or the object, and why."""
 
     names: tuple[str, ...]
     why: str
@@ -35,7 +35,7 @@ class Wait:
 
 
 class _Room:
-    """The nodes, and why they do not take pods; a job's workers ask for the same, and each answer costs time."""
+    """The nodes, and why they cannot take pods; answers are kept, because a job's workers have equal requests."""
 
     def __init__(self, evidence: Evidence) -> None:
         self.nodes = scheduling.nodes(evidence)
@@ -43,7 +43,7 @@ class _Room:
         self._answers: dict[str, str] = {}
 
     def refusal(self, spec: dict[str, Any]) -> str:
-        """Say what keeps the nodes from taking a pod; empty if nothing does, or if they are not known."""
+        """Return what keeps the nodes from taking a pod; empty if nothing does, or if the nodes are unknown."""
         if not self.is_known:
             return ""
         key = json.dumps([spec.get(each) for each in ("nodeSelector", "affinity", "tolerations")])
@@ -58,7 +58,7 @@ class _Room:
 
 
 def waits(evidence: Evidence) -> list[Wait]:
-    """Return what the stack waits for; pods with the same reason stand together."""
+    """Return what the stack is waiting for, with pods that share a reason grouped together."""
     found: dict[str, list[str]] = {}
     for name, why in (
         *_pods(evidence),
@@ -106,7 +106,7 @@ def _unscheduled(pod: dict[str, Any], scheduled: dict[str, Any], room: _Room) ->
 
 
 def _container(pod: dict[str, Any]) -> str:
-    """Return why a container does not run; the first one in the order of their start."""
+    """Return why a container is not running, taking the first such container in start order."""
     status = mapping(pod.get("status"))
     for kind, what in (("initContainerStatuses", "init container"), ("containerStatuses", "container")):
         for each in map(mapping, sequence(status.get(kind))):
@@ -122,7 +122,7 @@ def _container(pod: dict[str, Any]) -> str:
 
 
 def how_ended(terminated: dict[str, Any]) -> str:
-    """Say how a container has ended, as the end of a sentence; empty if it has not."""
+    """Return how a container ended, phrased to close a sentence; empty if it has not ended."""
     if not terminated:
         return ""
     message = f", {str(terminated['message']).strip()}" if terminated.get("message") else ""
@@ -130,14 +130,14 @@ def how_ended(terminated: dict[str, Any]) -> str:
 
 
 def _mount(pod: dict[str, Any], evidence: Evidence) -> str:
-    """Return the last warning of the kubelet about a pod that is on its node but has no container yet."""
+    """Return the kubelet's last warning about a pod that is on its node but has no container yet."""
     for event in reversed(_events(evidence, "Pod", name_of(pod), START_FAILURES)):
         return f"is on its node and cannot start, {event.get('reason')}: {event.get('message')}"
     return ""
 
 
 def _events(evidence: Evidence, kind: str, name: str, reasons: Sequence[str] = ()) -> list[dict[str, Any]]:
-    """Return the warnings about an object, the newest last."""
+    """Return the warnings about an object, newest last."""
     found = [
         each
         for each in evidence.of("events")
@@ -149,7 +149,7 @@ def _events(evidence: Evidence, kind: str, name: str, reasons: Sequence[str] = (
 
 
 def _objects(evidence: Evidence) -> Iterator[tuple[str, str]]:
-    """Yield the Ray objects that are missing, suspended, or whose pods cannot be created."""
+    """Yield the Ray objects that are missing or suspended, or whose pods cannot be created."""
     expected = evidence.expected
     for kind, plural, name in (
         ("RayCluster", "rayclusters", expected.cluster),
@@ -171,21 +171,21 @@ def _objects(evidence: Evidence) -> Iterator[tuple[str, str]]:
 
 
 def _submission(evidence: Evidence) -> Iterator[tuple[str, str]]:
-    """Yield a job that could have been submitted long ago."""
+    """Yield a job that should have been submitted long ago."""
     if (delay := submission.delay(evidence)) is not None:
         why = f"its job has not been submitted, although all pods have been ready for {times.span(delay)}"
         yield f"RayJob {evidence.expected.job}", f"{why}: the operator has not reached port 8265 of the head"
 
 
 def _lacks_pods(evidence: Evidence) -> bool:
-    """Return whether pods of the Ray cluster are not created yet."""
+    """Return whether some of the Ray cluster's pods are not created yet."""
     wanted = sum(pod.count or 0 for _, pod in evidence.expected.roles())
     there = [pod for pod in evidence.of("pods") if labels_of(pod).get("ray.io/is-ray-node") == "yes"]
     return len(there) < wanted
 
 
 def _claims(evidence: Evidence) -> Iterator[tuple[str, str]]:
-    """Yield the claims of the stack that pods cannot mount: before the storage layer is installed none is there."""
+    """Yield the stack's claims that pods cannot mount; before the storage layer is installed, none exists."""
     there = {name_of(each): each for each in evidence.of("persistentvolumeclaims")}
     wanted = [name_of(each) for each in evidence.expected.of_kind("PersistentVolumeClaim")]
     for name in wanted:
@@ -202,7 +202,7 @@ def _claims(evidence: Evidence) -> Iterator[tuple[str, str]]:
 
 
 def _queue(evidence: Evidence) -> Iterator[tuple[str, str]]:
-    """Yield what Kueue says about the workloads of this stack that wait."""
+    """Yield what Kueue reports about this stack's waiting workloads."""
     names = {evidence.expected.cluster, evidence.expected.job}
     for workload in evidence.of("workloads"):
         owners = {
@@ -221,12 +221,12 @@ def _queue(evidence: Evidence) -> Iterator[tuple[str, str]]:
 
 
 def gpus_of(pods: Sequence[dict[str, Any]]) -> int:
-    """Return the GPUs that pods ask for together."""
+    """Return the total number of GPUs that pods request."""
     return sum(int(quantity(scheduling.requests(mapping(pod.get("spec"))).get(GPU, 0)) or 0) for pod in pods)
 
 
 def role_of(pod: dict[str, Any]) -> str:
-    """Return the role of a Ray pod: head, or the name of its worker group."""
+    """Return a Ray pod's role: head, or its worker group's name."""
     labels = labels_of(pod)
     return str(
         labels.get("ray.io/group" if labels.get("ray.io/node-type") == "worker" else "ray.io/node-type") or "other"

@@ -1,1 +1,1 @@
-"""Why a run does not go on or has ended: what is known as lines, causes as rows of data, and their rank."""
+"""Why a run is not progressing or has ended: the evidence as lines, causes as rows of data, and their ranking."""

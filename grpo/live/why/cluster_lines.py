@@ -1,4 +1,4 @@
-"""What the cluster says about a run, as lines."""
+"""The cluster's evidence about a run, as lines."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _UNHEALTHY: Final = "Unhealthy"
 
 
 def lines(evidence: Evidence) -> Iterator[Line]:
-    """Yield what objects say about this run; what was said before it began is left out."""
+    """Yield what objects report about this run, leaving out what they reported before it began."""
     began = _began(evidence)
     waits = waiting.waits(evidence)
     found = (_pods(evidence), _events(evidence, waits), _nodes(evidence), _job(evidence), _waits(evidence, waits))
@@ -36,7 +36,7 @@ def lines(evidence: Evidence) -> Iterator[Line]:
 
 
 def logs(evidence: Evidence) -> Iterator[tuple[str, Iterator[Line | None]]]:
-    """Yield the name of each log with what it says, the most telling first: the driver, then the pods."""
+    """Yield each log's name with its lines, the most informative log first: the driver, then the pods."""
     status = mapping(_rayjob(evidence).get("status"))
     texts = {**evidence.logs}
     # KubeRay keeps the last lines of a failed job there, also when the head is gone.
@@ -59,7 +59,7 @@ def _as_operator(found: Iterator[Line | None]) -> Iterator[Line | None]:
 
 
 def has_ended(evidence: Evidence) -> bool:
-    """Return whether the run has begun and failed: then what waits now is not why."""
+    """Return whether the run has started and failed, in which case what is waiting now is not the cause."""
     ends = (submission.ended_in_ray(evidence), mapping(_rayjob(evidence).get("status")).get("jobStatus"))
     return any(end in ("FAILED", "STOPPED") for end in ends)
 
@@ -95,7 +95,7 @@ def _role(pod: dict[str, Any]) -> str:
 
 
 def _container(each: dict[str, Any], what: str, source: str, role: str, where: str) -> Iterator[Line]:
-    """Yield how a container has ended, before and now."""
+    """Yield how a container ended, both its previous and its current instance."""
     for state in ("lastState", "state"):
         ended = mapping(mapping(each.get(state)).get("terminated"))
         if ended.get("exitCode"):
@@ -104,7 +104,7 @@ def _container(each: dict[str, Any], what: str, source: str, role: str, where: s
 
 
 def _events(evidence: Evidence, waits: Sequence[Wait]) -> Iterator[Line]:
-    """Yield the warnings about objects of this stack."""
+    """Yield the warnings about this stack's objects."""
     pods = {name_of(pod): pod for pod in evidence.of("pods")}
     pending = {name for wait in waits for name in wait.names}
     names = [evidence.expected.cluster, evidence.expected.job]
@@ -123,7 +123,7 @@ def _events(evidence: Evidence, waits: Sequence[Wait]) -> Iterator[Line]:
 
 
 def _survived(event: dict[str, Any], name: str, pods: dict[str, dict[str, Any]]) -> bool:
-    """Return whether a warning about the start of a pod is over: it has started since, or another one in its place."""
+    """Return whether a pod's start-up warning no longer applies: the pod or its replacement has started since."""
     reason, pod = event.get("reason"), pods.get(name)
     if reason in _SCHEDULING and pod:
         return bool(mapping(pod.get("spec")).get("nodeName"))
@@ -139,7 +139,7 @@ def _survived(event: dict[str, Any], name: str, pods: dict[str, dict[str, Any]])
 
 
 def _last_start(pod: dict[str, Any]) -> str:
-    """Return when a container of a pod last started; empty if none has."""
+    """Return when one of a pod's containers last started; empty if none has."""
     status = mapping(pod.get("status"))
     found = [
         str(mapping(mapping(each.get(when)).get(state)).get("startedAt") or "")
@@ -151,7 +151,7 @@ def _last_start(pod: dict[str, Any]) -> str:
 
 
 def _nodes(evidence: Evidence) -> Iterator[Line]:
-    """Yield what is wrong with the nodes of the run."""
+    """Yield problems with the run's nodes."""
     ours = {str(mapping(pod.get("spec")).get("nodeName")) for pod in evidence.of("pods")}
     for node in evidence.of("nodes"):
         if name_of(node) not in ours:

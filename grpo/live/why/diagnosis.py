@@ -1,4 +1,4 @@
-"""Say why a run does not go on or has ended, from evidence of a cluster or from a log."""
+"""Explain why a run is not progressing or has ended, from a cluster's evidence or from a log."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _ELSEWHERE: Final = (
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """The ranked causes; `about` says what was looked at, `unread` what could not be.
+    """The ranked causes; `about` says what was examined, and `unread` what could not be read.
 
-    `is_healthy` is None where it is not known: a log without a cause does not say that the run goes on.
+    `is_healthy` is None if it is unknown: a log without a cause does not show that the run is progressing.
     """
 
     about: str
@@ -36,7 +36,7 @@ class Diagnosis:
     evidence: Evidence | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """Return the diagnosis for programs."""
+        """Return the diagnosis as data for programs."""
         rows = [self._row(number, each) for number, each in enumerate(self.found, 1)]
         about = {"about": self.about, "healthy": self.is_healthy, "causes": rows, "unread": self.unread}
         return dict(masking.clean(about))
@@ -59,7 +59,7 @@ class Diagnosis:
         }
 
     def lines(self) -> Iterator[str]:
-        """Yield the diagnosis for people."""
+        """Yield the diagnosis for human readers."""
         yield self.about
         for row in self.as_json()["causes"]:
             yield from _lines(row)
@@ -88,7 +88,7 @@ def _lines(row: dict[str, Any]) -> Iterator[str]:
 
 
 def of_evidence(evidence: Evidence) -> Diagnosis:
-    """Say why the run of a stack does not go on; a run that goes on has no cause."""
+    """Explain why a stack's run is not progressing; a run that is progressing has no cause."""
     state = summary.sum_up(evidence)
     about = f"run {state.run or '(none)'} of stack {state.stack} in namespace {state.namespace}: {state.job}"
     if state.record:
@@ -105,7 +105,7 @@ def of_evidence(evidence: Evidence) -> Diagnosis:
 
 
 def of_log(chunks: Iterable[bytes], name: str) -> Diagnosis:
-    """Say what a log shows; a log without a cause is not called healthy."""
+    """Explain what a log shows; a log without a cause is not called healthy."""
     clues, unread = Clues(), list[str]()
     clues.take(log_reader.read(chunks, name, say=unread.append))
     found = clues.ranked()

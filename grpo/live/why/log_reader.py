@@ -1,4 +1,4 @@
-"""Read a log of any length: the lines that speak of trouble, and where the training went on after them."""
+"""Read a log of any length, keeping the lines that report trouble and noting where training resumed after them."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ def pieces(file: IO[bytes]) -> Iterator[bytes]:
 
 
 def read(chunks: Iterable[bytes], source: str, *, say: Callable[[str], None] = lambda _: None) -> Iterator[Trouble]:
-    """Yield the lines of a log that may show a cause, and None where the training went on.
+    """Yield the log lines that may show a cause, and None at each point where training resumed.
 
-    `say` is told what was not read.
+    `say` is called with a description of what was not read.
     """
     number = 0
     reader = _Reader(source)
@@ -60,7 +60,7 @@ def read(chunks: Iterable[bytes], source: str, *, say: Callable[[str], None] = l
 
 
 def _ends(chunks: Iterable[bytes]) -> Iterator[tuple[bytes, int]]:
-    """Yield whole lines in blocks: the beginning of a log, and its end, each with the lines left out before it."""
+    """Yield complete lines in blocks from a log's start and end, each with the number of lines left out before it."""
     first, rest, size, skipped = 0, deque[bytes](), 0, 0
     for block in _whole(chunks):
         if first < FIRST:
@@ -79,7 +79,7 @@ def _ends(chunks: Iterable[bytes]) -> Iterator[tuple[bytes, int]]:
 
 
 def _whole(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield pieces that end with a line; a line without an end is cut."""
+    """Yield pieces that end at the end of a line; an overlong line is cut."""
     rest = b""
     for chunk in chunks:
         whole, end, last = (rest + chunk).rpartition(b"\n")
@@ -94,7 +94,7 @@ def _whole(chunks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 class _Reader:
-    """Keep the places of tracebacks between the lines of a log."""
+    """Keeps track of traceback frames between the lines of a log."""
 
     def __init__(self, source: str) -> None:
         self.source = source
@@ -103,7 +103,7 @@ class _Reader:
         self.asserted: dict[str, str] = {}
 
     def lines(self, block: bytes, before: int) -> Iterator[Trouble]:
-        """Yield the lines of a block whose first one has the number `before` + 1."""
+        """Yield the trouble in a block whose first line has the number `before` + 1."""
         lower, number, counted, start = block.lower(), before + 1, 0, 0
         while found := self.trigger.search(lower, start):
             begin = block.rfind(b"\n", 0, found.start()) + 1
@@ -114,7 +114,7 @@ class _Reader:
             yield from self.line(block[begin : min(end, begin + LONGEST)].decode("utf-8", "replace"), number)
 
     def line(self, raw: str, number: int) -> Iterator[Trouble]:
-        """Yield what a line says; a progress bar writes several over each other."""
+        """Yield the trouble that a line reports; a progress bar writes several lines over each other."""
         text = _PREFIX.sub("", words(raw.rpartition("\r")[2] if "\r" in raw.rstrip("\r") else raw))
         process = found[1] if (found := _PROCESS.search(raw[:_NEAR])) else ""
         if self.places and self.places[-1][:2] == (number - 1, process):

@@ -20,25 +20,25 @@ _LONGEST: Final = 1000
 
 @dataclass
 class Found:
-    """A cause with the lines that show it, the first ones first; `count` is how many there were."""
+    """A cause with the lines that show it, earliest first; `count` is the total number of such lines."""
 
     cause: Problem
     lines: list[Line] = field(default_factory=list)
     count: int = 0
 
     def remark(self, evidence: Evidence | None) -> str:
-        """Return what all lines say together, with the evidence of a cluster where there is one."""
+        """Return what all lines show together, using a cluster's evidence if there is any."""
         return self.cause.remark(self.lines, evidence) if self.cause.remark else ""
 
     @property
     def rules(self) -> tuple[str, ...]:
-        """Return the problems that say it before the run: of grpo lint, check or doctor."""
+        """Return the problems that would reveal the cause before the run: from grpo lint, check or doctor."""
         ids = [each.id for line in self.lines[:1] for each in registry.refused_values(line.text)]
         return tuple(ids or self.cause.earlier)
 
     @property
     def value(self) -> str:
-        """Return the path of the value to look at: the first key of what lint says, or that of the cause."""
+        """Return the path of the value to look at: the first key of lint's problem, or else the cause's own value."""
         said = [each for line in self.lines[:1] for each in registry.refused_values(line.text)]
         if said:
             keys = [each.keys[0] for each in said if each.keys]
@@ -55,7 +55,7 @@ class Clues:
         self.found: dict[str, Found] = {}
 
     def take(self, lines: Iterable[Line | None]) -> None:
-        """Take the lines of one source; None says that all lines before it were survived."""
+        """Take the lines of one source; None means that the run survived all lines before it."""
         mine: dict[str, Found] = {}
         for line in lines:
             if line is None:
@@ -71,13 +71,14 @@ class Clues:
             kept.lines += entry.lines
 
     def ranked(self, *, ran: bool = True) -> list[Found]:
-        """Return the causes, the nearest to the root first.
+        """Return the causes, the closest to the root first.
 
-        Roots come before errors of Python that no cause explains, these before symptoms (a collective that timed out),
-        and symptoms before consequences (an actor that died). Among equals comes first what the cluster says, by its
-        time, then the lines of logs, by their number. After a run has started and ended (`ran`), what its pods wait for
-        now is not why it ended, but may show what was lost: it comes after errors and before symptoms. What the
-        operator logged comes last. A run that lost its place also waits, for another one: that is still the origin.
+        Root causes come before Python errors that no cause explains, these before symptoms (a collective that timed
+        out), and symptoms before consequences (an actor that died). Among equals, the cluster's evidence comes first,
+        by time, then log lines, by line number. After a run has started and ended (`ran`), what its pods are waiting
+        for now is not why it ended, but may show what was lost: it is ranked after errors and before symptoms. What the
+        operator logged comes last. A run that was evicted also waits, for a new place, but the eviction is still the
+        origin.
         """
 
         def rank(found: Found) -> tuple[bool, int, int, str, int]:

@@ -1,4 +1,4 @@
-"""Find the causes, and say which of them a line shows."""
+"""Find the causes, and determine which of them a line shows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SHARED: Final = "known-to-lint"
 
 @cache
 def causes() -> tuple[Problem, ...]:
-    """Return the problems that only the lines of a run show, sorted by id."""
+    """Return the problems that are visible only in a run's lines, sorted by id."""
     return tuple(each for each in registry.rules(FAILURE) if isinstance(each, Problem))
 
 
@@ -39,7 +39,7 @@ def _signs() -> dict[str, list[tuple[Problem, Sign]]]:
 
 @cache
 def _refused() -> dict[str, list[Problem]]:
-    """Return the problems of values by the words with which a framework refuses them at its start."""
+    """Return the problems of values by the words in the framework's error at startup."""
     found: dict[str, list[Problem]] = {}
     for problem in registry.rules(VALUES):
         if isinstance(problem, Problem):
@@ -49,13 +49,13 @@ def _refused() -> dict[str, list[Problem]]:
 
 
 def refused_values(text: str) -> list[Problem]:
-    """Return the problems of values whose words a text has; those of the longest words."""
+    """Return the problems of values whose error words are in a text; if several match, those with the longest words."""
     lower = text.lower()
     return _refused().get(max((each for each in _refused() if each in lower), key=len, default=""), [])
 
 
 def cause_of(line: Line) -> Problem | None:
-    """Return the cause that a line shows: the one whose sign asks for the most; of two such, the nearer to the root."""
+    """Return the cause that a line shows: the one with the most specific sign or, in a tie, the closest to the root."""
     lower = line.text.lower()
     near = {key for found in _finder().finditer(lower) for key in _within(found[1])}
     weights = [
@@ -69,19 +69,19 @@ def cause_of(line: Line) -> Problem | None:
 
 @cache
 def _finder() -> re.Pattern[str]:
-    """Return a pattern that finds the longest key at each letter of a line, also where keys overlap."""
+    """Return a pattern that finds the longest key at each position in a line, even if keys overlap."""
     return re.compile(f"(?=({_either(_signs())}))")
 
 
 @cache
 def _within(key: str) -> tuple[str, ...]:
-    """Return the keys with which a key begins, itself too."""
+    """Return the keys that are prefixes of a key, including the key itself."""
     return tuple(each for each in _signs() if key.startswith(each))
 
 
 @cache
 def trigger(more: tuple[str, ...] = ()) -> re.Pattern[bytes]:
-    """Return a pattern that every line with a sign matches in lower case, and lines with one of `more` words."""
+    """Return a pattern that matches every lower-case line with a sign, and every line with one of the `more` words."""
     needed: list[str] = []
     for key in sorted({*_signs(), *more}, key=len):
         # A line with a key has the shorter key within it too.
@@ -91,7 +91,7 @@ def trigger(more: tuple[str, ...] = ()) -> re.Pattern[bytes]:
 
 
 def _either(keys: Iterable[str]) -> str:
-    """Return a pattern for one of these texts, grouped by first letter: it is tried at each letter of a log."""
+    """Return a pattern for any of these texts, grouped by first letter, because it is tried at each letter of a log."""
     groups: dict[str, list[str]] = {}
     for key in sorted(keys, key=lambda each: (-len(each), each)):
         groups.setdefault(key[0], []).append(re.escape(key[1:]))

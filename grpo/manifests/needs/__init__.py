@@ -1,1 +1,1 @@
-"""What rendered objects name and do not make: the references, what nothing makes, and a command for each."""
+"""What rendered objects reference but do not create: the references, those without a target, and a command for each."""

@@ -1,6 +1,6 @@
-"""Write one command for each thing that must exist: it creates it from files, or shows whether it is there.
+"""Write one command for each object that must exist: it creates the object from files, or shows whether it exists.
 
-No secret stands in a command: kubectl reads it from a file.
+No command contains a secret: kubectl reads it from a file.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _DOCKER: Final = "DOCKER_CONFIG_FILE"
 
 
 def command(need: Need) -> str:
-    """Return the command that creates what is needed, or that shows it where somebody else creates it."""
+    """Return the command that creates a needed object, or that shows it if somebody else creates it."""
     scope = f" --namespace {need.namespace}" if need.namespace else ""
     name = shlex.quote(need.name)
     if need.kind in _MADE_OF_FILES:
@@ -54,19 +54,19 @@ def command(need: Need) -> str:
 
 
 def creates(need: Need) -> bool:
-    """Return whether the command creates it."""
+    """Return whether the command creates the needed object."""
     return need.kind in (*_MADE_OF_FILES, "ServiceAccount")
 
 
 def explained(need: Need) -> str:
-    """Return the command; one that only looks has a comment: which object names it, and what to do without it."""
+    """Return the command; if it only looks, add a comment: which object names the need, and what to do without it."""
     if creates(need):
         return command(need)
     return f"{command(need)}  # {need.sources[0].title}: {hint(need)}"
 
 
 def hint(need: Need) -> str:
-    """Return what to do where it is not there."""
+    """Return what to do if the object does not exist."""
     if need.kind == DEFINITION:
         return BRINGS.get(need.name.partition(".")[2], "install what brings it")
     return _HINTS.get(need.name) or _HINTS.get(
@@ -75,7 +75,7 @@ def hint(need: Need) -> str:
 
 
 def file_of(need: Need, key: str) -> str:
-    """Return the word that stands for the file with the content of a key, by the variable that takes it."""
+    """Return the placeholder for the file with a key's content, named after the variable that uses the key."""
     if key == PULL_KEY:
         return _DOCKER
     return f"{_word(need.variables.get(key) or key)}_FILE"

@@ -1,4 +1,4 @@
-"""Compute what must exist before objects are installed: what they name, and neither they nor their operators make."""
+"""Compute what must exist before objects are installed: what they name, but neither they nor their operators create."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _WITHOUT_NAMESPACE: Final = {kind for _, kind in NO_NAMESPACE}
 
 @dataclass(frozen=True)
 class Source:
-    """Where something is named: the object, and what names it there."""
+    """Where a reference occurs: the object, and the reference in it."""
 
     item: Mapping[str, Any]
     reference: Reference
 
     @property
     def title(self) -> str:
-        """Return kind and name of the object."""
+        """Return the object's kind and name."""
         return f"{self.item.get('kind')} {mapping(self.item.get('metadata')).get('name', '')}"
 
     def __str__(self) -> str:
@@ -42,10 +42,10 @@ class Source:
 
 @dataclass(frozen=True)
 class Need:
-    """One object that must exist: its kind, its name, its namespace (empty for a kind that has none).
+    """One object that must exist: its kind, its name, and its namespace (empty for a kind without namespaces).
 
-    `keys` are those that something reads of a Secret or a ConfigMap, none where it is read whole. `sources` say where
-    it is named; of a definition they are the objects of its kind.
+    `keys` are the keys read from a Secret or a ConfigMap, none if it is read as a whole. `sources` are the places that
+    name it; for a definition, they are the objects of its kind.
     """
 
     kind: str
@@ -56,15 +56,15 @@ class Need:
 
     @property
     def variables(self) -> dict[str, str]:
-        """Return the keys that variables take, each with the first of them."""
+        """Return the keys that variables use, each with its first variable."""
         taken = [each.reference for each in self.sources if each.reference.is_variable]
         return {key: each.taken_by for each in reversed(taken) for key in each.keys}
 
 
 def needs(objects: Iterable[Mapping[str, Any]], namespace: str) -> list[Need]:
-    """Return what objects name and nothing makes, sorted by kind and name.
+    """Return what objects name but nothing creates, sorted by kind and name.
 
-    `namespace` is that of objects that name none. A reference that is optional is left out.
+    `namespace` applies to objects that set none. Optional references are left out.
     """
     given = list(objects)
     made = set(_made(given, namespace))
@@ -85,7 +85,7 @@ def _namespace(kind: str, item: Mapping[str, Any], default: str) -> str:
 
 
 def _made(objects: Iterable[Mapping[str, Any]], default: str) -> Iterator[tuple[str, str, str]]:
-    """Yield kind, name and namespace of the objects, and of what operators make for them."""
+    """Yield the kind, name and namespace of the objects, and of what operators create for them."""
     for item in objects:
         kind, spec = str(item.get("kind")), mapping(item.get("spec"))
         name = str(mapping(item.get("metadata")).get("name", ""))
@@ -99,7 +99,7 @@ def _made(objects: Iterable[Mapping[str, Any]], default: str) -> Iterator[tuple[
 
 
 def _definitions(objects: Iterable[Mapping[str, Any]]) -> Iterator[tuple[Mapping[str, Any], str]]:
-    """Yield each object of a kind that is not Kubernetes' own, with the name of its definition."""
+    """Yield each object whose kind is not built into Kubernetes, with the name of the kind's definition."""
     kinds = Kinds()
     for item in objects:
         version, kind = str(item.get("apiVersion") or ""), str(item.get("kind"))

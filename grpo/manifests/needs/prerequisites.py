@@ -1,4 +1,4 @@
-"""What a stack needs before it is installed, and before its training starts, as its charts render it."""
+"""What a stack needs before its installation, and before its training starts, according to its rendered charts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from postrender.manifests.pods import mapping
 
 
 class Prerequisites(NamedTuple):
-    """`needs` are objects that must exist, `files` those that the job reads, each with the task that makes it.
+    """`needs` are objects that must exist, `files` those that the job reads, each with the task that writes it.
 
     A file without a task is the user's own.
     """
@@ -24,7 +24,7 @@ class Prerequisites(NamedTuple):
 
 
 def of_stack(stack: Stack, engine: Engine, namespace: str) -> Prerequisites:
-    """Return what all four layers of a stack need, and its task fetch; raise as Stack.render does."""
+    """Return what a stack's four layers and its fetch task need; raise as Stack.render does."""
     rendered = stack.objects(engine, paths.LAYERS, namespace)
     found = [each for objects in rendered.values() for each in objects]
     if stack.values.get("huggingface.offline.enabled") is True:

@@ -1,4 +1,4 @@
-"""Find the names of other objects in objects, wherever one of them cannot start or be created without the other."""
+"""Find the objects that objects refer to by name and without which they cannot start or be created."""
 
 from __future__ import annotations
 
@@ -36,9 +36,10 @@ _IN_TREE: Final = "kubernetes.io/"
 
 
 class Reference(NamedTuple):
-    """One mention of an object: its kind and name, the path below the object that names it, and the keys it reads.
+    """One reference to an object: its kind and name, the path below the referring object, and the keys that it reads.
 
-    `taken_by` is the variable or the volume that takes it, empty for anything else. Without keys it is read whole.
+    `taken_by` is the variable or the volume that uses it, empty for anything else. Without keys, the entire object is
+    read.
     """
 
     kind: str
@@ -49,12 +50,12 @@ class Reference(NamedTuple):
 
     @property
     def is_variable(self) -> bool:
-        """Return whether variables of a container take it."""
+        """Return whether a container's variables use the reference."""
         return bool({"env", "envFrom"}.intersection(self.path))
 
 
 def of_object(item: Mapping[str, Any]) -> Iterator[Reference]:
-    """Yield what an object of any kind needs by name."""
+    """Yield the objects that an object of any kind needs by name."""
     for pod in pods.pods(item):
         yield from of_pod(pod)
     kind, spec = str(item.get("kind")), mapping(item.get("spec"))
@@ -78,7 +79,7 @@ def of_object(item: Mapping[str, Any]) -> Iterator[Reference]:
 
 
 def of_pod(pod: pods.Pod) -> Iterator[Reference]:
-    """Yield what a pod needs by name."""
+    """Yield the objects that a pod needs by name."""
     spec, path = pod.spec, (*pod.path, "spec")
     yield from of_volumes_and_variables(spec, path)
     for key, kind in _NAMED_IN_SPEC.items():
@@ -98,7 +99,7 @@ def of_pod(pod: pods.Pod) -> Iterator[Reference]:
 
 
 def networks(pod: pods.Pod) -> list[str]:
-    """Return GKE's networks that the annotation of a pod names, without the pod network."""
+    """Return the GKE networks that a pod's annotation names, without the pod network."""
     text = mapping(mapping(pod.template.get("metadata")).get("annotations")).get(INTERFACES)
     try:
         listed = sequence(json_text.loads(str(text)) if text else [])
@@ -109,7 +110,7 @@ def networks(pod: pods.Pod) -> list[str]:
 
 
 def of_volumes_and_variables(spec: Mapping[str, Any], path: Path) -> Iterator[Reference]:
-    """Yield the Secrets, ConfigMaps and claims that the volumes and the variables of a pod name and need."""
+    """Yield the Secrets, ConfigMaps and claims that a pod's volumes and variables need by name."""
     mounted = _mounted_keys(spec)
     for number, volume in enumerate(map(mapping, sequence(spec.get("volumes")))):
         name = str(volume.get("name", ""))
@@ -130,7 +131,7 @@ def of_volumes_and_variables(spec: Mapping[str, Any], path: Path) -> Iterator[Re
 
 
 def _mounted_keys(spec: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
-    """Return the files that containers mount of each volume, one by one; a volume that is mounted whole has none."""
+    """Return, by volume, the files that containers mount one by one; none for a volume that is mounted as a whole."""
     found: dict[str, tuple[str, ...]] = {}
     whole = set()
     for container in map(mapping, chain.from_iterable(sequence(spec.get(key)) for key in _LISTS)):
@@ -157,7 +158,7 @@ def _sources(
 
 
 def _of_driver(volume: Mapping[str, Any], path: Path) -> Iterator[Reference]:
-    """Yield what a volume without a claim of its own needs: its driver, the driver's Secret, or a storage class."""
+    """Yield what a volume without a claim needs: its driver, the driver's Secret, or a storage class."""
     driver = mapping(volume.get("csi"))
     yield from _named("CSIDriver", driver.get("driver"), (*path, "csi", "driver"))
     secret = mapping(driver.get("nodePublishSecretRef"))
@@ -168,7 +169,7 @@ def _of_driver(volume: Mapping[str, Any], path: Path) -> Iterator[Reference]:
 
 
 def _of_claim(spec: Mapping[str, Any], path: Path) -> Iterator[Reference]:
-    """Yield the volume of a claim, or the class that makes one: a claim that names its volume needs no class."""
+    """Yield a claim's volume, or the class that creates one: a claim that names its volume needs no class."""
     volume = spec.get("volumeName")
     yield from _named("PersistentVolume", volume, (*path, "volumeName"))
     if not volume:
@@ -195,7 +196,7 @@ def _named(kind: str, name: object, path: Path) -> Iterator[Reference]:
 
 
 def of_objects(objects: Iterable[Mapping[str, Any]]) -> Iterator[tuple[Mapping[str, Any], Reference]]:
-    """Yield what each of several objects needs by name, with the object."""
+    """Yield what each of several objects needs by name, together with the object."""
     for item in objects:
         for found in of_object(item):
             yield item, found

@@ -1,1 +1,1 @@
-"""What to change so that a run fits, and the limits of a run."""
+"""What to change so that a run fits, and a run's limits."""

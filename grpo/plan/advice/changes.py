@@ -1,4 +1,4 @@
-"""Find the changes that make a run fit: each is tried on the run, and the plan is computed again."""
+"""Find changes that make a run fit: apply each one to the run, and compute the plan again."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _TOGETHER: Final = 8
 
 
 class Load(NamedTuple):
-    """What lies in a GPU's memory in a phase, or in a node's memory, whether it fits, and the room that there is."""
+    """What a phase keeps in a GPU's or a node's memory, whether it fits, and the available memory."""
 
     verdict: str
     peak: Bytes
@@ -33,7 +33,7 @@ class Load(NamedTuple):
 
 
 class Change(NamedTuple):
-    """A change of a run: its values by key, what it costs, and the loads that it improves, before and after."""
+    """A change to a run: its values by key, what it costs, and the loads that it improves, before and after."""
 
     edits: Mapping[str, Json]
     costs: Sequence[str]
@@ -43,7 +43,7 @@ class Change(NamedTuple):
 
 
 class Saving(NamedTuple):
-    """A change after which a run that fits does so on fewer GPUs: its values by key, what it costs, and the GPUs."""
+    """A change that lets a fitting run fit on fewer GPUs: its values by key, what it costs, and the number of GPUs."""
 
     edits: Mapping[str, Json]
     costs: str
@@ -52,7 +52,7 @@ class Saving(NamedTuple):
 
 
 def loads(plan: Plan) -> dict[str, Load]:
-    """Return the loads of a plan by name; empty for a plan of a run that is not modelled."""
+    """Return a plan's loads by name; empty if the plan's run is not modelled."""
     if plan.setup is None:
         return {}
     found = {phase.name: Load(verdict, phase.peak, phase.usable * phase.share) for phase, verdict in plan.phases}
@@ -61,15 +61,15 @@ def loads(plan: Plan) -> dict[str, Load]:
 
 
 def worst(plan: Plan) -> str:
-    """Return the worst verdict of the loads, which no larger volume changes."""
+    """Return the worst verdict among the loads, which a larger volume cannot improve."""
     found = [each.verdict for each in loads(plan).values() if each.verdict in (FITS, TIGHT, DOES_NOT_FIT)]
     return max(found, key=VERDICTS.index, default="")
 
 
 def useful(run: RunConfig, offers: Sequence[Offer], is_sound: Callable[[RunConfig], bool]) -> list[Change]:
-    """Return the changes that help, the best first; empty if the run fits or is not modelled.
+    """Return the changes that help, best first; empty if the run fits or is not modelled.
 
-    These are the changes that make the run fit. If no single one does, the first one puts several together, and the
+    These are the changes that make the run fit. If no single one does, the first entry combines several, and the
     others only help. `is_sound` says whether a changed run has no error of its own.
     """
     before = planner.plan(run)
@@ -89,7 +89,7 @@ def useful(run: RunConfig, offers: Sequence[Offer], is_sound: Callable[[RunConfi
 
 
 def savings(run: RunConfig, found: Sequence[Offer], is_sound: Callable[[RunConfig], bool]) -> list[Saving]:
-    """Return the offers that need fewer nodes, each with its first rung that fits; empty for a run that does not."""
+    """Return the offers that need fewer nodes, each with its first rung that fits; empty if the run does not fit."""
     if worst(planner.plan(run)) != FITS:
         return []
     savings = []
@@ -103,12 +103,12 @@ def savings(run: RunConfig, found: Sequence[Offer], is_sound: Callable[[RunConfi
 
 
 def _rank(change: Change) -> tuple[int, bool]:
-    """Order changes: those that fit first, and of these the ones that train the same; then as they were offered."""
+    """Order changes: those that fit first, then those that keep the training unchanged; ties keep the offers' order."""
     return VERDICTS.index(change.verdict), change.changes_training
 
 
 def _rung(run: RunConfig, before: Plan, offer: Offer, is_sound: Callable[[RunConfig], bool]) -> Change | None:
-    """Return the smallest rung of an offer that fits, or else the one that helps most; None if none helps."""
+    """Return an offer's smallest rung that fits, or else the rung that helps most, or None if none helps."""
     best: Change | None = None
     for edits in offer.rungs:
         changed = run.changed(edits)
@@ -125,7 +125,7 @@ def _rung(run: RunConfig, before: Plan, offer: Offer, is_sound: Callable[[RunCon
 def _change(
     before: Plan, after: Plan, edits: Mapping[str, Json], costs: Sequence[str], *, changes_training: bool
 ) -> Change | None:
-    """Return a change; None if it lowers no load that does not fit, or makes another one worse."""
+    """Return a change, or None if it lowers no load that does not fit or makes another load worse."""
     old, new = loads(before), loads(after)
     if not new:
         return None
@@ -141,7 +141,7 @@ def _change(
 
 
 class _Step(NamedTuple):
-    """A rung of an offer, the run with it and with all steps before it, and what is still too large there."""
+    """A rung of an offer, the run after this and all earlier steps, and how much that run still exceeds its memory."""
 
     offer: Offer
     edits: Mapping[str, Json]
@@ -152,7 +152,7 @@ class _Step(NamedTuple):
 def _together(
     run: RunConfig, before: Plan, offers: Sequence[Offer], is_sound: Callable[[RunConfig], bool]
 ) -> Change | None:
-    """Return several changes that make the run fit together; those that change the training are the last resort."""
+    """Return several changes that together make the run fit; those that change the training are the last resort."""
     for pool in ([offer for offer in offers if not offer.changes_training], offers):
         steps = _steps(run, before, pool, is_sound)
         if steps:
@@ -166,7 +166,7 @@ def _together(
 def _steps(
     run: RunConfig, before: Plan, pool: Sequence[Offer], is_sound: Callable[[RunConfig], bool]
 ) -> list[_Step] | None:
-    """Return the steps to a run that fits, each the one that helps most; None if they do not lead there."""
+    """Return the steps to a run that fits, each the most helpful one, or None if they do not reach such a run."""
     taken: list[_Step] = []
     now, excess = run, _excess(before)
     while excess and len(taken) < _TOGETHER:
@@ -188,20 +188,20 @@ def _steps(
 
 
 def _best(run: RunConfig, offer: Offer) -> _Step:
-    """Return the smallest rung of those that leave least."""
+    """Return the rung with the smallest excess; in a tie, the smallest rung."""
     runs = [(edits, run.changed(edits)) for edits in offer.rungs]
     found = [_Step(offer, edits, changed, _excess(planner.plan(changed))) for edits, changed in runs]
     return min(found, key=lambda step: step.excess)
 
 
 def _fits_with(run: RunConfig, steps: Sequence[_Step], is_sound: Callable[[RunConfig], bool]) -> bool:
-    """Return whether the run fits with some steps."""
+    """Return whether the run fits after some steps."""
     changed = run.changed({key: value for each in steps for key, value in each.edits.items()})
     return not _excess(planner.plan(changed)) and is_sound(changed)
 
 
 def _excess(plan: Plan) -> float:
-    """Return how far a plan is from fitting, 0 if it fits: how often each load must be halved, and 1 for each."""
+    """Return how far a plan is from fitting, 0 if it fits: how often each load must be halved, plus 1 per load."""
     found = loads(plan)
     if not found:
         return float("inf")

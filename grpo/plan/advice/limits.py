@@ -1,4 +1,4 @@
-"""Answer the inverse questions: the longest sequence, the largest micro batch and the fewest nodes that fit."""
+"""Find the limits that still fit: the longest sequence, the largest micro batch and the smallest number of nodes."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _STEP: Final = 64
 
 
 class Limit(NamedTuple):
-    """The limit of one value: what it limits, the key, its value now, and the last value that fits; None if none does.
+    """The limit of one value: what it limits, the key, its current value, and the last value that fits, or None.
 
-    `is_whole` is false if the search ended before the limit.
+    `is_whole` is false if the search stopped before it reached the limit.
     """
 
     what: str
@@ -46,7 +46,7 @@ def fitting(found: Sequence[Limit]) -> dict[str, int]:
 
 
 def limits(run: RunConfig, is_sound: Sound) -> list[Limit]:
-    """Return the limits of a run, each with everything else as it is; empty for a run that is not modelled."""
+    """Return a run's limits, each with everything else unchanged; empty if the run is not modelled."""
     if not worst(planner.plan(run)):
         return []
     found = [longest(run), _micro_batch(run, is_sound), _nodes(run, is_sound)]
@@ -58,13 +58,13 @@ def _fits(run: RunConfig, edits: Mapping[str, Json]) -> bool:
 
 
 def _has_room(plan: planner.Plan) -> bool:
-    """Return whether a micro batch that is filled up to a number of tokens takes the longest sequence."""
+    """Return whether a micro batch that is filled up to a number of tokens has room for the longest sequence."""
     micros = (plan.setup.trainer.train, plan.setup.trainer.logprob) if plan.setup else ()
     return all(micro.budget >= micro.length for micro in micros if micro.budget)
 
 
 def longest(run: RunConfig) -> Limit:
-    """Return the longest sequence, of prompt and answer, not above what the model reads; a very short one is none."""
+    """Return the longest prompt and answer that fit, up to the model's limit; very short ones do not count."""
     if run.framework == "verl":
         key, prompt = "data.max_response_length", run.integer("data.max_prompt_length")
         model = verl.model_of(run)
@@ -93,7 +93,7 @@ def longest(run: RunConfig) -> Limit:
 
 
 def _micro_batch(run: RunConfig, is_sound: Sound) -> Limit | None:
-    """Return the largest micro batch that divides the sequences of an update; None where tokens fill it."""
+    """Return the largest micro batch that divides an update's sequences, or None if tokens fill micro batches."""
     if run.framework == "verl":
         key, filled = verl.MICRO, run.on(verl.DYNAMIC)
     else:
@@ -110,7 +110,7 @@ def _micro_batch(run: RunConfig, is_sound: Sound) -> Limit | None:
 
 
 def _nodes(run: RunConfig, is_sound: Sound) -> Limit | None:
-    """Return the fewest nodes on which the run fits and has no error."""
+    """Return the smallest number of nodes on which the run fits and has no error."""
     for count in range(1, _MOST_NODES + 1):
         edits = offers.nodes(run, count)
         if _fits(run, edits) and is_sound(run.changed(edits)):

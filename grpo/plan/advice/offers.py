@@ -1,4 +1,4 @@
-"""List the changes of a run that may lower its memory: what to change, step by step, and what that costs."""
+"""List changes to a run that may lower its memory: what to change, step by step, and what that costs."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Offer(NamedTuple):
 
 
 def offers(run: RunConfig, fits: Mapping[str, int] | None = None) -> list[Offer]:
-    """Return the offers for a run, those first that cost least; of a key in `fits` it is the last value that fits."""
+    """Return the offers for a run, the cheapest first; for a key in `fits`, an offer has the last value that fits."""
     fits = fits or {}
     found = [*(_verl(run, fits) if run.framework == "verl" else _nemo_rl(run, fits)), more_nodes(run, fits)]
     return [offer for offer in found if offer.rungs]
@@ -112,7 +112,7 @@ def _verl(run: RunConfig, fits: Mapping[str, int]) -> Iterator[Offer]:
 
 
 def more_nodes(run: RunConfig, fits: Mapping[str, int]) -> Offer:
-    """Return the offer of the fewest nodes that fit, or where no number does, of two and more times the nodes."""
+    """Return the offer of the fewest nodes that fit or, if no number does, of multiples of the current number."""
     counts = [run.nodes * times for times in (2, 4, 8, 16) if 0 < run.nodes * times <= _MOST_NODES]
     if fits.get(NODES, 0) > run.nodes:
         counts = [fits[NODES]]
@@ -120,7 +120,7 @@ def more_nodes(run: RunConfig, fits: Mapping[str, int]) -> Offer:
 
 
 def colocated(run: RunConfig) -> Offer:
-    """Return the offer to generate on the GPUs that train, on the fewest nodes first; nothing where a run does so."""
+    """Return the offer to generate on the training GPUs, fewest nodes first; no rungs if the run already does so."""
     if run.framework == "verl" or run.on(nemo_rl.COLOCATED):
         return Offer([], _TURNS)
     less: dict[str, Json] = {}
@@ -137,7 +137,7 @@ def colocated(run: RunConfig) -> Offer:
 
 
 def _apart(run: RunConfig) -> Offer:
-    """Return the offer to generate on nodes of their own, one or as many as train; nothing where a run does so."""
+    """Return the offer to generate on separate nodes, one or as many as train; no rungs if the run already does so."""
     if not run.on(nemo_rl.COLOCATED):
         return Offer([], _APART)
     rungs = []
@@ -148,14 +148,14 @@ def _apart(run: RunConfig) -> Offer:
 
 
 def nodes(run: RunConfig, count: int) -> dict[str, Json]:
-    """Return the values for a number of nodes; a head with GPUs is one of them."""
+    """Return the values for a given number of nodes; a head with GPUs counts as one of them."""
     head = run.value("ray.head.gpus.enabled") is True
     edits: dict[str, Json] = {"=ray.workers.replicas": count - head}
     return {"=job.nodes": count, **edits} if run.value("job.nodes") else edits
 
 
 def micro_batch(run: RunConfig, key: str, size: int) -> dict[str, Json]:
-    """Return the values for a micro batch; NeMo RL's other one follows where the two must be equal."""
+    """Return the values for a micro batch; NeMo RL's other micro batch is set too if both must be equal."""
     edits: dict[str, Json] = {key: size}
     try:
         is_equal = key in _MICRO_BATCHES and nemo_rl.needs_equal_micro_batches(run)
@@ -166,7 +166,7 @@ def micro_batch(run: RunConfig, key: str, size: int) -> dict[str, Json]:
 
 
 def length(run: RunConfig, key: str, size: int) -> dict[str, Json]:
-    """Return the values for sequences of a length; NeMo RL's other lengths follow, if they are no references to it."""
+    """Return the values for a sequence length; NeMo RL's other lengths are set too, unless they refer to it."""
     now, edits = _number(run, key), {key: size}
     for other in _LENGTHS if key == LONGEST else ():
         value = value_at(run.config, other.split(".")) if run.has(other) else None
@@ -182,19 +182,19 @@ def _smaller(
     least: int,
     edits: Callable[[RunConfig, str, int], dict[str, Json]],
 ) -> list[dict[str, Json]]:
-    """Return the values for the largest number that fits, or where none is known, for half of it and so on."""
+    """Return the values for the largest number that fits or, if none is known, for half of it, a quarter and so on."""
     if least <= fits.get(key, 0) < _number(run, key):
         return [edits(run, key, fits[key])]
     return [edits(run, key, size) for each in _halves(run, key, least) for size in each.values()]
 
 
 def _switch(run: RunConfig, path: str, costs: str) -> Offer:
-    """Return the offer to switch something on that the version has."""
+    """Return the offer to switch on an option, if the version has it."""
     return Offer([{path: True}] if not run.on(path) and run.catalogue.knows(path) else [], costs)
 
 
 def _halves(run: RunConfig, path: str, least: int) -> list[dict[str, Json]]:
-    """Return half of a number, half of that and so on, not below the least; nothing if the number is not known."""
+    """Return half of a number, a quarter and so on, down to the minimum; empty if the number is unknown."""
     found, size = [], _number(run, path)
     while size > least > 0:
         size = max(size // 2, least)
@@ -203,7 +203,7 @@ def _halves(run: RunConfig, path: str, least: int) -> list[dict[str, Json]]:
 
 
 def _doubles(run: RunConfig, path: str, most: int) -> list[dict[str, Json]]:
-    """Return two times a number, four times and so on, not above the most."""
+    """Return twice a number, four times and so on, up to the maximum."""
     found, size = [], _number(run, path)
     while 0 < size * 2 <= most:
         size *= 2
@@ -212,7 +212,7 @@ def _doubles(run: RunConfig, path: str, most: int) -> list[dict[str, Json]]:
 
 
 def _shares(run: RunConfig, path: str) -> list[dict[str, Json]]:
-    """Return the shares for vLLM, the nearest to the present one first."""
+    """Return the shares for vLLM, the closest to the current one first."""
     try:
         now = run.number(path)
     except UnknownError:
@@ -221,7 +221,7 @@ def _shares(run: RunConfig, path: str) -> list[dict[str, Json]]:
 
 
 def _number(run: RunConfig, path: str) -> int:
-    """Return a number, 0 if it is not known."""
+    """Return a number, or 0 if it is unknown."""
     try:
         return run.integer(path)
     except UnknownError:

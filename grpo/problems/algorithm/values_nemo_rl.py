@@ -36,7 +36,7 @@ _ALWAYS_ASYNC = ("dynamo", "megatron")
 def no_validation_data(run: RunConfig) -> str | None:
     """the run validates, but has no validation data
 
-    Fix: name data.validation, or split_validation_size where the data set reads it, or set grpo.val_period to 0
+    Fix: set data.validation, or split_validation_size if the data set reads it, or set grpo.val_period to 0
     """
     names = [path for path, _ in data_sections(run)]
     if not validates(run) or "data.validation" in names or "data.train" not in names:
@@ -53,9 +53,9 @@ def no_validation_data(run: RunConfig) -> str | None:
     logs="Validation dataset is required if validation is enabled",
 )
 def no_validation_file(run: RunConfig) -> str | None:
-    """the run validates, but data.val_data_path is not given
+    """the run validates, but data.val_data_path is not set
 
-    Fix: name data.val_data_path, or set grpo.val_period to 0 and val_at_start to false
+    Fix: set data.val_data_path, or set grpo.val_period to 0 and val_at_start to false
     """
     own = run.at("data.dataset_name") == "ResponseDataset" and not run.at("data.val_data_path")
     return "the run validates, and data.val_data_path is not given" if own and validates(run) else None
@@ -65,9 +65,9 @@ def no_validation_file(run: RunConfig) -> str | None:
     "grpo.val_batch_size grpo.max_val_samples", fails=Fails.SILENT, source="nemo_rl/algorithms/grpo.py:3166 at v0.7.0"
 )
 def validation_batch_too_large(run: RunConfig) -> Iterator[Finding]:
-    """val_batch_size is above max_val_samples, so validation has no whole batch
+    """val_batch_size is above max_val_samples, so validation has no complete batch
 
-    Why: no batch is evaluated, and accuracy is 0.0 for the whole run
+    Why: no batch is evaluated, so accuracy is 0.0 for the entire run
     Fix: set grpo.val_batch_size to grpo.max_val_samples or less
     """
     if not validates(run):
@@ -125,7 +125,7 @@ def gym_penalties(run: RunConfig) -> Iterator[Finding]:
 def advantage_estimator(run: RunConfig) -> str | None:
     """this version of NeMo RL does not have the advantage estimator
 
-    Fix: write grpo, the default, or another one of the list
+    Fix: use grpo, the default, or another estimator from the list
     """
     return one_of("grpo.adv_estimator.name", run.catalogue.names["advantageEstimators"])(run)
 
@@ -139,7 +139,7 @@ def advantage_estimator(run: RunConfig) -> str | None:
 def dual_clip(run: RunConfig) -> str | None:
     """NeMo RL's dual clipping (ratio_clip_c) is not above 1
 
-    Fix: write null, or a number above 1 such as 3
+    Fix: set it to null, or to a number above 1 such as 3
     """
     return within("loss_fn.ratio_clip_c", above=1)(run)
 
@@ -159,7 +159,7 @@ def sequence_ratios_with_token_loss(run: RunConfig) -> Verdict:
 
 
 def _truncates(run: RunConfig) -> bool:
-    """Say whether importance sampling is truncated: by its type from v0.7.0, by its ratio before."""
+    """Return whether importance sampling is truncated: by its type from v0.7.0 on, by its ratio before."""
     return run.at(f"{_TRUNCATED}_type" if run.since("v0.7.0") else f"{_TRUNCATED}_ratio") is not None
 
 
@@ -185,9 +185,9 @@ def truncation_without_correction(run: RunConfig) -> str | None:
     logs="truncated_importance_sampling_ratio should be positive",
 )
 def truncation_ratio(run: RunConfig) -> Iterator[Finding]:
-    """ratio, minimum or type of truncated importance sampling is missing or invalid
+    """the ratio, minimum or type of truncated importance sampling is missing or invalid
 
-    Fix: give a positive ratio, not below its minimum, and the type tis, icepop or seq-mask-tis
+    Fix: set a positive ratio that is not below its minimum, and the type tis, icepop or seq-mask-tis
     """
     if not _truncates(run):
         return
@@ -220,7 +220,7 @@ def truncation_ratio(run: RunConfig) -> Iterator[Finding]:
     logs="use_cispo is incompatible with disable_ppo_ratio",
 )
 def cispo(run: RunConfig) -> str | None:
-    """CISPO is on without a token-level loss, or with another change of the ratio
+    """CISPO is on without a token-level loss, or with another option that changes the ratio
 
     Fix: turn the other option off, or loss_fn.use_cispo
     """
@@ -243,7 +243,7 @@ def cispo(run: RunConfig) -> str | None:
 def reward_shaping(run: RunConfig) -> str | None:
     """a setting of reward_shaping is missing or out of range
 
-    Fix: give overlong_buffer_length, overlong_buffer_penalty (0 or more) and max_response_length
+    Fix: set overlong_buffer_length, overlong_buffer_penalty (0 or more) and max_response_length
     """
     if not run.on(f"{_SHAPING}.enabled"):
         return None
@@ -312,7 +312,7 @@ def async_correction(run: RunConfig) -> Iterator[Finding]:
 def async_colocated(run: RunConfig) -> str | None:
     """asynchronous training is on, but generation is colocated
 
-    Fix: set policy.generation.colocated.enabled to false, and give it resources
+    Fix: set policy.generation.colocated.enabled to false, and give generation its own resources
     """
     if run.since("v0.8.0") and run.at(f"{GENERATION}.backend") == "megatron":
         return None
@@ -326,7 +326,7 @@ def async_colocated(run: RunConfig) -> str | None:
     logs="is not supported with async GRPO",
 )
 def async_with_shaping(run: RunConfig) -> Iterator[Finding]:
-    """asynchronous training is on with an option that it excludes, such as dynamic sampling
+    """asynchronous training is on with an option that it does not support, such as dynamic sampling
 
     Fix: turn the option off, or grpo.async_grpo
     """
@@ -346,7 +346,7 @@ def async_with_shaping(run: RunConfig) -> Iterator[Finding]:
 def trajectory_age(run: RunConfig) -> str | None:
     """trajectories may be more than one step old, but in-flight weight updates are off
 
-    Why: the run uses older samples and is not faster, and only a log line says so
+    Why: the run uses older samples but is not faster, and only a log line says so
     Fix: set grpo.async_grpo.in_flight_weight_updates to true, or max_trajectory_age_steps to 1
     """
     if not run.on(_ASYNC) or run.on("grpo.async_grpo.in_flight_weight_updates"):

@@ -1,4 +1,4 @@
-"""What asynchronous training loses silently."""
+"""What asynchronous training silently loses."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def async_resume(run: RunConfig) -> str | None:
     """asynchronous training loses prompts when it resumes
 
     Why: a checkpoint counts prompts as trained while their answers are still being generated (NeMo RL PR 3599)
-    Fix: accept the lost prompts and save rarely, or train synchronously; no version that we read has the correction
+    Fix: accept the lost prompts and save rarely, or train synchronously; no version that we have read fixes this
     """
     attempt, retries = run.value("job.attempt"), run.value("job.retries")
     resumes = (isinstance(attempt, int) and attempt > 1) or (isinstance(retries, int) and retries > 0)
@@ -48,7 +48,7 @@ def async_resume(run: RunConfig) -> str | None:
 def async_epochs(run: RunConfig) -> str | None:
     """max_num_epochs is above 1, but asynchronous training reads the data once
 
-    Why: at the end of the data no answer is generated, and the training waits for one on all its GPUs
+    Why: when the data ends, no more answers are generated, and training waits for one with all its GPUs reserved
     Fix: set grpo.max_num_steps to the steps of one epoch or fewer, and max_num_epochs to 1
     """
     epochs = run.integer(_EPOCHS) if run.on(_ASYNC) else 1

@@ -1,6 +1,6 @@
-"""What the Single Controller of NeMo RL requires: a second way of asynchronous training, from v0.8.0 on.
+"""What NeMo RL's Single Controller requires: a second kind of asynchronous training, from v0.8.0 on.
 
-The chart starts it where job.config has a section async_rl.
+The chart starts it if job.config has a section async_rl.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _sampler(run: RunConfig) -> str:
 
 
 def _window(run: RunConfig) -> tuple[str, int]:
-    """Return how many versions the answers may be behind the trainer, with the key that says so."""
+    """Return how many versions the answers may lag behind the trainer, with the key that sets this limit."""
     key = _AHEAD if _sampler(run) == "in_order" else _STALE
     return key, run.integer(key) if run.has(key) else 1
 
@@ -68,7 +68,7 @@ def _window(run: RunConfig) -> tuple[str, int]:
 def controller_with_async(run: RunConfig) -> str | None:
     """the Single Controller is on, but grpo.async_grpo is not null
 
-    Fix: set grpo.async_grpo to null: the base file has the section, and async_rl replaces it
+    Fix: set grpo.async_grpo to null: the base file has this section, but async_rl replaces it
     """
     has_both = is_controlled(run) and run.at(_ASYNC) is not None
     return "job.config has async_rl, and grpo.async_grpo is not null" if has_both else None
@@ -138,7 +138,7 @@ def controller_engine(run: RunConfig) -> Iterator[Finding]:
 def controller_trainer(run: RunConfig) -> str | None:
     """the Single Controller is on, but DTensor trains
 
-    Why: by NeMo RL's guide the Single Controller was not tried with DTensor; set-up does not refuse it
+    Why: NeMo RL's guide says that the Single Controller was not tested with DTensor, but setup accepts it
     Fix: set policy.megatron_cfg.enabled to true, and policy.dtensor_cfg.enabled to false
     """
     untried = is_controlled(run) and not is_megatron(run)
@@ -155,9 +155,8 @@ def controller_trainer(run: RunConfig) -> str | None:
 def controller_colocated(run: RunConfig) -> str | None:
     """the Single Controller is on, but generation is colocated
 
-    Why: NeMo RL's guide demands separate GPUs: answers are generated while the policy trains; set-up does not check
-    it
-    Fix: set policy.generation.colocated.enabled to false, and give it resources
+    Why: NeMo RL's guide requires separate GPUs, because generation and training overlap; setup does not check it
+    Fix: set policy.generation.colocated.enabled to false, and give generation its own resources
     """
     both = is_controlled(run) and run.on(COLOCATED)
     return "job.config has async_rl, and generation is colocated" if both else None
@@ -170,9 +169,9 @@ def controller_colocated(run: RunConfig) -> str | None:
     since=_FIRST,
 )
 def controller_correction(run: RunConfig) -> Iterator[Finding]:
-    """answers may be of an older policy, but importance sampling correction is off
+    """answers may come from an older policy, but importance sampling correction is off
 
-    Why: the gradient is that of another policy, and nothing fails; with the sampler ready_first, set-up refuses it
+    Why: the gradient is silently that of a different policy; with the sampler ready_first, setup rejects it
     Fix: set loss_fn.use_importance_sampling_correction to true
     """
     if not is_controlled(run) or run.on(_CORRECTION):
@@ -205,7 +204,7 @@ def controller_ready_first(run: RunConfig) -> str | None:
     since=_FIRST,
 )
 def controller_buffer(run: RunConfig) -> Iterator[Finding]:
-    """max_buffered_rollouts is too small for the answers of all steps that may wait
+    """max_buffered_rollouts is too small for the answers of all steps that may be pending
 
     Fix: raise async_rl.max_buffered_rollouts, or generate fewer steps ahead
     """
@@ -263,9 +262,9 @@ def controller_validation(run: RunConfig) -> str | None:
     since=_FIRST,
 )
 def controller_metric(run: RunConfig) -> str | None:
-    """the Single Controller is on, but the metric of checkpoints is not one of the training
+    """the Single Controller is on, but the checkpoint metric is not a training metric
 
-    Fix: write a measure of the training, such as train:loss, or null
+    Fix: use a training metric, such as train:loss, or null
     """
     name = run.at(_METRIC)
     if not is_controlled(run) or not run.on("checkpointing.enabled") or not isinstance(name, str):

@@ -35,9 +35,8 @@ _TRUNCATED: Final = "loss_fn.truncated_importance_sampling"
 def greedy_generation(run: RunConfig) -> Iterator[Finding]:
     """generation is greedy: its temperature is not above 0, or top_k is 1
 
-    Why: all answers of a prompt are equal, so every advantage is 0; training divides its logits by a temperature of
-    0
-    Fix: write temperature 1.0; validation of accuracy needs no greedy generation
+    Why: all answers to a prompt are equal, so every advantage is 0; training divides its logits by a temperature of 0
+    Fix: set the temperature to 1.0; validating accuracy does not require greedy generation
     """
     what = within(_TEMPERATURE, above=0)(run)
     if what:
@@ -47,7 +46,7 @@ def greedy_generation(run: RunConfig) -> Iterator[Finding]:
 
 
 def _has_baseline(run: RunConfig) -> bool:
-    """Say whether the advantage of an answer is its distance from the other answers of its prompt."""
+    """Return whether an answer's advantage is its distance from the other answers to the same prompt."""
     name = run.at(f"{_ESTIMATOR}.name", "grpo") if run.since("v0.6.0") else "grpo"
     return name in ("grpo", "gdpo") or (name == "reinforce_plus_plus" and run.on(f"{_ESTIMATOR}.minus_baseline"))
 
@@ -59,7 +58,7 @@ def one_generation(run: RunConfig) -> str | None:
     """each prompt gets one answer, but the advantage compares several
 
     Why: a single answer is its own baseline, so every advantage is 0 and the reward has no effect
-    Fix: write 8 or more, or use reinforce_plus_plus with minus_baseline: false
+    Fix: set it to 8 or more, or use reinforce_plus_plus with minus_baseline: false
     """
     return f"{GENERATIONS} is 1" if run.integer(GENERATIONS) == 1 and _has_baseline(run) else None
 
@@ -73,8 +72,8 @@ def one_generation(run: RunConfig) -> str | None:
 def clip_as_bound(run: RunConfig) -> Iterator[Finding]:
     """a clip of the ratio is given as a bound instead of a distance from 1
 
-    Why: the policy moves without the limit that you meant
-    Fix: write the distances: 0.2 and 0.2 keep the ratio between 0.8 and 1.2
+    Why: the policy moves without the limit that you intended
+    Fix: set the distances instead: 0.2 and 0.2 keep the ratio between 0.8 and 1.2
     """
     if any(run.on(f"loss_fn.{name}") for name in ("use_cispo", "disable_ppo_ratio", "force_on_policy_ratio")):
         return
@@ -92,10 +91,10 @@ def clip_as_bound(run: RunConfig) -> Iterator[Finding]:
     severity=WARNING,
 )
 def clips_of_another_ratio(run: RunConfig) -> Iterator[Finding]:
-    """clip ratios as small as 3e-4 are set, but the loss uses the ratios of tokens
+    """clip ratios as small as 3e-4 are set, but the loss uses token-level ratios
 
-    Why: the ratio of a token leaves so narrow a range at once, and then the token teaches nothing
-    Fix: write 0.2, or set sequence_level_importance_ratios to true and token_level_loss to false
+    Why: a token's ratio leaves such a narrow range at once, and then the token contributes no gradient
+    Fix: set them to 0.2, or set sequence_level_importance_ratios to true and token_level_loss to false
     """
     # The opposite, GSPO with 0.2, is what NeMo RL's own recipe of it has (grpo-gspo-deepscaler-1.5b-8K.yaml).
     others = ("use_cispo", "disable_ppo_ratio", "force_on_policy_ratio", "sequence_level_importance_ratios")
@@ -110,7 +109,7 @@ _MORE: Final = ("accuracy", "reward", "pass@")
 
 @TOPIC.problem(f"{_HIGHER} {_METRIC}", fails=Fails.SILENT, source="nemo_rl/utils/checkpoint.py:294 at v0.7.0")
 def worst_checkpoints(run: RunConfig) -> Iterator[Finding]:
-    """checkpoints are ranked by accuracy or reward, but the lowest is kept
+    """checkpoints are ranked by accuracy or reward, but the lowest ones are kept
 
     Why: NeMo RL keeps the worst checkpoints and deletes the best ones
     Fix: set checkpointing.higher_is_better to true
@@ -131,7 +130,7 @@ def worst_checkpoints(run: RunConfig) -> Iterator[Finding]:
 def kl_in_reward(run: RunConfig) -> Iterator[Finding]:
     """use_kl_in_reward is on, but the advantage estimator does not read it
 
-    Why: only reinforce_plus_plus reads it, and from v0.7.0 on the loss leaves the penalty out: there is none
+    Why: only reinforce_plus_plus reads it, and from v0.7.0 on the loss omits the penalty, so there is no KL penalty
     Fix: set loss_fn.use_kl_in_reward to false, or grpo.adv_estimator.name to reinforce_plus_plus
     """
     name = run.at(f"{_ESTIMATOR}.name", "grpo")
@@ -148,8 +147,8 @@ def kl_in_reward(run: RunConfig) -> Iterator[Finding]:
 def kl_coefficient_large(run: RunConfig) -> str | None:
     """the coefficient of NeMo RL's KL penalty is above 1
 
-    Why: the KL term outweighs the reward, so the policy stays where the reference is and learns little
-    Fix: write 0.01, the default, or up to 0.1
+    Why: the KL term outweighs the reward, so the policy stays close to the reference and learns little
+    Fix: set it to 0.01, the default, or up to 0.1
     """
     penalty = run.number(_KL_PENALTY)
     return f"{_KL_PENALTY} is {penalty:g}" if penalty > 1 else None
@@ -167,7 +166,7 @@ def kl_without_gradient(run: RunConfig) -> str | None:
     """the KL penalty of the loss is k1, whose gradient is 0 on average before v0.7.0
 
     Why: the gradient of k1, log p - log p_ref, is 0 on average, so the penalty adds only noise
-    Fix: write k3, the default, or k2; from v0.7.0 on k1 works too
+    Fix: use k3, the default, or k2; from v0.7.0 on k1 works too
     """
     penalty = run.number(_KL_PENALTY) if run.at(_KL_TYPE) == "k1" else 0
     # In the reward k1 is right.
@@ -186,7 +185,7 @@ def kl_without_gradient(run: RunConfig) -> str | None:
 def reference_for_nothing(run: RunConfig) -> Iterator[Finding]:
     """the KL penalty is 0, but the reference policy is not skipped
 
-    Why: each step computes log probabilities of a second model that nothing reads; v0.7.0 skips them itself
+    Why: each step computes a second model's log probabilities, which nothing reads; v0.7.0 skips them itself
     Fix: set grpo.skip_reference_policy_logprobs_calculation to true
     """
     skip = "grpo.skip_reference_policy_logprobs_calculation"
@@ -204,7 +203,7 @@ def reference_for_nothing(run: RunConfig) -> Iterator[Finding]:
     logs="Invalid truncated importance sampling type",
 )
 def truncation_without_type(run: RunConfig) -> str | None:
-    """a ratio truncates importance sampling, but its type is null
+    """a ratio truncates importance sampling, but the truncation type is null
 
     Fix: set loss_fn.truncated_importance_sampling_type to tis, or the ratio to null
     """
@@ -218,7 +217,7 @@ def section_off(run: RunConfig) -> Iterator[Finding]:
     """a section has settings, but is off
 
     Why: NeMo RL does not read the settings of a section that is off
-    Fix: add enabled: true, or remove the settings; enabled: false in your files says that you mean it
+    Fix: add enabled: true, or remove the settings; enabled: false in your files marks them as intended
     """
     for switch in sorted(run.catalogue.keys):
         section, _, name = switch.rpartition(".")

@@ -1,4 +1,4 @@
-"""What a step learns from: clipping, KL, rollout correction; settings that train nothing, or not what they say."""
+"""What a step learns from: clipping, KL, rollout correction; settings that train nothing, or not what they claim."""
 
 from __future__ import annotations
 
@@ -43,9 +43,8 @@ _FITS: Final = "too wide a range clips nothing, and with too narrow a one most t
 def temperature_zero(run: RunConfig) -> Iterator[Finding]:
     """all answers to a prompt are the same: the temperature is 0, or top_k is 1
 
-    Why: equal answers have no advantage over each other; older workers divide by a temperature of 0: the loss is
-    NaN
-    Fix: write rollout.temperature 1.0 and top_k -1; those of val_kwargs are for validation
+    Why: equal answers have no advantage over each other; older workers divide by the temperature 0: the loss is NaN
+    Fix: set rollout.temperature to 1.0 and top_k to -1; those of val_kwargs are for validation
     """
     # 1 leaves only the likeliest token.
     for key, greedy in {"temperature": 0, "top_k": 1}.items() if run.at("algorithm.adv_estimator") in _BY_GROUP else ():
@@ -60,7 +59,7 @@ def clip_ratio_as_factor(run: RunConfig) -> Iterator[Finding]:
     """a clip ratio is negative, or looks like a factor instead of a distance from 1
 
     Why: 0.8 and 1.2 let the ratio of probabilities move from 0.2 to 2.2, so almost nothing is clipped
-    Fix: write clip_ratio_low 0.2 and clip_ratio_high 0.2 for 0.8 to 1.2
+    Fix: for 0.8 to 1.2, set clip_ratio_low to 0.2 and clip_ratio_high to 0.2
     """
     # Other losses read the keys as something else.
     for path in _CLIPS if run.at(_LOSS) in ("vanilla", "gspo") else ():
@@ -82,9 +81,9 @@ def _bound(name: str, value: float) -> float:
     severity=WARNING,
 )
 def clip_ratio_of_another_loss(run: RunConfig) -> Iterator[Finding]:
-    """the clip ratios are those of another loss
+    """the clip ratios are meant for a different policy loss
 
-    Fix: for gspo write clip_ratio_low 3e-4 and clip_ratio_high 4e-4, and for vanilla 0.2 and 0.2 to 0.28
+    Fix: for gspo set clip_ratio_low to 3e-4 and clip_ratio_high to 4e-4, for vanilla to 0.2 and 0.2 to 0.28
     """
     # Compare the bounds with those of GSPO (arXiv:2507.18071, 5.1; examples/gspo_trainer of verl): 3e-4 and 4e-4.
     loss, used = run.at(_LOSS), [run.at(path) for path in _CLIPS]
@@ -110,7 +109,7 @@ def clip_ratio_without_effect(run: RunConfig) -> str | None:
     """clip_ratio is set, but clip_ratio_low and clip_ratio_high replace it
 
     Why: clip_ratio_low and clip_ratio_high have a default of 0.2, which replaces clip_ratio
-    Fix: write clip_ratio_low and clip_ratio_high, or set both to null
+    Fix: set clip_ratio_low and clip_ratio_high, or set both to null
     """
     path = f"{ACTOR}.clip_ratio"
     given, used = run.at(path), [run.at(each) for each in _CLIPS]
@@ -129,7 +128,7 @@ def clip_ratio_without_effect(run: RunConfig) -> str | None:
 def correction_without_log_probs(run: RunConfig) -> Iterator[Finding]:
     """rollout correction is on, but the engine's log probabilities are off
 
-    Why: the trainer corrects only what has them, so the mismatch between engine and actor stays
+    Why: the trainer corrects only what has them, so the mismatch between engine and actor remains
     Fix: set actor_rollout_ref.rollout.calculate_log_probs to true
     """
     if run.on(_LOG_PROBS) or run.on(f"{_CORRECTION}.bypass_mode"):
@@ -166,7 +165,7 @@ def bypass_without_log_probs(run: RunConfig) -> Iterator[Finding]:
 def correction_options(run: RunConfig) -> Iterator[Finding]:
     """an option or threshold of rollout correction is missing or invalid
 
-    Fix: write rollout_is token or sequence; a rejection needs rollout_rs_threshold too
+    Fix: set rollout_is to token or sequence; rejection also needs rollout_rs_threshold
     """
     bypass = run.on(f"{_CORRECTION}.bypass_mode")
     if not (run.on(_LOG_PROBS) or bypass):
@@ -204,8 +203,8 @@ def _rejection(run: RunConfig) -> Iterator[Finding]:
 def kl_coefficient_zero(run: RunConfig) -> Iterator[Finding]:
     """a KL term is on, but its coefficient is 0 or less
 
-    Why: each step computes the reference's log probabilities, and then multiplies the KL by 0 or less
-    Fix: write 0.001, the default, or switch use_kl_loss off, which saves memory and time
+    Why: each step computes the reference's log probabilities, only to multiply the KL by 0 or less
+    Fix: set it to 0.001, the default, or switch use_kl_loss off, which saves memory and time
     """
     for path, switch in KL_COEFFICIENTS:
         if run.on(switch) and run.number(path) <= 0:
@@ -221,8 +220,8 @@ def kl_coefficient_zero(run: RunConfig) -> Iterator[Finding]:
 def kl_coefficient_large(run: RunConfig) -> Iterator[Finding]:
     """a KL coefficient is above 1
 
-    Why: the KL term outweighs the reward, so the policy stays where the reference is and learns little
-    Fix: write 0.001, the default, or up to 0.1
+    Why: the KL term outweighs the reward, so the policy stays close to the reference and learns little
+    Fix: set it to 0.001, the default, or up to 0.1
     """
     for path, switch in KL_COEFFICIENTS:
         if run.on(switch) and run.number(path) > 1:
@@ -235,7 +234,7 @@ def kl_coefficient_large(run: RunConfig) -> Iterator[Finding]:
 def actor_waits_for_critic(run: RunConfig) -> str | None:
     """trainer.critic_warmup delays the actor, but there is no critic
 
-    Why: the actor is not updated before this step, although there is no critic to warm up
+    Why: the actor is not updated before that step, although there is no critic to warm up
     Fix: remove trainer.critic_warmup, or set it to 0
     """
     steps = run.number("trainer.critic_warmup")
@@ -254,7 +253,7 @@ def actor_waits_for_critic(run: RunConfig) -> str | None:
 def filter_groups_unread(run: RunConfig) -> str | None:
     """filter_groups is on, but this trainer does not read it
 
-    Why: this trainer reads nothing of the section, so groups of equal rewards stay in the batch
+    Why: this trainer does not read the section, so groups of equal rewards remain in the batch
     Fix: remove algorithm.filter_groups, or run verl 0.9.1 with trainer.use_v1 true, its default
     """
     unread = run.on("algorithm.filter_groups.enable") and not has_new_trainer(run)
@@ -273,9 +272,8 @@ def filter_groups_unread(run: RunConfig) -> str | None:
 def filter_groups_metric(run: RunConfig) -> str | None:
     """the metric of filter_groups is missing, or the reward does not return it
 
-    Why: the run ends: without a metric at its start, with an unknown one when the first group of answers is
-    finished
-    Fix: write reward, or a field that your reward function returns
+    Why: without a metric the run ends at startup; with an unknown one, when the first group of answers is finished
+    Fix: use reward, or a field that your reward function returns
     """
     section = "algorithm.filter_groups"
     own = run.on("trainer.v1.sampler.custom_sampler.path") and run.on("trainer.v1.sampler.custom_sampler.name")
@@ -299,7 +297,7 @@ def filter_groups_metric(run: RunConfig) -> str | None:
 def loss_parameters(run: RunConfig) -> Iterator[Finding]:
     """a parameter of the chosen policy loss is missing or not above 0
 
-    Fix: remove the line: the default is above 0; dro_beta has none
+    Fix: remove the line: the default is above 0; only dro_beta has no default
     """
     read = {"clip_cov": "clip_cov_ratio", "kl_cov": "kl_cov_ratio", "dro": "dro_beta"}.get(str(run.at(_LOSS)))
     path = f"{ACTOR}.policy_loss.{read}"
@@ -313,7 +311,7 @@ def loss_parameters(run: RunConfig) -> Iterator[Finding]:
 def no_updates(run: RunConfig) -> str | None:
     """actor.ppo_epochs is below 1, so no step updates the actor
 
-    Why: the answers are sampled and rated, but no update follows; the run goes on, or fails after a whole step
-    Fix: write ppo_epochs 1, the default
+    Why: answers are sampled and scored, but no update follows; the run continues, or fails after a full step
+    Fix: set ppo_epochs to 1, the default
     """
     return within(f"{ACTOR}.ppo_epochs", least=1)(run)

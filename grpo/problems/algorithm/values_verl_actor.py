@@ -1,4 +1,4 @@
-"""The actor: which engine trains it, its loss, its KL terms, its advantages."""
+"""The actor: its training engine, its loss, its KL terms, its advantages."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ RULES = keys.rules(
 
 @TOPIC.problem(f"{ACTOR}.strategy {REF}.strategy", fails=Fails.AT_SETUP, source="trainer/main_ppo.py:153 at 0.7.1")
 def strategy(run: RunConfig) -> Iterator[Finding]:
-    """actor or reference has an engine that a configuration file cannot select
+    """the actor or reference uses an engine that a configuration file cannot select
 
-    Why: verl refuses it when it validates its configuration, or when the workers start
-    Fix: write fsdp2 or fsdp; other engines need another base configuration than the charts' ppo_trainer
+    Why: verl rejects it when it validates its configuration, or when the workers start
+    Fix: use fsdp2 or fsdp; other engines need a base configuration other than the charts' ppo_trainer
     """
     known = ("fsdp", "fsdp2", *(["fsdp_turbo"] if run.since("0.9.1") else []))
     # The newer workers of 0.7.1 look at fsdp_config.strategy only; older ones give the reference the actor's.
@@ -84,7 +84,7 @@ def model_engine(run: RunConfig) -> str | None:
 def strategy_without_effect(run: RunConfig) -> Iterator[Finding]:
     """the FSDP version is set at a key that the workers do not read
 
-    Why: the workers read the other key, so another version of FSDP runs
+    Why: the workers read the other key, so a different version of FSDP runs
     Fix: set actor.strategy and actor.fsdp_config.strategy to the same value, or only the one that is read
     """
     dead, counts = (f"{ACTOR}.strategy", _OWN) if _is_by_second(run) else (_OWN, f"{ACTOR}.strategy")
@@ -120,7 +120,7 @@ def sequence_parallel_padding(run: RunConfig) -> Iterator[Finding]:
 def scheduler(run: RunConfig) -> str | None:
     """the learning rate schedule is neither constant nor cosine
 
-    Fix: write constant or cosine
+    Fix: use constant or cosine
     """
     # The older key replaces the newer one.
     older = run.at(f"{ACTOR}.optim.warmup_style") is not None
@@ -136,7 +136,7 @@ def scheduler(run: RunConfig) -> str | None:
 def advantage_estimator(run: RunConfig) -> Iterator[Finding]:
     """the advantage estimator is unknown to this version
 
-    Fix: write grpo, or another one of the list
+    Fix: use grpo, or another estimator from the list
     """
     path, known = "algorithm.adv_estimator", run.catalogue.names["advantageEstimators"]
     if what := one_of(path, known)(run):
@@ -149,7 +149,7 @@ def advantage_estimator(run: RunConfig) -> Iterator[Finding]:
 def policy_loss(run: RunConfig) -> Iterator[Finding]:
     """the policy loss is unknown to this version
 
-    Fix: write one of them; vanilla is the default
+    Fix: use one of the listed losses; vanilla is the default
     """
     # Custom code registers others.
     known = run.catalogue.names["policyLosses"]
@@ -165,7 +165,7 @@ def policy_loss(run: RunConfig) -> Iterator[Finding]:
 def kl_type(run: RunConfig) -> Iterator[Finding]:
     """the type of the KL term is unknown to this version
 
-    Fix: write low_var_kl; a + at the end is valid from 0.8.0 on
+    Fix: use low_var_kl; a trailing + is valid from 0.8.0 on
     """
     kinds = (*_KL_TYPES, *(f"{kind}+" for kind in _KL_TYPES if run.since("0.8.0")))
     for switch, path in (
@@ -184,7 +184,7 @@ def kl_without_gradient(run: RunConfig) -> str | None:
     """the KL loss has a type whose gradient is 0 on average
 
     Why: the KL is logged as usual, but nothing pulls the actor back to the reference model
-    Fix: write low_var_kl, the default
+    Fix: use low_var_kl, the default
     """
     path = f"{ACTOR}.kl_loss_type"
     if not run.on(f"{ACTOR}.use_kl_loss") or run.at(path) not in ("kl", "k1"):
@@ -204,7 +204,7 @@ def kl_without_gradient(run: RunConfig) -> str | None:
 def dual_clip(run: RunConfig) -> str | None:
     """clip_ratio_c, the bound of dual clipping, is not above 1
 
-    Fix: write 3.0, the default
+    Fix: set it to 3.0, the default
     """
     # Other losses read the key as something else, or not at all.
     return within(f"{ACTOR}.clip_ratio_c", above=1)(run) if run.at(_LOSS) == "vanilla" else None
@@ -217,10 +217,10 @@ def dual_clip(run: RunConfig) -> str | None:
     logs="horizon must be larger than 0",
 )
 def kl_control(run: RunConfig) -> Iterator[Finding]:
-    """the KL control has an unknown type, or is adaptive without a positive horizon
+    """the KL controller's type is unknown, or it is adaptive with no positive horizon
 
-    Why: the trainer refuses it when it starts: the cluster is up, and its GPUs are paid for
-    Fix: write fixed, or adaptive with a positive horizon
+    Why: the trainer rejects it only at startup, when the cluster is already running and billing
+    Fix: use fixed, or adaptive with a positive horizon
     """
     if not run.on("algorithm.use_kl_in_reward"):
         return
@@ -255,7 +255,7 @@ def _is_switched_off(run: RunConfig, path: str, switch: str) -> bool:
 
 
 def _unread(run: RunConfig, path: str, switch: str) -> Finding:
-    """Report a coefficient whose switch is off; name the one that is read if the other switch is on."""
+    """Report a coefficient whose switch is off; if the other switch is on, name the coefficient that is read."""
     what = f"{path} is {quoted(run.at(path))}, and {switch} is off"
     read = KL_COEFFICIENTS[not KL_COEFFICIENTS.index((path, switch))]
     if not run.on(read[1]):
@@ -274,7 +274,7 @@ def _unread(run: RunConfig, path: str, switch: str) -> Finding:
 def kl_twice(run: RunConfig) -> str | None:
     """the KL term is both in the reward and in the loss
 
-    Why: KL lowers the reward and is added to the loss too; GRPO has it only in the loss
+    Why: KL lowers the reward and is also added to the loss; GRPO uses it only in the loss
     Fix: set algorithm.use_kl_in_reward to false
     """
     twice = run.on("algorithm.use_kl_in_reward") and run.on(f"{ACTOR}.use_kl_loss")

@@ -1,1 +1,1 @@
-"""Batches and micro batches: what must divide what."""
+"""Batches and micro batches: which sizes must divide which."""

@@ -1,4 +1,4 @@
-"""Batch sizes: what must divide what, and which token limits a sequence must fit."""
+"""Batch sizes: which must divide which, and which token limits a sequence must fit."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _LENGTH = "policy.max_total_sequence_length"
 def rows_not_divisible(run: RunConfig) -> Iterator[Finding]:
     """the answers of a step are not a multiple of train_global_batch_size
 
-    Fix: choose a train_global_batch_size that divides prompts × generations, or change these
+    Fix: choose a train_global_batch_size that divides prompts × generations, or change those
     """
     found, batch = rows(run), run.integer(GLOBAL_BATCH)
     if batch > 0 and found % batch:
@@ -64,7 +64,7 @@ def rows_not_divisible(run: RunConfig) -> Iterator[Finding]:
 def size_not_positive(run: RunConfig) -> Iterator[Finding]:
     """a batch size is below 1
 
-    Fix: write a whole number of 1 or more
+    Fix: set it to a whole number of 1 or more
     """
     for path in (GLOBAL_BATCH, MICRO_BATCH, LOGPROB_BATCH, PROMPTS, GENERATIONS):
         value = run.at(path, 1)
@@ -105,7 +105,7 @@ def rows_not_divisible_by_data_parallel(run: RunConfig) -> str | None:
 
 
 def _computes_logprobs(run: RunConfig) -> bool:
-    """Say whether log probabilities are computed before the update: v0.7.0 skips those that the loss does not need."""
+    """Return whether log probabilities are computed before the update: v0.7.0 skips those the loss does not need."""
     if not run.since("v0.7.0") or not run.on("loss_fn.force_on_policy_ratio"):
         return True
     has_reference = run.number("loss_fn.reference_policy_kl_penalty") > 0
@@ -177,7 +177,7 @@ def batch_multiplier(run: RunConfig) -> str | None:
     logs="When using grpo.use_dynamic_sampling, grpo.dynamic_sampling_max_gen_batches must",
 )
 def dynamic_sampling_batches(run: RunConfig) -> str | None:
-    """the limit of dynamic sampling is below one batch
+    """the limit for dynamic sampling is below one batch
 
     Fix: set grpo.dynamic_sampling_max_gen_batches to 1 or more
     """
@@ -218,7 +218,7 @@ def prompts_not_divisible_by_loader(run: RunConfig) -> str | None:
     logs="force_on_policy_ratio requires train_global_batch_size == num_prompts_per_step *",
 )
 def on_policy_batch(run: RunConfig) -> Iterator[Finding]:
-    """force_on_policy_ratio is on, but the global batch is not exactly the answers of a step
+    """force_on_policy_ratio is on, but the global batch is not exactly a step's answers
 
     Fix: set train_global_batch_size to prompts × generations, or turn force_on_policy_ratio off
     """
@@ -258,7 +258,7 @@ def dynamic_batching_with_pipeline(run: RunConfig) -> str | None:
 
 
 def _longest(run: RunConfig) -> int:
-    """Return the maximal length of a sequence: the limits of rollout, vLLM and, with one turn, prompt and answer."""
+    """Return the maximum sequence length: the limits of rollout, vLLM and, with one turn, prompt and answer."""
     lengths = [run.integer(_LENGTH)]
     if is_vllm(run):
         lengths.append(run.integer(f"{VLLM}.max_model_len"))
@@ -274,7 +274,7 @@ def _longest(run: RunConfig) -> int:
     logs="however max microbatch size is",
 )
 def sequence_exceeds_token_limit(run: RunConfig) -> Iterator[Finding]:
-    """the longest sequence does not fit into the tokens of a micro batch
+    """the longest sequence does not fit into the token limit of a micro batch
 
     Fix: raise train_mb_tokens and logprob_mb_tokens to max_total_sequence_length, or shorten the sequences
     """
@@ -297,7 +297,7 @@ def sequence_exceeds_token_limit(run: RunConfig) -> Iterator[Finding]:
 def packing_algorithm(run: RunConfig) -> str | None:
     """the packing algorithm is unknown to NeMo RL
 
-    Fix: write modified_first_fit_decreasing, the default, or another one of the list
+    Fix: use modified_first_fit_decreasing, the default, or another algorithm from the list
     """
     name, known = run.at("policy.sequence_packing.algorithm"), run.catalogue.names["packingAlgorithms"]
     # The case of the letters does not matter.

@@ -44,7 +44,7 @@ def no_steps(run: RunConfig) -> Iterator[Finding]:
     """trainer.total_epochs or trainer.total_training_steps is below 1
 
     Why: the nodes start, the model is loaded, and the run ends with exit code 0 without a training step
-    Fix: write a whole number of 1 or more; to evaluate a model, run task evaluate
+    Fix: set a whole number of 1 or more; to evaluate a model, run the evaluate task
     """
     for path in ("trainer.total_epochs", "trainer.total_training_steps"):
         count = run.integer(path) if run.at(path) is not None else 1
@@ -59,9 +59,9 @@ def no_steps(run: RunConfig) -> Iterator[Finding]:
     logs="must be divisible by minimal possible batch size",
 )
 def batch_not_divisible_by_gpus(run: RunConfig) -> str | None:
-    """the sequences of a step are not a multiple of the GPUs
+    """the sequences of a step are not a multiple of the number of GPUs
 
-    Fix: choose train_batch_size × rollout.n as a multiple of all GPUs
+    Fix: choose train_batch_size × rollout.n as a multiple of the total number of GPUs
     """
     if run.on(DYNAMIC) or sequences(run) % gpus(run) == 0:
         return None
@@ -76,7 +76,7 @@ def _step(run: RunConfig) -> str:
 def dynamic_batch_not_divisible(run: RunConfig) -> str | None:
     """with dynamic micro batches, the ranks cannot share the sequences of a step evenly
 
-    Why: verl does not check it with use_dynamic_bsz: the run fails after the first generation
+    Why: verl does not check this with use_dynamic_bsz, so the run fails after the first generation
     Fix: choose train_batch_size × rollout.n as a multiple of the data parallel size
     """
     if not run.on(DYNAMIC) or has_new_trainer(run):
@@ -95,7 +95,7 @@ def dynamic_batch_not_divisible(run: RunConfig) -> str | None:
 def batch_of_nothing(run: RunConfig) -> str | None:
     """data.train_batch_size is null or below 1
 
-    Fix: choose a train_batch_size of 1 or more
+    Fix: set a train_batch_size of 1 or more
     """
     return f"{BATCH} is null, expected 1 or more" if run.at(BATCH) is None else within(BATCH, least=1)(run)
 
@@ -125,7 +125,7 @@ def mini_batch_larger_than_batch(run: RunConfig) -> Iterator[Finding]:
 def mini_batch_not_dividing_batch(run: RunConfig) -> str | None:
     """ppo_mini_batch_size does not divide train_batch_size
 
-    Why: the last update of a step is smaller or padded with dummy rows, or the workers refuse the batch
+    Why: the last update of a step is smaller or padded with dummy rows, or the workers reject the batch
     Fix: choose a ppo_mini_batch_size that divides train_batch_size
     """
     batch, mini = run.integer(BATCH), run.integer(MINI)
@@ -201,7 +201,7 @@ def sequences_not_divisible_by_agents(run: RunConfig) -> str | None:
     since="0.7.1",
 )
 def dynamic_batch_once(run: RunConfig) -> str | None:
-    """actor and log probabilities use different kinds of batches
+    """the actor and the log probabilities use different kinds of batches
 
     Fix: set both to the same value, or remove rollout.log_prob_use_dynamic_bsz, which follows the actor
     """
@@ -219,7 +219,7 @@ def dynamic_batch_once(run: RunConfig) -> str | None:
 def sequence_parallel_not_dividing_gpus(run: RunConfig) -> str | None:
     """ulysses_sequence_parallel_size does not divide the number of GPUs
 
-    Fix: choose a ulysses_sequence_parallel_size that divides all GPUs
+    Fix: choose a ulysses_sequence_parallel_size that divides the total number of GPUs
     """
     size = sequence_parallel(run)
     wrong = size < 1 or gpus(run) % size
@@ -230,8 +230,8 @@ def sequence_parallel_not_dividing_gpus(run: RunConfig) -> str | None:
 def one_answer_a_group(run: RunConfig) -> str | None:
     """rollout.n is below 2, but GRPO compares several answers to a prompt
 
-    Why: a group of one has nothing to compare with, so the advantage is the plain reward
-    Fix: write "n": 8 (in quotes) under actor_rollout_ref.rollout
+    Why: a group of one has nothing to compare with, so the advantage is just the reward
+    Fix: set "n": 8 (in quotes) under actor_rollout_ref.rollout
     """
     estimator = run.at("algorithm.adv_estimator")
     if run.given_has(f"{ROLLOUT}.false"):

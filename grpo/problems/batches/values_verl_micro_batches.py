@@ -77,7 +77,7 @@ def log_prob_micro_batch_once(run: RunConfig) -> Iterator[Finding]:
 
 
 def _later(run: RunConfig) -> Iterator[Finding]:
-    """Report what a worker lacks that has no dynamic batches, although the actor has them."""
+    """Report what is missing for a worker without dynamic batches, although the actor uses them."""
     newer = has_engine_workers(run)
     # The newer workers refuse a rollout that differs from the actor (rule dynamic-batch-once).
     sections = [ROLLOUT] if not newer and recomputes_log_probs(run) else []
@@ -97,7 +97,7 @@ def _later(run: RunConfig) -> Iterator[Finding]:
 
 
 def _is_dynamic(run: RunConfig, section: str) -> bool:
-    """Return whether log probabilities are computed in dynamic batches; the newer rollout must be as the actor."""
+    """Return whether log probabilities are computed in dynamic batches; newer rollout workers must match the actor."""
     as_actor = section == ROLLOUT and has_engine_workers(run)
     return run.on(DYNAMIC if as_actor else f"{section}.log_prob_use_dynamic_bsz")
 
@@ -122,7 +122,7 @@ def _once(run: RunConfig, section: str, name: str) -> str | None:
     logs="must be divisible by ppo_micro_batch_size",
 )
 def deprecated_micro_batch(run: RunConfig) -> str | None:
-    """the deprecated micro batch does not divide the mini batch, or does not cover all GPUs
+    """the deprecated micro batch size does not divide the mini batch, or does not cover all GPUs
 
     Fix: set ppo_micro_batch_size_per_gpu instead
     """
@@ -142,7 +142,7 @@ def deprecated_micro_batch(run: RunConfig) -> str | None:
     logs="should be divisible by ppo_micro_batch_size_per_gpu",
 )
 def update_not_whole_micro_batches(run: RunConfig) -> Iterator[Finding]:
-    """a rank's sequences of an update do not divide into whole micro batches
+    """a rank's sequences of an update do not divide into complete micro batches
 
     Fix: choose a ppo_micro_batch_size_per_gpu that divides ppo_mini_batch_size × rollout.n / ranks
     """
@@ -168,7 +168,7 @@ def update_not_whole_micro_batches(run: RunConfig) -> Iterator[Finding]:
     since="0.7.1",
 )
 def step_not_whole_micro_batches(run: RunConfig) -> Iterator[Finding]:
-    """a rank's sequences of a step do not divide into whole log probability micro batches
+    """a rank's sequences of a step do not divide into complete micro batches for log probabilities
 
     Fix: choose a log_prob_micro_batch_size_per_gpu that divides the sequences of a rank
     """
@@ -188,7 +188,7 @@ def step_not_whole_micro_batches(run: RunConfig) -> Iterator[Finding]:
 
 
 def _padded(run: RunConfig) -> int:
-    """Return the sequences of a step, with those that the newer trainer adds so that updates are whole."""
+    """Return a step's number of sequences, including those that the newer trainer adds to complete its updates."""
     made, update = sequences(run), run.integer(MINI) * run.integer(SAMPLES)
     return -(-made // update) * update if has_new_trainer(run) and update > 0 else made
 
@@ -202,7 +202,7 @@ def _padded(run: RunConfig) -> int:
 def tokens_below_sequence(run: RunConfig) -> Iterator[Finding]:
     """the longest sequence exceeds the token limit of a dynamic micro batch
 
-    Why: the run fails: older workers refuse the first batch, newer ones the first sequence that is longer
+    Why: the run fails: older workers reject the first batch, newer ones the first sequence over the limit
     Fix: raise it to (rollout.prompt_length + rollout.response_length) / sequence parallel size
     """
     prompt, response = run.integer(f"{ROLLOUT}.prompt_length"), run.integer(f"{ROLLOUT}.response_length")
@@ -215,7 +215,7 @@ def tokens_below_sequence(run: RunConfig) -> Iterator[Finding]:
 
 
 def _token_limits(run: RunConfig) -> Iterator[tuple[str, int]]:
-    """Yield the limits that are read, and the GPUs that share a sequence; others follow the actor's."""
+    """Yield the limits that are read, each with the number of GPUs per sequence; others follow the actor's limit."""
     size, shared = sequence_parallel(run), run.integer(f"{REF}.ulysses_sequence_parallel_size")
     if run.on(DYNAMIC):
         yield _LIMIT, size

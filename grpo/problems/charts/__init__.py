@@ -1,1 +1,1 @@
-"""Helm charts, of any origin."""
+"""Helm charts of any origin."""

@@ -1,4 +1,4 @@
-"""A default of the schema is what values.yaml sets."""
+"""Each default in the schema matches what values.yaml sets."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NOTHING: Final[tuple[Json, ...]] = (None, False, "", [], {})
 
 
 def check(chart: Chart) -> Iterator[Finding]:
-    """Compare along the maps that values.yaml has."""
+    """Compare the schema's defaults along the maps in values.yaml."""
     if chart.is_library or not chart.schema or not chart.values:
         return
     found = [*_differ(chart.schema, chart.values, ())]

@@ -1,4 +1,4 @@
-"""Every keyword of a schema belongs to the draft with which Helm validates."""
+"""Every keyword in a schema belongs to the draft that Helm validates with."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No template prints a number of the values with an exponent into a text."""
+"""No template prints a number from the values into text in exponent notation."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SECRET: Final = re.compile(r"^kind: *Secret\b", re.MULTILINE)
 
 
 def check(chart: Chart) -> Iterator[Finding]:
-    """Search rendered texts for numbers as Go prints large ones; a value that is only a number stays a number."""
+    """Search rendered texts for large numbers as Go prints them; a value that is only a number remains a number."""
     for document in stream.split(chart.renders[0].encode("utf-8") if chart.renders else b""):
         text, path = document.text(), document.source.partition("/")[2]
         if _PRINTED.search(text):

@@ -1,6 +1,6 @@
-"""Every pattern of a schema is valid in Go's RE2, which Helm uses and which lacks features of other dialects.
+"""Every pattern in a schema is valid in Go's RE2, which Helm uses and which lacks features of other dialects.
 
-Patterns that are invalid in every dialect, such as `(`, are not searched. The tests compare with Helm.
+Patterns that are invalid in every dialect, such as `(`, are not reported. The tests compare the results with Helm.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _MOST: Final = 1000
 
 
 def check(chart: Chart) -> Iterator[Finding]:
-    """Check `pattern`, and the keys of `patternProperties`."""
+    """Check `pattern`, and the keys in `patternProperties`."""
     if chart.schema:
         for _, node in subschemas(chart.schema):
             if pattern := entry(node, "pattern"):

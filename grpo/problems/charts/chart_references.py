@@ -1,4 +1,4 @@
-"""A schema refers only to its own file."""
+"""A schema refers only to parts of its own file."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _JUDGES: Final = frozenset(
 
 
 def _targets(root: Node) -> Iterator[tuple[Node, str, str]]:
-    """Yield each reference to another file, as it is written and as Helm resolves it."""
+    """Yield each reference to another file, as written and as Helm resolves it."""
     ids = {_SELF}
     bases: dict[tuple[str, ...], str] = {}
     for path, node in subschemas(root):

@@ -1,4 +1,4 @@
-"""Two renders of a chart with the same values have the same objects."""
+"""Two renders of a chart with the same values give the same objects."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LONG: Final = 40
 
 
 def check(chart: Chart) -> Iterator[Finding]:
-    """Compare document by document; name values only by their paths, because they may be secrets."""
+    """Compare document by document; show only the paths of values, because the values may be secrets."""
     if len(set(chart.renders)) < 2:
         return
     templates = Templates(chart)
@@ -55,11 +55,11 @@ class _Document:
         self.source = document.source
 
     def at(self, line: int) -> Location:
-        """Return the place of a document's line in the render."""
+        """Return the place of one of the document's lines in the render."""
         return Location(self._render, self._line + line - 1)
 
     def root(self) -> Node | None:
-        """Parse the document; None if it is not valid YAML, which the check of the manifests reports."""
+        """Parse the document; return None if it is not valid YAML, which the manifest check reports."""
         try:
             roots = reader.parse(self.text.encode("utf-8"), self._render)
         except InputError:
@@ -100,7 +100,7 @@ def _finding(chart: Chart, templates: Templates, source: str, what: str, key: st
 
 
 def _title(document: _Document, path: Path) -> str:
-    """Return kind and name, or only the kind if the name differs."""
+    """Return an object's kind and name, or only its kind if the name differs."""
     root = document.root()
     item = root.plain() if root else None
     if not isinstance(item, dict):
@@ -111,7 +111,7 @@ def _title(document: _Document, path: Path) -> str:
 
 
 def _differences(one: Node, other: Node, path: Path) -> Iterator[tuple[Path, Node, Node]]:
-    """Yield the highest paths at which two trees differ, the name of an object first."""
+    """Yield the topmost paths at which two trees differ, an object's name first."""
     if isinstance(one.value, dict) and isinstance(other.value, dict):
         for key in sorted({*one.value, *other.value}, key=lambda key: (key != "metadata", key != "name", key)):
             if key in one.value and key in other.value:

@@ -1,4 +1,4 @@
-"""The schema refuses a misspelt value instead of ignoring it."""
+"""The schema rejects a misspelt key instead of ignoring it."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def _refuses(node: Node) -> bool:
 
 
 def _levels(root: Node) -> list[tuple[tuple[str, ...], Node]]:
-    """Return the schemas that list properties, each once, with the first path of the values that leads to it.
+    """Return the schemas that list properties, each once, with the first path in the values that leads to it.
 
-    Conditions and parts of a whole list some properties only, so they are passed over.
+    Conditions and subschemas such as those of allOf list only some properties, so they are skipped.
     """
     resolve = resolver(root)
     seen: set[int] = set()

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def _below(chart: Chart) -> list[Below]:
-    """Return the subcharts of a chart, including those that Chart.yaml does not list: Helm renders them too."""
+    """Return a chart's subcharts, including those that Chart.yaml does not list, because Helm renders them too."""
     lying = {str(each.meta.get("name")): each for _, each in chart.subcharts()}
     listed = [each for each in sequence(chart.meta.get("dependencies")) if isinstance(each, dict)]
     named = {str(each.get("name")) for each in listed}

@@ -29,7 +29,7 @@ _NAMED: Final = ("properties", "patternProperties", "dependentSchemas", "depende
 
 
 def draft(root: Node) -> int | None:
-    """Return the draft with which Helm validates: 4, 6, 7, 8 (2019-09), 9 (2020-12); None for an unknown one."""
+    """Return the draft that Helm validates with: 4, 6, 7, 8 (2019-09), 9 (2020-12); None if it is unknown."""
     named = entry(root, "$schema")
     if named is None:
         return LATEST
@@ -40,12 +40,12 @@ def draft(root: Node) -> int | None:
 
 
 def entry(node: Node | None, key: str) -> Node | None:
-    """Return the value of a key in a map, None if there is none."""
+    """Return a key's value in a map, or None if there is none."""
     return node.value.get(key) if node and isinstance(node.value, dict) else None
 
 
 def named(node: Node | None) -> dict[str, Node]:
-    """Return the entries of a map, {} for anything else."""
+    """Return a map's entries, or {} for anything else."""
     return node.value if node and isinstance(node.value, dict) else {}
 
 
@@ -86,7 +86,7 @@ def resolver(root: Node) -> Callable[[Node], Node]:
 
 
 def is_closed(node: Node) -> bool:
-    """Return whether a schema refuses keys that it does not list, or validates them with another schema."""
+    """Return whether a schema rejects keys that it does not list, or validates them with another schema."""
     found = [entry(node, key) for key in ("additionalProperties", "unevaluatedProperties", "propertyNames")]
     return any(each is not None and each.value not in (True, {}) for each in found)
 

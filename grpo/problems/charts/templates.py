@@ -1,4 +1,4 @@
-"""Find in Helm's templates, without a parser of them, which function makes two renders differ."""
+"""Find which function in Helm's templates makes two renders differ, without parsing the templates."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _LITERAL: Final = 4
 
 
 class Part:
-    """A define, or the part of a file outside defines: its file, the offset of its start, its text."""
+    """A define, or the part of a file outside defines: its file, its start offset and its text."""
 
     __slots__ = ("file", "start", "text")
 
@@ -47,7 +47,7 @@ class Part:
         self.text = text
 
     def functions(self) -> Iterator[tuple[int, str]]:
-        """Yield calls of functions whose result may change, with their offsets."""
+        """Yield calls of functions whose results may vary, with their offsets."""
         for action in _actions(self.text):
             code = _without_texts(action[0])
             for call in _CALLS.finditer(code):
@@ -55,7 +55,7 @@ class Part:
                     yield action.start() + call.start(), call[0]
 
     def names(self) -> Iterator[tuple[int, str, bool]]:
-        """Yield includes with their offsets: a define by its name, or a file by its path below templates/."""
+        """Yield includes with their offsets: a define by its name, a file by its path below templates/."""
         for action in _actions(self.text):
             for name in _NAMES.finditer(action[0]):
                 file = "".join(re.findall('"([^"]*)"', name[2] or "")).lstrip("/")
@@ -63,7 +63,7 @@ class Part:
 
 
 class Templates:
-    """All templates of a chart and of its subcharts."""
+    """All templates in a chart and its subcharts."""
 
     def __init__(self, chart: Chart) -> None:
         self._chart = chart
@@ -79,10 +79,10 @@ class Templates:
                 self._defines.setdefault(start[1], Part(file, start.start(), text[start.start() : end]))
 
     def cause(self, source: str, key: str) -> tuple[str, Location, Location] | None:
-        """Return the likely cause of a difference: the function, where the template leads to it, and its place.
+        """Return a difference's likely cause: the function, where the template leads to it, and the call's place.
 
-        `source` is the path that Helm writes above a document, `key` the last key of the difference: a call on its line
-        is more likely than others. The order of a map is the cause only if there is no other candidate.
+        `source` is the path that Helm writes above a document, `key` the last key of the difference: a call on that
+        key's line is more likely than others. Map order is the cause only if there is no other candidate.
         """
         part = self._files.get(source.partition("/")[2])
         if part is None:
@@ -148,9 +148,9 @@ def _actions(text: str) -> Iterator[re.Match[str]]:
 
 
 def line_of(template: str, rendered: str) -> int:
-    """Return the number of the template line from which a rendered line comes; 0 if that is not certain.
+    """Return the number of the template line that a rendered line comes from, or 0 if that is not certain.
 
-    The output of an include or toYaml usually has another indentation than the template's own lines.
+    The output of an include or toYaml is usually indented differently from the template's own lines.
     """
     wanted = rendered.rstrip()
     lines = template.split("\n")
@@ -161,7 +161,7 @@ def line_of(template: str, rendered: str) -> int:
 
 
 def _can_be(line: str, wanted: str) -> bool:
-    """Return whether a template line can render to a text; too little text outside actions does not count."""
+    """Return whether a template line can render to a text; one with too little text outside actions cannot."""
     actions = [*_actions(line)]
     starts, ends = [0, *(action.end() for action in actions)], [*(action.start() for action in actions), len(line)]
     parts = [line[start:end] for start, end in zip(starts, ends, strict=True)]
@@ -183,7 +183,7 @@ def asks_the_clock(text: str) -> bool:
 
 
 def at_another_time(text: str) -> str:
-    """Return a template that renders as if at another time, because two renders may happen in the same second."""
+    """Return a template that renders as if at a different time, because two renders may run within the same second."""
 
     def action(match: re.Match[str]) -> str:
         code = match[0]

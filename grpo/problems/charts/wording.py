@@ -1,4 +1,4 @@
-"""Phrases that several rules over charts use in their messages."""
+"""Phrases that several rules over charts share in their messages."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ if TYPE_CHECKING:
 
 
 def some(names: Sequence[str], limit: int = 3) -> str:
-    """List the first names, and count the rest."""
+    """List the first names, and count the others."""
     rest = f" and {len(names) - limit} more" if len(names) > limit else ""
     return ", ".join(names[:limit]) + rest

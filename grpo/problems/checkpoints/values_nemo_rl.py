@@ -1,4 +1,4 @@
-"""Checkpoints: the metric that ranks them, their format, and when they are due."""
+"""Checkpoints: the metric that ranks them, their format, and when they are saved."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def _metric(run: RunConfig) -> str | None:
     logs="must start with 'val:' or 'train",
 )
 def metric_prefix(run: RunConfig) -> Iterator[Finding]:
-    """the metric of checkpoints does not begin with val: or train:
+    """the checkpoint metric does not begin with val: or train:
 
-    Fix: write val:accuracy, another metric with its prefix, or null
+    Fix: use val:accuracy, another metric with its prefix, or null
     """
     name = _metric(run)
     if name is not None and not name.startswith(("val:", "train:")):
@@ -64,9 +64,9 @@ def no_checkpoint(run: RunConfig) -> str | None:
 
 @TOPIC.problem(_METRIC, fails=Fails.AT_CHECKPOINT, source="nemo_rl/algorithms/grpo.py:2920 at v0.7.0")
 def metric_unknown(run: RunConfig) -> Iterator[Finding]:
-    """the metric of checkpoints is not one that validation computes
+    """the checkpoint metric is not one that validation computes
 
-    Fix: write val:accuracy
+    Fix: use val:accuracy
     """
     prefix, _, name = (_metric(run) or "").partition(":")
     if prefix == "val" and name not in _METRICS and not run.on("env.should_use_nemo_gym"):
@@ -83,7 +83,7 @@ def metric_unknown(run: RunConfig) -> Iterator[Finding]:
 def saved_without_validation(run: RunConfig) -> Iterator[Finding]:
     """a step saves a checkpoint, but does not validate
 
-    Why: a checkpoint without validation ranks below all others and is deleted, even if it is the best
+    Why: a checkpoint without validation ranks below all others and is deleted, even if it is the best one
     Fix: choose a save_period that is a multiple of grpo.val_period
     """
     if not (_metric(run) or "").startswith("val:"):
@@ -110,9 +110,9 @@ def saved_without_validation(run: RunConfig) -> Iterator[Finding]:
     logs="model_save_format must be None or omitted if using DTensorPolicyWorker (_v2=Fals",
 )
 def save_format(run: RunConfig) -> Iterator[Finding]:
-    """the worker cannot write checkpoints in the format of model_save_format
+    """the worker cannot write checkpoints in the format set in model_save_format
 
-    Fix: write null with dtensor_cfg._v2 off, safetensors or torch_save with it on
+    Fix: use null with dtensor_cfg._v2 off, safetensors or torch_save with it on
     """
     kind = run.at(_FORMAT)
     if not run.on("checkpointing.enabled") or is_megatron(run) or kind is None:
@@ -135,7 +135,7 @@ def consolidated(run: RunConfig) -> str | None:
     """checkpoints are consolidated while they are saved
 
     Why: in several versions, saving consolidated weights runs out of memory or time, or writes broken shards
-    Fix: set it to false, and run task convert on the checkpoint that you keep
+    Fix: set it to false, and run the convert task on the checkpoint that you keep
     """
     saves = run.on("checkpointing.enabled") and is_v2(run)
     return "checkpointing.save_consolidated is on" if saves and run.on("checkpointing.save_consolidated") else None
@@ -145,7 +145,7 @@ def consolidated(run: RunConfig) -> str | None:
 def save_by(run: RunConfig) -> str | None:
     """checkpoint_must_save_by is not a string of days:hours:minutes:seconds
 
-    Fix: write DD:HH:MM:SS in quotes: four hours are "00:04:00:00"
+    Fix: use DD:HH:MM:SS in quotes: four hours are "00:04:00:00"
     """
     value = run.at(_BY)
     if value is None:
@@ -166,8 +166,7 @@ def _retries(run: RunConfig) -> int:
 def save_by_without_retry(run: RunConfig) -> str | None:
     """job.retries is set, but no retry continues a run that checkpoint_must_save_by ends
 
-    Why: NeMo RL saves and ends with exit code 0, so the job counts as complete and no retry does the remaining
-    steps
+    Why: NeMo RL saves and ends with exit code 0: the job counts as complete, and no retry does the remaining steps
     Fix: remove the key, or set job.retries to 0 and raise job.attempt to continue the run
     """
     value, retries = run.at(_BY), _retries(run)
@@ -186,7 +185,7 @@ def save_by_without_retry(run: RunConfig) -> str | None:
 def retry_without_optimizer(run: RunConfig) -> Iterator[Finding]:
     """retries resume from checkpoints without the optimizer
 
-    Why: each retry starts with empty moments of Adam, so its first steps are of the wrong size
+    Why: each retry starts with Adam's moments empty, so its first steps have the wrong size
     Fix: set checkpointing.save_optimizer to true, or job.retries to 0
     """
     path, retries = "checkpointing.save_optimizer", _retries(run)

@@ -1,4 +1,4 @@
-"""What NeMo RL from v0.8.0 on refuses about the sampling of validations, and about ending a run by their result."""
+"""What NeMo RL from v0.8.0 on rejects about sampling for validation, and about ending a run by a validation result."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ _ANSWERS: Final = "grpo.val_num_generations_per_prompt"
     since=_FIRST,
 )
 def validation_sampling(run: RunConfig) -> Iterator[Finding]:
-    """this run does not support a separate sampling setting for validation
+    """this run does not support separate sampling settings for validation
 
-    Fix: remove it, so that it follows the training's; with NeMo-Gym, leave val_top_k null
+    Fix: remove it, so that validation samples as training does; with NeMo-Gym, leave val_top_k null
     """
     keys = {f"{GENERATION}.val_{name}": f"{GENERATION}.{name}" for name in _SAMPLED}
     changed = [key for key, trained in keys.items() if run.at(key) != run.at(trained)]
@@ -57,7 +57,7 @@ def validation_sampling(run: RunConfig) -> Iterator[Finding]:
 def stop_by_validation(run: RunConfig) -> Iterator[Finding]:
     """validation samples too few answers, or lacks the threshold to stop at
 
-    Fix: set grpo.stop_at_validation_threshold; for pass_k also val_num_generations_per_prompt above 1
+    Fix: set grpo.stop_at_validation_threshold; for pass_k also set val_num_generations_per_prompt above 1
     """
     metric, answers = run.at(_METRIC), run.integer(_ANSWERS)
     if is_controlled(run):

@@ -1,4 +1,4 @@
-"""What a checkpoint contains, and what a resumed run loads of it."""
+"""What a checkpoint contains, and what a resumed run loads from it."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ _PARTS: Final = ("model", "optimizer", "extra", "hf_model")
 def checkpoint_contents(run: RunConfig) -> Iterator[Finding]:
     """a checkpoint has an unknown part, or lacks one that a resumed run needs
 
-    Why: nothing fails until the run resumes: an unknown part is not saved, and a missing one fails then
-    Fix: write [model, optimizer, extra]; hf_model adds a copy for vLLM
+    Why: nothing fails until the run resumes: an unknown part is never saved, and a missing one makes the resume fail
+    Fix: use [model, optimizer, extra]; hf_model adds a copy for vLLM
     """
     # A missing part may be the one that is misspelt.
     yield from [*_unknown(run)] or _forgotten(run)
@@ -51,7 +51,7 @@ def _unknown(run: RunConfig) -> Iterator[Finding]:
 
 
 def _forgotten(run: RunConfig) -> Iterator[Finding]:
-    """Yield what a resumed run starts afresh beside its weights; a run that resumes from a path may want that."""
+    """Yield what a resumed run resets besides its weights; a run that resumes from a path may intend that."""
     if run.at(_RESUME) == "resume_path" or _without(run, "model"):
         return
     path = _without(run, "optimizer")
@@ -65,7 +65,7 @@ def _forgotten(run: RunConfig) -> Iterator[Finding]:
 
 
 def _without(run: RunConfig, part: str) -> str:
-    """Return the key because of which a resumed run does not load a part; an empty text if it loads it."""
+    """Return the key that keeps a resumed run from loading a part; empty if the part is loaded."""
     resumes = run.at(_RESUME) == "resume_path" or (run.at(_RESUME) == "auto" and run.number("trainer.save_freq") > 0)
     saved, loaded = run.at(_SAVED), run.at(_LOADED)
     if not resumes or not isinstance(saved, list) or not isinstance(loaded, list) or part in loaded:
@@ -89,8 +89,8 @@ def _has_schedule(run: RunConfig) -> bool:
 def checkpoint_without_model(run: RunConfig) -> Iterator[Finding]:
     """a resumed run does not load the trained weights
 
-    Why: verl neither checks for model nor loads hf_model, the copy for vLLM: the run goes on with the base model
-    Fix: write [model, optimizer, extra, hf_model], or trainer.resume_mode disable for a run that never resumes
+    Why: verl neither checks for model nor loads hf_model, vLLM's copy, so the run continues with the base model
+    Fix: use [model, optimizer, extra, hf_model], or trainer.resume_mode disable for a run that never resumes
     """
     path = _without(run, "model")
     if path:

@@ -1,4 +1,4 @@
-"""Data, rewards, logging, resuming, the trainer of 0.9."""
+"""Data, rewards, logging, resuming, and the 0.9 trainer."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ _FIX_OF: Final = {
 def data_files(run: RunConfig) -> Iterator[Finding]:
     """data.train_files or data.val_files is empty, or has a file of the wrong type
 
-    Why: the run ends when it reads its data: the cluster is up, and its GPUs are paid for
-    Fix: run task prepare-data, which writes Parquet
+    Why: the run ends when it reads its data, with the cluster already running and billing
+    Fix: run the prepare-data task, which writes Parquet
     """
     if run.at("data.custom_cls.path") is not None:
         return
@@ -69,7 +69,7 @@ def data_files(run: RunConfig) -> Iterator[Finding]:
 
 
 def _texts(run: RunConfig, path: str) -> list[str]:
-    """Return the file names at a path. A folder that only the running job knows may stand in front of a name."""
+    """Return the file names at a path. A name may begin with a folder that only the running job knows."""
     try:
         given = run.at(path)
     except UnknownError:
@@ -101,7 +101,7 @@ def relative_path(run: RunConfig) -> Iterator[Finding]:
 
 
 def _is_absolute(name: str) -> bool:
-    """Say whether a path means the same in every pod, like the chart: absolute, a reference, or a URL."""
+    """Return whether a path means the same in every pod, as the chart decides it: absolute, a reference, or a URL."""
     scheme, is_address, _ = name.partition("://")
     return name.startswith(("/", "${")) or bool(is_address and scheme and not scheme.strip(_OF_SCHEME))
 
@@ -111,7 +111,7 @@ def truncation(run: RunConfig) -> str | None:
     """data.truncation is unknown to verl
 
     Why: the run fails when it reads the first prompt, after the model is loaded on all GPUs
-    Fix: write error, left, right or middle
+    Fix: use error, left, right or middle
     """
     return one_of(_TRUNCATION, ("error", "left", "right", "middle"))(run)
 
@@ -126,7 +126,7 @@ def truncation(run: RunConfig) -> str | None:
 def long_prompts_cut(run: RunConfig) -> str | None:
     """data.truncation is set, but prompts that are too long are not filtered out
 
-    Why: from 0.7.1 on, verl ignores data.truncation and cuts off the beginning of such prompts
+    Why: from 0.7.1 on, verl ignores data.truncation and cuts off the start of such prompts
     Fix: set data.filter_overlong_prompts to true
     """
     silent = run.given_has(_TRUNCATION) and not run.on("data.filter_overlong_prompts")
@@ -141,8 +141,8 @@ def long_prompts_cut(run: RunConfig) -> str | None:
 def reward_manager(run: RunConfig) -> Iterator[Finding]:
     """the reward manager or its source is unknown to this version
 
-    Why: the reward workers refuse it when they start: the cluster is up, and its GPUs are paid for
-    Fix: write naive, the default
+    Why: the reward workers reject it only at startup, when the cluster is already running and billing
+    Fix: use naive, the default
     """
     source = "reward.reward_manager.source"
     unknown = one_of(source, ("register", "importlib"))(run) if run.since("0.7.1") else None
@@ -167,8 +167,8 @@ def reward_manager(run: RunConfig) -> Iterator[Finding]:
 def reward_function_without_name(run: RunConfig) -> Iterator[Finding]:
     """a custom reward function has no name
 
-    Why: the reward workers look for it when they start: the cluster is up, and its GPUs are paid for
-    Fix: write the function's name, or remove the line: compute_score is the default
+    Why: the reward workers look for it only at startup, when the cluster is already running and billing
+    Fix: set the function's name, or remove the line: compute_score is the default
     """
     for section in ("reward.custom_reward_function", "custom_reward_function"):
         read = section.startswith("reward.") == run.since("0.7.1")
@@ -185,7 +185,7 @@ def reward_function_without_name(run: RunConfig) -> Iterator[Finding]:
 def reward_function_not_used(run: RunConfig) -> Iterator[Finding]:
     """a custom reward function is set, but job.rewards replaces it
 
-    Why: job.rewards replaces the function of the configuration, which scores nothing
+    Why: the function in the configuration scores nothing, because job.rewards replaces it
     Fix: remove it, or remove job.rewards
     """
     if not run.trains or not any(entry is not None for entry in mapping(run.value("job.rewards")).values()):
@@ -207,10 +207,10 @@ def reward_function_not_used(run: RunConfig) -> Iterator[Finding]:
     since="0.9.1",
 )
 def legacy_reward(run: RunConfig) -> Iterator[Finding]:
-    """a reward section of older versions is given, but this version does not read it
+    """a reward section from older versions is set, but this version does not read it
 
     Why: this version ignores the old section, and uses the default reward
-    Fix: write reward.custom_reward_function, or use job.rewards of the values
+    Fix: use reward.custom_reward_function, or job.rewards in the values
     """
     for section in ("custom_reward_function", "reward_model", "sandbox_fusion"):
         if run.given_has(section):
@@ -221,7 +221,7 @@ def legacy_reward(run: RunConfig) -> Iterator[Finding]:
 
 
 def _of_today(path: str) -> str:
-    """Return where a key of the old sections of rewards is now, as migrate_legacy_reward_impl of verl has it."""
+    """Return the current place of a key from the old reward sections, as in verl's migrate_legacy_reward_impl."""
     if path == "reward_model.model":
         return "reward.reward_model.model_path"
     name = path.removeprefix("reward_model.")
@@ -234,8 +234,8 @@ def _of_today(path: str) -> str:
 def cpus_for_gpus(run: RunConfig) -> str | None:
     """a worker has fewer CPUs than verl reserves for its GPUs
 
-    Why: the job waits forever for a placement group that fits no node
-    Fix: set accelerator.worker.cpu to three CPUs per GPU, for 0.6.1 to one
+    Why: the job waits forever for a placement group that fits on no node
+    Fix: set accelerator.worker.cpu to three CPUs per GPU, or one for 0.6.1
     """
     cpus, share = str(run.value("accelerator.worker.cpu")), 3 if run.since("0.7.1") else 1
     few = cpus.isdecimal() and int(cpus) < share * run.gpus
@@ -252,7 +252,7 @@ def resume_mode(run: RunConfig) -> Iterator[Finding]:
     """resume_mode is unknown, or resume_path has no folder global_step_N
 
     Why: the run fails when it looks for checkpoints, after the model is loaded on all GPUs
-    Fix: write auto, disable, or resume_path with a folder called global_step_N
+    Fix: use auto, disable, or resume_path with a folder called global_step_N
     """
     what = one_of(_RESUME, ("auto", "disable", "resume_path"))(run)
     if what:
@@ -289,10 +289,10 @@ def hdfs_resume(run: RunConfig) -> str | None:
     since="0.9.1",
 )
 def trainer_mode(run: RunConfig) -> str | None:
-    """the mode of the trainer is unknown to verl
+    """the trainer mode is unknown to verl
 
-    Why: the run fails when it creates the trainer: the cluster is up, and its GPUs are paid for
-    Fix: write sync, the default
+    Why: the run fails when it creates the trainer, with the cluster already running and billing
+    Fix: use sync, the default
     """
     known = ("sync", "colocate_async", "separate_async")
     return one_of("trainer.v1.trainer_mode", known)(run) if has_new_trainer(run) else None
@@ -332,7 +332,7 @@ def no_checkpoint(run: RunConfig) -> str | None:
     """trainer.save_freq is 0 or less, so no checkpoint is saved
 
     Why: no step is saved, not even the last one, so the trained model is lost when the job ends
-    Fix: write a number of steps such as 20; the last step is then saved too
+    Fix: set a number of steps such as 20; the last step is then saved too
     """
     steps = run.number("trainer.save_freq")
     return f"trainer.save_freq is {quoted(steps)}" if steps <= 0 and not run.on("trainer.val_only") else None
@@ -345,10 +345,10 @@ def no_checkpoint(run: RunConfig) -> str | None:
     severity=WARNING,
 )
 def no_validation(run: RunConfig) -> str | None:
-    """the run never validates, neither before the training nor during it
+    """the run never validates, neither before training nor during it
 
     Why: no step is validated, so nothing tells which checkpoint is good
-    Fix: write a number of steps such as 10; the last step is then validated too
+    Fix: set a number of steps such as 10; the last step is then validated too
     """
     if validates(run):
         return None
@@ -364,7 +364,7 @@ def no_validation(run: RunConfig) -> str | None:
 def validation_only_trains(run: RunConfig) -> str | None:
     """trainer.val_only is on, but trainer.val_before_train is off
 
-    Why: verl reads val_only only after the validation before the training; without that, the whole training runs
+    Why: verl checks val_only only after the validation before training; without that validation, it trains the full run
     Fix: set trainer.val_before_train to true
     """
     trains = run.on("trainer.val_only") and run.at("trainer.val_before_train", True) is False
@@ -377,8 +377,8 @@ def validation_only_trains(run: RunConfig) -> str | None:
 def validation_only(run: RunConfig) -> str | None:
     """trainer.val_only is on, so the run trains nothing
 
-    Why: the run validates the model once, trains nothing, writes no checkpoint and ends with exit code 0
-    Fix: remove trainer.val_only; to evaluate a model or a checkpoint, run task evaluate
+    Why: the run validates the model once, writes no checkpoint and ends with exit code 0
+    Fix: remove trainer.val_only; to evaluate a model or a checkpoint, run the evaluate task
     """
     only = run.trains and run.on("trainer.val_only") and run.at("trainer.val_before_train", True) is not False
     return "trainer.val_only is on: the run trains nothing" if only else None

@@ -1,1 +1,1 @@
-"""Data sets, their columns and prompts."""
+"""Data sets, their columns, and prompts."""

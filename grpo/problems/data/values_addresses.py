@@ -1,4 +1,4 @@
-"""Names of data and models that are no name of one file or folder: addresses, and patterns."""
+"""Names of data and models that do not name a single file or folder: addresses, and patterns."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _scheme(text: str) -> str:
 
 
 def _loads_data(run: RunConfig, scheme: str) -> bool:
-    """Return whether the framework, or a library of its image, opens an address of data."""
+    """Return whether the framework, or a library in its image, can open a data address."""
     if scheme in _OPENED or not inputs.is_official(run):
         # An image of one's own may have the library for a bucket.
         return True
@@ -45,10 +45,10 @@ def _loads_data(run: RunConfig, scheme: str) -> bool:
     "data", fails=Fails.AT_SETUP, source="verl/utils/fs.py:43 at 0.7.1; nemo_rl/data/datasets/utils.py:107 at v0.7.0"
 )
 def address_not_loaded(run: RunConfig) -> Iterator[Finding]:
-    """data or a model is at an address that nothing opens
+    """data or a model is at an address that nothing can open
 
-    Why: the run ends when it loads it: every pod has started, and the GPUs are paid for
-    Fix: put it on a volume (grpo upload for data, task fetch for a model) and write its absolute path there
+    Why: the run ends when it loads the address, after every pod has started and while GPUs are billed
+    Fix: put it on a volume (grpo upload for data, the fetch task for a model) and use its absolute path there
     """
     for path, text in inputs.data_files(run):
         scheme = _scheme(text)
@@ -69,8 +69,8 @@ def address_not_loaded(run: RunConfig) -> Iterator[Finding]:
 def pattern_for_data(run: RunConfig) -> Iterator[Finding]:
     """the name of a data file contains *, ? or [
 
-    Why: the job ends at its start, when the cluster is up: no file has exactly this name
-    Fix: write the name of each file: verl takes a list, NeMo RL one file a section
+    Why: the job ends at its start, with the cluster already running: no file has exactly this name
+    Fix: list each file by name: verl takes a list, NeMo RL one file per section
     """
     volumes = [str(mapping(each).get("mountPath")).rstrip("/") for each in mapping(run.value("storage")).values()]
     for path, text in inputs.data_files(run):

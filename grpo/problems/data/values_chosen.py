@@ -1,4 +1,4 @@
-"""Data, reward and prompt: a run names its own, and no other data is scored as mathematics by default."""
+"""Data, reward and prompt: a run names its own, and other data is not scored as mathematics by default."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ _REPOSITORIES: Final = frozenset(inputs.REPOSITORIES[name] for name in _MATHEMAT
     source="examples/configs/grpo_math_1B.yaml:377 at v0.7.0; verl/trainer/config/data/legacy_data.yaml:11 at 0.7.1",
 )
 def data_not_chosen(run: RunConfig) -> Iterator[Finding]:
-    """the values do not name the data of the run
+    """the values do not name the run's data
 
-    Why: the framework trains on the data set of its own base configuration, for as long as the run lasts
+    Why: the framework trains on the data set in its own base configuration for the entire run
     Fix: name the data set
     """
     if not run.trains:
@@ -81,7 +81,7 @@ def _default(run: RunConfig, key: str) -> str:
 
 
 def _own_data(run: RunConfig) -> Iterator[tuple[str, Mapping[str, object]]]:
-    """Yield the sections of NeMo RL's data for the training that are not known to be questions of mathematics."""
+    """Yield the NeMo RL training data sections that are not known to contain mathematics questions."""
     for path, section in data_sections(run):
         files = [str(section.get(key)) for key in ("data_path", "train_data_path")]
         # Task prepare-data writes numbers as answers.
@@ -92,7 +92,7 @@ def _own_data(run: RunConfig) -> Iterator[tuple[str, Mapping[str, object]]]:
 
 
 def own_training_data(run: RunConfig) -> str:
-    """Return the data of the training if they are not known to be questions of mathematics; else an empty text."""
+    """Return the training data if it is not known to consist of mathematics questions; otherwise an empty text."""
     if run.framework == "verl":
         given = run.config.get("data", {}).get("train_files")
         files = [str(each) for each in (given if isinstance(given, list) else [given]) if each]
@@ -101,7 +101,7 @@ def own_training_data(run: RunConfig) -> str:
 
 
 def _given(run: RunConfig, name: str) -> list[str]:
-    """Return where the files set a key of NeMo RL's data: in a section, or for all of them."""
+    """Return where the files set one of NeMo RL's data keys: in a section, or for all sections."""
     found = [key for key in (f"{section}.{name}" for section in _SECTIONS) if run.given_has(key)]
     train = mapping(run.given.get("data")).get("train")
     is_entry = isinstance(train, list) and any(name in mapping(each) for each in train)
@@ -109,13 +109,13 @@ def _given(run: RunConfig, name: str) -> list[str]:
 
 
 def _chosen_key(path: str, section: Mapping[str, object], run: RunConfig) -> str:
-    """Return the key that names the data of a section."""
+    """Return the key that names a section's data."""
     names = ("data_path", "train_data_path", "dataset_name")
     return next((key for key in (f"{path}.{name}" for name in names if section.get(name)) if run.given_has(key)), path)
 
 
 def _inherited(run: RunConfig, keys: list[str]) -> str:
-    """Return the key of the recipe that holds for data which a later file names; an empty text if none does."""
+    """Return the recipe's key that applies to data named in a later file; empty if there is none."""
     own = [_chosen_key(path, section, run) for path, section in _own_data(run)][:1]
     all_are = bool(own and keys) and all(run.inherits(key, own[0]) for key in keys)
     return keys[0] if all_are else ""
@@ -138,7 +138,7 @@ def _rewards(run: RunConfig) -> list[str]:
 def reward_not_chosen(run: RunConfig) -> Iterator[Finding]:
     """a reward that you did not choose scores data that may not be mathematics
 
-    Why: the reward of the base configuration compares the last answer in a box, so other answers score 0
+    Why: the base configuration's reward compares the last boxed answer, so other answers score 0
     Fix: name an environment in data.default.env_name (before v0.6.0 data.env_name), or set job.rewards
     """
     if not _judges(run):
@@ -173,9 +173,8 @@ def reward_not_chosen(run: RunConfig) -> Iterator[Finding]:
 def prompt_not_chosen(run: RunConfig) -> Iterator[Finding]:
     """your own data or rewards get a prompt that you did not choose
 
-    Why: the prompt of the base configuration asks for an answer in a box, whatever the reward
-    Fix: name a prompt in data.default.prompt_file (before v0.6.0 data.prompt_file); null leaves the question as it
-    is
+    Why: the base configuration's prompt asks for a boxed answer, whatever the reward expects
+    Fix: set data.default.prompt_file (before v0.6.0 data.prompt_file); null leaves the question unchanged
     """
     if not _judges(run):
         return
@@ -205,7 +204,7 @@ def _inherited_prompt(run: RunConfig, key: str) -> Finding:
 
 
 def _judges(run: RunConfig) -> bool:
-    """Say whether NeMo RL trains, with an environment that the configuration names."""
+    """Return whether NeMo RL trains with an environment that the configuration names."""
     return run.framework == "nemo-rl" and run.since("v0.5.0") and run.trains
 
 
@@ -216,10 +215,10 @@ def _judges(run: RunConfig) -> bool:
     severity=WARNING,
 )
 def validation_of_the_recipe(run: RunConfig) -> Iterator[Finding]:
-    """your own training data are validated with the data of a recipe
+    """your own training data is validated with a recipe's data
 
-    Why: the accuracy, by which the best checkpoint is chosen, is that of another task than the model learns
-    Fix: name rows of your own for the validation, or write the recipe's data set into your own file if you mean it
+    Why: the accuracy that picks the best checkpoint is for a different task than the one the model learns
+    Fix: name your own validation rows, or, if this is intended, set the recipe's data set in your own file
     """
     if not run.trains:
         return
@@ -233,7 +232,7 @@ def validation_of_the_recipe(run: RunConfig) -> Iterator[Finding]:
 
 
 def _keys_of_data(run: RunConfig) -> tuple[str, str]:
-    """Return the keys that name data of the user's for the training, and the data of the validation."""
+    """Return the keys that name the user's training data, and the validation data."""
     if not own_training_data(run):
         return "", ""
     if run.framework == "verl":
@@ -250,10 +249,10 @@ def _keys_of_data(run: RunConfig) -> tuple[str, str]:
     severity=INFO,
 )
 def environment_not_used(run: RunConfig) -> Iterator[Finding]:
-    """an environment is named beside job.rewards, which replace it
+    """an environment is set, but job.rewards replaces it
 
-    Why: the answers are scored by job.rewards alone, and the environment is not started
-    Fix: remove env_name, or remove job.rewards if the environment is meant
+    Why: only job.rewards scores the answers, and the environment is not started
+    Fix: remove env_name, or remove job.rewards to use the environment
     """
     rewards = _rewards(run)
     for section in (*_SECTIONS, "data.validation") if _judges(run) and rewards else ():

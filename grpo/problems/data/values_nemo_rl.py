@@ -1,4 +1,4 @@
-"""Data: names of data sets, processors, environments and prompts."""
+"""Data: the names of data sets, processors, environments and prompts."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _unknown(kind: str, name: str, run: RunConfig, keys: list[str]) -> Finding:
 def no_train_data(run: RunConfig) -> str | None:
     """the data section names no training data
 
-    Fix: write data.train.dataset_name (data.dataset_name before v0.6.0)
+    Fix: set data.train.dataset_name (data.dataset_name before v0.6.0)
     """
     if run.since("v0.6.0"):
         return None if any(path == "data.train" for path, _ in data_sections(run)) else "data.train is not given"
@@ -65,7 +65,7 @@ def no_train_data(run: RunConfig) -> str | None:
 def dataset(run: RunConfig) -> Iterator[Finding]:
     """this version of NeMo RL cannot load the data set
 
-    Fix: write one of its names, or ResponseDataset with the path of a file
+    Fix: use one of the supported names, or ResponseDataset with a file's path
     """
     for path, section in data_sections(run):
         name = section.get("dataset_name")
@@ -79,10 +79,10 @@ def dataset(run: RunConfig) -> Iterator[Finding]:
     source="nemo_rl/data/datasets/response_datasets/response_dataset.py at v0.7.0",
 )
 def raw_answers(run: RunConfig) -> Iterator[Finding]:
-    """the expected answers are whole solutions of GSM8K instead of numbers
+    """the expected answers are full GSM8K solutions, not bare numbers
 
-    Why: the reward compares the answer with the text of the solution, so every reward is 0
-    Fix: write dataset_name: gsm8k; before v0.6.0 use a file of job.task prepare-data, which has only the numbers
+    Why: the reward compares the answer with the entire solution text, so every reward is 0
+    Fix: set dataset_name: gsm8k; before v0.6.0, use a file written by job.task prepare-data, which has only the numbers
     """
     for path, section in data_sections(run):
         for key in ("data_path", "train_data_path"):
@@ -101,7 +101,7 @@ def raw_answers(run: RunConfig) -> Iterator[Finding]:
 def processor(run: RunConfig) -> Iterator[Finding]:
     """the data processor does not exist in this version
 
-    Fix: write math_hf_data_processor, or another one of the list
+    Fix: use math_hf_data_processor, or another processor from the list
     """
     for path, section in data_sections(run):
         name = section.get("processor")
@@ -119,7 +119,7 @@ def processor(run: RunConfig) -> Iterator[Finding]:
 def environment(run: RunConfig) -> Iterator[Finding]:
     """the environment is unknown, has no section under env, or is not started
 
-    Fix: write math, or another environment of the list, and add its section under env
+    Fix: use math, or another environment from the list, and add its section under env
     """
     started = environments(run)
     for name, key in started.items():
@@ -141,9 +141,9 @@ def environment(run: RunConfig) -> Iterator[Finding]:
     logs="A generation config is required for GRPO",
 )
 def no_generation(run: RunConfig) -> Iterator[Finding]:
-    """policy.generation or the section of its engine is missing
+    """policy.generation or its engine's section is missing
 
-    Fix: remove the null, or write the section policy.generation
+    Fix: remove the null, or add the section policy.generation
     """
     if run.at("policy.generation") is None:
         yield Finding("policy.generation is null", keys=["policy.generation"])
@@ -160,10 +160,10 @@ def no_generation(run: RunConfig) -> Iterator[Finding]:
     source="examples/prompts/gsm8k.txt at v0.7.0",
 )
 def system_prompt_as_prompt(run: RunConfig) -> Iterator[Finding]:
-    """the prompt file is a system prompt without a place for the question
+    """the prompt file is a system prompt without a placeholder for the question
 
     Why: the model never sees the question, and the reward stays near 0
-    Fix: write examples/prompts/cot.txt, and give gsm8k.txt as system_prompt_file
+    Fix: use examples/prompts/cot.txt, and set gsm8k.txt as system_prompt_file
     """
     names = run.catalogue.names
     for path, section in data_sections(run):
@@ -186,7 +186,7 @@ def no_steps(run: RunConfig) -> Iterator[Finding]:
     """grpo.max_num_steps or grpo.max_num_epochs is below 1
 
     Why: the nodes start, the model is loaded, and the run ends with exit code 0 without a training step
-    Fix: write a whole number of 1 or more; to validate only, use the task evaluate
+    Fix: set a whole number of 1 or more; to only validate, use the evaluate task
     """
     for path in ("grpo.max_num_steps", "grpo.max_num_epochs"):
         if run.at("grpo.val_at_start") is not True and run.at(path, 1) is not None and run.integer(path) < 1:
@@ -202,7 +202,7 @@ def no_steps(run: RunConfig) -> Iterator[Finding]:
 def more_prompts_than_data(run: RunConfig) -> Iterator[Finding]:
     """the data set has fewer rows than the training steps need
 
-    Why: NeMo RL skips an incomplete step, so the run ends early, or at once, with exit code 0
+    Why: NeMo RL skips an incomplete step, so the run ends early, or immediately, with exit code 0
     Fix: lower num_prompts_per_step or max_num_steps, or raise max_num_epochs
     """
     for path, section in data_sections(run):
@@ -213,7 +213,7 @@ def more_prompts_than_data(run: RunConfig) -> Iterator[Finding]:
 
 
 def too_few(run: RunConfig, rows: int) -> Iterator[Finding]:
-    """Yield a finding where rows of training data give no step, or fewer steps than the run asks for."""
+    """Yield a finding if the training rows give no step, or fewer steps than the run requires."""
     prompts, epochs = run.integer("grpo.num_prompts_per_step"), run.integer("grpo.max_num_epochs")
     steps = epochs * (rows // prompts) if prompts > 0 else 0
     if prompts > rows:
@@ -230,8 +230,8 @@ def too_few(run: RunConfig, rows: int) -> Iterator[Finding]:
 def prompts_masked(run: RunConfig) -> str | None:
     """data.max_input_seq_length is too short for most prompts
 
-    Why: a prompt that is too long is cut to a few tokens, and its answers are left out of the loss
-    Fix: write 512 or more, or ${policy.max_total_sequence_length}
+    Why: prompts that are too long are cut to a few tokens, and their answers are left out of the loss
+    Fix: set it to 512 or more, or to ${policy.max_total_sequence_length}
     """
     longest = run.integer("data.max_input_seq_length")
     return f"max_input_seq_length is {longest} tokens, chat format included" if 0 < longest < _SHORT else None

@@ -1,4 +1,4 @@
-"""What the prompt asks for, what the data set has, and what the verifier of the answers understands."""
+"""What the prompt asks for, what the data set contains, and what the answer verifier understands."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _STOPS: Final = f"{GENERATION}.stop_strings"
 
 
 def _of_math(run: RunConfig) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
-    """Yield the environment, path and settings of each data set that an environment for mathematics checks."""
+    """Yield the environment, path and settings of each data set that a math environment checks."""
     for path, section in data_sections(run):
         # v0.4.0 always starts this one.
         name = section.get("env_name") if run.since("v0.5.0") else "math"
@@ -49,7 +49,7 @@ def _of_math(run: RunConfig) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
 
 
 def _asks_for(run: RunConfig, file: object) -> str | None:
-    """Return what a prompt file asks for, "box", "answer" or an empty text; None if its text is not known."""
+    """Return what a prompt file asks for: "box", "answer" or an empty text; None if its text is unknown."""
     if not file:
         return ""
     found = _OWN_PROMPT.fullmatch(str(file))
@@ -71,10 +71,10 @@ def _asks_for(run: RunConfig, file: object) -> str | None:
     source="nemo_rl/environments/dapo_math_verifier.py:170 at v0.7.0",
 )
 def answer_format(run: RunConfig) -> Iterator[Finding]:
-    """the prompt asks for another form of answer than the verifier reads
+    """the prompt asks for a different answer format than the verifier reads
 
-    Why: no answer is ever right, so the reward is 0 for the whole run
-    Fix: write hf_math_verify, or a prompt that asks for a last line Answer: NUMBER
+    Why: no answer is ever right, so the reward is 0 for the entire run
+    Fix: use hf_math_verify, or a prompt that asks for a last line Answer: NUMBER
     """
     for name, path, section in _of_math(run):
         key, prompt = f"env.{name}.math_verify_impl", section.get("prompt_file")
@@ -96,9 +96,9 @@ def answer_format(run: RunConfig) -> Iterator[Finding]:
     source="nemo_rl/environments/math_environment.py:212 at v0.7.0",
 )
 def multiple_choice_of_numbers(run: RunConfig) -> Iterator[Finding]:
-    """the verifier compares letters, but the answers of the data set are numbers or formulas
+    """the verifier compares letters, but the data set's answers are numbers or formulas
 
-    Why: no answer is ever right, so the reward is 0 for the whole run
+    Why: no answer is ever right, so the reward is 0 for the entire run
     Fix: remove verifier_type: its default, math, compares numbers and formulas
     """
     for name, path, section in _of_math(run):
@@ -117,10 +117,10 @@ def multiple_choice_of_numbers(run: RunConfig) -> Iterator[Finding]:
     since="v0.6.0",
 )
 def processor_field(run: RunConfig) -> Iterator[Finding]:
-    """the processor reads a field that the rows of the data set do not have
+    """the processor reads a field that the data set's rows do not have
 
     Why: the run fails with a KeyError when it reads the first row, after the model is loaded
-    Fix: write math_hf_data_processor, which reads messages
+    Fix: use math_hf_data_processor, which reads messages
     """
     for path, section in data_sections(run):
         processor, data = str(section.get("processor")), section.get("dataset_name")
@@ -135,10 +135,10 @@ def processor_field(run: RunConfig) -> Iterator[Finding]:
     _STOPS, fails=Fails.SILENT, source="nemo_rl/models/generation/vllm/vllm_worker.py:481 at v0.7.0", severity=WARNING
 )
 def stop_in_reasoning(run: RunConfig) -> Iterator[Finding]:
-    """a stop string ends an answer before it has its result
+    """a stop string ends an answer before it reaches its result
 
     Why: generation ends there, so no answer reaches its result and the reward stays near 0
-    Fix: write null: the model's own end of text ends the answer
+    Fix: set it to null: the model's own end-of-text token ends the answer
     """
     given = run.at(_STOPS)
     for text in given if isinstance(given, list) else ():

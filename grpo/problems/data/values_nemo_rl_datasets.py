@@ -1,4 +1,4 @@
-"""Data sets: what each class reads from its entry, its splits, its share for validation, its prompt files."""
+"""Data sets: what each class reads from its entry, its splits, its validation share, its prompt files."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _MORE_FILES: Final = (*_FILES, ".arrow", ".csv", ".parquet", ".txt")
 
 
 def splits_off_validation(run: RunConfig) -> bool:
-    """Say whether a data set of the training leaves a share of its rows for validation."""
+    """Return whether a training data set sets aside a share of its rows for validation."""
     for path, section in data_sections(run):
         known = run.catalogue.datasets.get(str(section.get("dataset_name")))
         share = section.get(_SIZE, (known or {}).get("validation", 0))
@@ -72,7 +72,7 @@ def splits_off_validation(run: RunConfig) -> bool:
     source="nemo_rl/data/datasets/response_datasets/__init__.py:114 at v0.7.0",
 )
 def data_key_missing(run: RunConfig) -> Iterator[Finding]:
-    """an entry of the data lacks a key that its data set needs
+    """a data entry lacks a key that its data set needs
 
     Fix: add the key to the entry, or to data.default
     """
@@ -90,9 +90,9 @@ def data_key_missing(run: RunConfig) -> Iterator[Finding]:
     source="nemo_rl/data/datasets/response_datasets/response_dataset.py:81 at v0.7.0",
 )
 def column_not_prepared(run: RunConfig) -> Iterator[Finding]:
-    """NeMo RL reads a column that task prepare-data does not write
+    """NeMo RL reads a column that the prepare-data task does not write
 
-    Fix: write input_key: question and output_key: answer, whatever the columns of the source are
+    Fix: set input_key: question and output_key: answer, whatever the source's columns are called
     """
     entries = mapping(run.value("job.prepareData"))
     for path, section in data_sections(run):
@@ -116,10 +116,10 @@ def column_not_prepared(run: RunConfig) -> Iterator[Finding]:
     severity=WARNING,
 )
 def data_key_unread(run: RunConfig) -> Iterator[Finding]:
-    """an entry of the data has a key that its data set does not read
+    """a data entry has a key that its data set does not read
 
-    Why: the class of the data set ignores the key, and loads its rows as if it were not there
-    Fix: remove the key, or choose a data set that reads it: ResponseDataset reads files and names of Hugging Face
+    Why: the data set's class ignores the key, and loads its rows as if the key were missing
+    Fix: remove the key, or choose a data set that reads it: ResponseDataset reads files and Hugging Face names
     """
     base = mapping(run.catalogue.base.get("data"))
     for path, name, given in _given_entries(run):
@@ -134,12 +134,12 @@ def data_key_unread(run: RunConfig) -> Iterator[Finding]:
 
 
 def _is_meant(run: RunConfig, key: str, value: object, base: object) -> bool:
-    """Say whether a key asks for something: what is off, and the split that is loaded anyway, do no harm."""
+    """Return whether a key has an effect: a disabled option, or the split that is loaded anyway, does no harm."""
     return value not in (None, 0, "", base) and not (key == "split" and value == "train" and run.since("v0.6.0"))
 
 
 def _given_entries(run: RunConfig) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
-    """Yield path, data set and keys of each entry that the files write; the defaults of all entries are none."""
+    """Yield the path, data set and keys of each entry that the files set; the defaults for all entries are skipped."""
     data = mapping(run.given.get("data"))
     if not run.since("v0.6.0"):
         yield "data", str(run.at("data.dataset_name")), data
@@ -159,9 +159,9 @@ def _given_entries(run: RunConfig) -> Iterator[tuple[str, str, Mapping[str, Any]
     logs="Please use 'train', 'train_1M', 'train_2M', or 'train_5M",
 )
 def split_(run: RunConfig) -> Iterator[Finding]:
-    """the data set does not have the split that is named
+    """the data set does not have the named split
 
-    Fix: write one of its splits
+    Fix: use one of its splits
     """
     table = _SPLITS if run.since("v0.6.0") else _OLD_SPLITS
     for path, section in data_sections(run):
@@ -178,9 +178,9 @@ def split_(run: RunConfig) -> Iterator[Finding]:
     source="nemo_rl/data/datasets/utils.py:91 at v0.7.0",
 )
 def split_of_file(run: RunConfig) -> Iterator[Finding]:
-    """a file is given a subset, or a split other than train
+    """a subset, or a split other than train, is set for a file
 
-    Fix: remove the key, or write null
+    Fix: remove the key, or set it to null
     """
     files = _MORE_FILES if run.since("v0.6.0") else _FILES
     pairs = (("data_path", "split"), ("data_path", "subset"), ("data_files", "split"), ("data_files", "subset"))
@@ -202,9 +202,9 @@ def split_of_file(run: RunConfig) -> Iterator[Finding]:
     source="nemo_rl/data/interfaces.py:71 at v0.7.0",
 )
 def prompt_file(run: RunConfig) -> Iterator[Finding]:
-    """prompt_file or system_prompt_file names no file of the image
+    """prompt_file or system_prompt_file names a file that is not in the image
 
-    Fix: write a prompt of your own under job.prompts, and name it ${oc.env:GRPO_PROMPTS}/NAME.txt
+    Fix: define your own prompt under job.prompts, and refer to it as ${oc.env:GRPO_PROMPTS}/NAME.txt
     """
     if not str(run.value("images.training.repository")).endswith("/nemo-rl"):
         # An image of one's own may have more files.
@@ -241,7 +241,7 @@ def _stem(file: str) -> str:
     since="v0.6.0",
 )
 def data_loaders(run: RunConfig) -> Iterator[Finding]:
-    """several data loaders are on, but their size or the function that chooses is missing
+    """several data loaders are on, but their size or the function that chooses among them is missing
 
     Fix: add data.num_prompts_per_dataloader and data.custom_dataloader, or set use_multiple_dataloader to false
     """
@@ -258,7 +258,7 @@ def data_loaders(run: RunConfig) -> Iterator[Finding]:
     since="v0.6.0",
 )
 def data_loaders_unread(run: RunConfig) -> Iterator[Finding]:
-    """settings of several data loaders are given, but their switch is off
+    """settings for several data loaders are given, but their switch is off
 
     Why: one loader mixes all data sets by their sizes, and the function is never called
     Fix: set data.use_multiple_dataloader to true, or remove the key
@@ -277,8 +277,8 @@ def data_loaders_unread(run: RunConfig) -> Iterator[Finding]:
 def validation_on_training_data(run: RunConfig) -> Iterator[Finding]:
     """validation uses the rows that the run trains on
 
-    Why: accuracy then rises with what the model has memorized, and the best checkpoint is chosen by it
-    Fix: write another split or another file, or split_validation_size where the data set reads it
+    Why: accuracy rises with what the model has memorized, and the best checkpoint is chosen by that accuracy
+    Fix: use another split or another file, or split_validation_size if the data set reads it
     """
     if not validates(run):
         return
@@ -298,7 +298,7 @@ def validation_on_training_data(run: RunConfig) -> Iterator[Finding]:
 
 
 def _rows(run: RunConfig, section: Mapping[str, Any]) -> dict[str, object] | None:
-    """Return what decides which rows an entry loads; None if it leaves some out, or if its class is unknown."""
+    """Return what determines which rows an entry loads; None if it skips some rows, or if its class is unknown."""
     known = run.catalogue.datasets.get(str(section.get("dataset_name")))
     if known is None or section.get(_SIZE, known.get("validation", 0)):
         return None

@@ -1,4 +1,4 @@
-"""Files of the data: those that ResponseDataset reads."""
+"""Data files: those that ResponseDataset reads."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _KNOWN: Final = (*_READ, ".bz2", ".gz", ".pkl", ".tsv", ".xlsx", ".xz", ".yaml",
 def data_file(run: RunConfig) -> Iterator[Finding]:
     """this version of NeMo RL cannot read a data file of this kind
 
-    Fix: write a file of JSON lines; from v0.6.0 on Parquet, CSV, Arrow and text work too
+    Fix: use a JSON lines file; from v0.6.0 on Parquet, CSV, Arrow and text work too
     """
     reads = _READ if run.since("v0.6.0") else _OLD
     for path, section in data_sections(run):

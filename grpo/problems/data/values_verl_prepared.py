@@ -1,4 +1,4 @@
-"""The data of a run: columns and steps of what task prepare-data writes, what its reward returns, the validation."""
+"""A run's data: the columns and steps of what the prepare-data task writes, what its reward returns, and validation."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ _COLUMNS: Final = ("data_source", "prompt", "ability", "reward_model", "extra_in
 def column_not_prepared(run: RunConfig) -> Iterator[Finding]:
     """the configuration names a column that the prepared files do not have
 
-    Why: the run ends when it reads its data: the cluster is up, and its GPUs are paid for
-    Fix: remove the key: its default is a column of the prepared files
+    Why: the run ends when it reads its data, with the cluster already running and billing
+    Fix: remove the key: its default is a column in the prepared files
     """
     # Later versions read data_source, whatever the second key says.
     keys = ("prompt_key",) if run.since("0.7.1") else ("prompt_key", "reward_fn_key")
@@ -47,10 +47,10 @@ def column_not_prepared(run: RunConfig) -> Iterator[Finding]:
     source="trainer/ppo/ray_trainer.py:368 at 0.7.1",
 )
 def batch_larger_than_data(run: RunConfig) -> Iterator[Finding]:
-    """the training data have fewer rows than one batch
+    """the training data has fewer rows than one batch
 
-    Why: the run ends at set-up with "Train dataloader is empty": the cluster is up, and its GPUs are paid for
-    Fix: lower the batch to the number of rows of the data set or less
+    Why: the run ends at setup with "Train dataloader is empty", with the cluster already running and billing
+    Fix: lower the batch size to the data set's number of rows or less
     """
     if verl_data.takes_prompts_singly(run):
         return
@@ -64,7 +64,7 @@ def batch_larger_than_data(run: RunConfig) -> Iterator[Finding]:
 
 
 def no_batch(run: RunConfig, rows: int) -> Iterator[Finding]:
-    """Yield a finding where rows of training data fill no batch."""
+    """Yield a finding if the training rows do not fill a batch."""
     batch, key = verl_data.batch(run), _batch_key(run)
     if batch > rows and not verl_data.takes_prompts_singly(run):
         yield Finding(f"{key} is {batch}, and the training data have {counted(rows, 'row')}", keys=[key])
@@ -78,7 +78,7 @@ def _batch_key(run: RunConfig) -> str:
     f"{STEPS} {EPOCHS}", fails=Fails.SILENT, source="trainer/ppo/ray_trainer.py:1286 at 0.7.1", severity=WARNING
 )
 def more_steps_than_data(run: RunConfig) -> Iterator[Finding]:
-    """total_training_steps is more than the epochs give
+    """total_training_steps is more than the epochs provide
 
     Why: the run ends early, without the checkpoint and the validation of its last step
     Fix: lower total_training_steps, or raise total_epochs
@@ -88,7 +88,7 @@ def more_steps_than_data(run: RunConfig) -> Iterator[Finding]:
 
 
 def too_few(run: RunConfig, rows: int) -> Iterator[Finding]:
-    """Yield a finding where rows of training data give fewer steps than the run asks for."""
+    """Yield a finding if the training rows give fewer steps than the run requires."""
     if run.at(STEPS) is None:
         return
     steps, found = run.integer(STEPS), verl_data.steps_of_data(run, rows)
@@ -99,7 +99,7 @@ def too_few(run: RunConfig, rows: int) -> Iterator[Finding]:
 
 
 def reward_fields(run: RunConfig) -> list[str]:
-    """Return what the reward returns for an answer, for verl's trainer of 0.9; nothing if that is not known."""
+    """Return the fields that the reward returns for an answer to verl's 0.9 trainer; empty if unknown."""
     manager = run.at("reward.reward_manager.name")
     has_own = run.at("reward.reward_manager.source") != "register" or run.on("reward.reward_model.enable")
     has_own |= run.on(f"{ROLLOUT}.agent.agent_loop_config_path")
@@ -124,8 +124,8 @@ def reward_fields(run: RunConfig) -> list[str]:
 def validation_on_training_data(run: RunConfig) -> Iterator[Finding]:
     """validation uses a file that the run also trains on
 
-    Why: the validation scores what the run trains on, so it rises even if the model learns nothing new
-    Fix: write the test file of the same folder, such as ${oc.env:GRPO_DATASETS}/gsm8k/test.parquet
+    Why: validation scores the rows that the run trains on, so the score rises even if the model learns nothing new
+    Fix: use the test file in the same folder, such as ${oc.env:GRPO_DATASETS}/gsm8k/test.parquet
     """
     if not validates(run):
         return

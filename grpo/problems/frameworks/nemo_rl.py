@@ -1,4 +1,4 @@
-"""The topic of the rules over NeMo RL's configuration, and when a run would fail."""
+"""The topic of the rules over NeMo RL's configuration, and when a run fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The topic of the rules over verl's configuration, and when a run would fail."""
+"""The topic of the rules over verl's configuration, and when a run fails."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TOPIC: Final = Topic(
 
 
 def failing(run: RunConfig, tests: Mapping[str, Test]) -> Iterator[Finding]:
-    """Yield a finding for each key whose test fails; a key whose value is not known fails none."""
+    """Yield a finding for each key whose test fails; a key whose value is unknown fails no test."""
     for path, test in tests.items():
         try:
             what = test(run)

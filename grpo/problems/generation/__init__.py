@@ -1,1 +1,1 @@
-"""The engine that generates: sizes, arguments, rollouts."""
+"""The generation engine: sizes, arguments, rollouts."""

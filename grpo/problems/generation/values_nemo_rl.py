@@ -1,4 +1,4 @@
-"""Generation by vLLM: its parallel sizes, sampling, precision and arguments."""
+"""Generation with vLLM: its parallel sizes, sampling, precision and arguments."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _FIRST_TOP_K, _FIRST_TOP_P = 8000, 0.99
 
 
 def _gpus(run: RunConfig) -> int:
-    """Return how many GPUs of a node generate."""
+    """Return how many of a node's GPUs generate."""
     nodes, gpus = reward_model_nodes(run)
     if run.on(COLOCATED):
         return run.gpus - (gpus if run.nodes == 1 else 0)
@@ -57,7 +57,7 @@ def _gpus(run: RunConfig) -> int:
     logs="World size must be a multiple of model parallel size",
 )
 def generation_gpus_not_divisible(run: RunConfig) -> str | None:
-    """the generation GPUs, of all nodes or of one, are not a multiple of vLLM's TP × PP
+    """the GPUs that generate, in total or on one node, are not a multiple of vLLM's TP × PP
 
     Fix: choose a tensor_parallel_size that divides the GPUs of a node
     """
@@ -97,7 +97,7 @@ def pipeline_needs_async_engine(run: RunConfig) -> Iterator[Finding]:
 def expert_parallel_generation(run: RunConfig) -> str | None:
     """vLLM's expert parallel size does not match its tensor parallel size
 
-    Fix: set expert_parallel_size to 1 or to a multiple of tensor_parallel_size; if larger than it, async_engine off
+    Fix: set expert_parallel_size to 1 or a multiple of tensor_parallel_size; if it is larger, turn async_engine off
     """
     experts, size = run.integer(_EP), run.integer(_TP)
     if not is_vllm(run) or experts <= 1 or size < 1 or experts == size:
@@ -117,7 +117,7 @@ def expert_parallel_generation(run: RunConfig) -> str | None:
 def top_k(run: RunConfig) -> str | None:
     """top_k is a number that this version cannot sample with
 
-    Fix: write null, -1, or 1 or more (8000 or more before v0.6.0)
+    Fix: use null, -1, or 1 or more (8000 or more before v0.6.0)
     """
     value, least = run.at(f"{GENERATION}.top_k"), 1 if run.since("v0.6.0") else _FIRST_TOP_K
     if not is_vllm(run) or not isinstance(value, int) or value == -1 or value >= least:
@@ -134,7 +134,7 @@ def top_k(run: RunConfig) -> str | None:
 def top_p(run: RunConfig) -> str | None:
     """top_p is a value that this version cannot sample with
 
-    Fix: write 1.0, or a number above 0 (0.99 or more before v0.6.0)
+    Fix: use 1.0, or a number above 0 (0.99 or more before v0.6.0)
     """
     value = run.number(f"{GENERATION}.top_p")
     if not is_vllm(run):
@@ -148,7 +148,7 @@ def top_p(run: RunConfig) -> str | None:
 def vllm_argument_twice(run: RunConfig) -> Iterator[Finding]:
     """vllm_kwargs has an argument that NeMo RL passes itself
 
-    Fix: write it under policy.generation.vllm_cfg, or remove it
+    Fix: move it to policy.generation.vllm_cfg, or remove it
     """
     given = run.at(_KWARGS)
     for name in given if isinstance(given, dict) and is_vllm(run) else ():
@@ -171,7 +171,7 @@ _interval = within(f"{VLLM}.vllm_metrics_logger_interval", above=0)
 def metrics_interval(run: RunConfig) -> str | None:
     """the interval of vLLM's metrics is not above 0 s
 
-    Fix: write 0.5, the default, or turn enable_vllm_metrics_logger off
+    Fix: set it to 0.5, the default, or turn enable_vllm_metrics_logger off
     """
     return _interval(run) if run.on(_ASYNC) and run.on(f"{VLLM}.enable_vllm_metrics_logger") else None
 
@@ -183,7 +183,7 @@ def metrics_interval(run: RunConfig) -> str | None:
     logs="Importance sampling must be enabled for vLLM FP8 generation for good convergence",
 )
 def fp8_generation(run: RunConfig) -> Iterator[Finding]:
-    """generation is in FP8, but importance sampling correction is off
+    """generation uses FP8, but importance sampling correction is off
 
     Fix: set loss_fn.use_importance_sampling_correction to true
     """
@@ -226,9 +226,9 @@ def fp8_cache(run: RunConfig) -> str | None:
     logs="fills or exceeds max_model_len",
 )
 def prompt_longer_than_model(run: RunConfig) -> Iterator[Finding]:
-    """the lengths of prompt, answer, vLLM's context and training do not fit together
+    """the lengths of prompt, answer, vLLM's context and training sequences do not fit together
 
-    Why: a prompt as long as the context leaves no token for the answer: no reward, or an error from vLLM
+    Why: a prompt as long as the context leaves no token for the answer, so there is no reward, or vLLM fails
     Fix: set all lengths to ${policy.max_total_sequence_length}, and the prompt's to less
     """
     if not is_vllm(run):
@@ -264,7 +264,7 @@ def prompt_longer_than_model(run: RunConfig) -> Iterator[Finding]:
 def flashinfer_block_size(run: RunConfig) -> Iterator[Finding]:
     """a small Gemma 3 model on Blackwell has a block size other than 32
 
-    Why: vLLM of these versions fails with an error from FlashInfer for head size 256 and block size 16
+    Why: these vLLM versions fail with an error from FlashInfer for head size 256 and block size 16
     Fix: set policy.generation.vllm_kwargs.block_size to 32
     """
     name = str(run.at("policy.model_name")).lower()
@@ -285,7 +285,7 @@ def flashinfer_block_size(run: RunConfig) -> Iterator[Finding]:
 def load_format(run: RunConfig) -> str | None:
     """vLLM's load_format is set, but NeMo RL chooses it
 
-    Why: NeMo RL overwrites the value at set-up
+    Why: NeMo RL overwrites the value at setup
     Fix: remove the key, which has no effect
     """
     given = is_vllm(run) and run.given_has(f"{VLLM}.load_format")
@@ -296,9 +296,9 @@ def load_format(run: RunConfig) -> str | None:
     ALLOCATOR_KEYS, fails=Fails.AT_LOADING, source="nemo_rl/models/generation/vllm/vllm_worker.py:452 at v0.7.0"
 )
 def expandable_segments(run: RunConfig) -> Iterator[Finding]:
-    """expandable segments are on, but the sleep mode of NeMo RL's vLLM refuses them
+    """expandable segments are on, but the sleep mode of NeMo RL's vLLM does not support them
 
-    Why: vLLM refuses it when it loads the model, also on GPUs of its own: NeMo RL always turns its sleep mode on
+    Why: NeMo RL always turns on vLLM's sleep mode, so vLLM rejects them when it loads the model, even on separate GPUs
     Fix: remove expandable_segments:True from PYTORCH_CUDA_ALLOC_CONF
     """
     key = expands_segments(run)

@@ -1,4 +1,4 @@
-"""The arguments of vLLM's engine."""
+"""The vLLM engine's arguments."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ _PLANE: Final = "data_plane.enabled"
 
 
 def _given(run: RunConfig) -> Mapping[str, Json]:
-    """Return the arguments of vllm_kwargs, without those that another rule refuses."""
+    """Return the arguments in vllm_kwargs, without those that another rule rejects."""
     given = run.at(_KWARGS) if is_vllm(run) else None
     return {name: value for name, value in given.items() if name not in RESERVED} if isinstance(given, dict) else {}
 
 
 @TOPIC.problem(_KWARGS, fails=Fails.AT_LOADING, source="nemo_rl/models/generation/vllm/vllm_worker.py:456 at v0.7.0")
 def vllm_argument(run: RunConfig) -> Iterator[Finding]:
-    """vllm_kwargs has an argument that this version's vLLM does not take
+    """vllm_kwargs has an argument that this version's vLLM does not accept
 
-    Fix: write an argument of vLLM's engine, with underscores; settings of NeMo RL belong to vllm_cfg
+    Fix: use a vLLM engine argument, with underscores; NeMo RL settings belong in vllm_cfg
     """
     engine = catalogue.engine(run.catalogue.vllm)
     known = {*engine.keys, *(engine.served if run.on(f"{VLLM}.async_engine") else engine.offline)}
@@ -51,7 +51,7 @@ def vllm_argument(run: RunConfig) -> Iterator[Finding]:
 
 
 def _wrong(name: str, value: Json, wanted: str | list[str | None] | None) -> str:
-    """Say what is wrong with the value of an argument; an empty text if vLLM may take it."""
+    """Return what is wrong with an argument's value; empty if vLLM may accept the value."""
     if name in _AT_LEAST_ONE and isinstance(value, (int, float)) and value < 1:
         return f"{name} is {quoted(value)}, expected 1 or more"
     if not isinstance(value, str):
@@ -66,10 +66,10 @@ def _wrong(name: str, value: Json, wanted: str | list[str | None] | None) -> str
 
 @TOPIC.problem(_KWARGS, fails=Fails.AT_LOADING, source="vllm/config/scheduler.py:49 at v0.20.0")
 def vllm_argument_value(run: RunConfig) -> Iterator[Finding]:
-    """an argument in vllm_kwargs has a value that vLLM does not take
+    """an argument in vllm_kwargs has a value that vLLM does not accept
 
-    Why: vLLM refuses it when it starts, minutes into the job; a string in place of a boolean counts as true
-    Fix: write one of the words, a boolean without quotes, or a number of 1 or more
+    Why: vLLM rejects it at startup, minutes into the job; a string in place of a boolean counts as true
+    Fix: use one of the allowed words, a boolean without quotes, or a number of 1 or more
     """
     engine = catalogue.engine(run.catalogue.vllm)
     for name, value in _given(run).items():
@@ -82,7 +82,7 @@ def vllm_argument_value(run: RunConfig) -> Iterator[Finding]:
 def vllm_precision(run: RunConfig) -> str | None:
     """vllm_cfg.precision is unknown to vLLM
 
-    Fix: write bfloat16, or fp8
+    Fix: use bfloat16 or fp8
     """
     value, types = run.at(_PRECISION), catalogue.engine(run.catalogue.vllm).keys["dtype"]
     known = (*types, "fp8")
@@ -95,8 +95,8 @@ def vllm_precision(run: RunConfig) -> str | None:
 def vllm_argument_overwritten(run: RunConfig) -> Iterator[Finding]:
     """vllm_kwargs has an argument that NeMo RL overwrites
 
-    Why: NeMo RL writes its own value over it before vLLM starts
-    Fix: remove it; what hf_overrides should change belongs to policy.hf_config_overrides
+    Why: NeMo RL replaces it with its own value before vLLM starts
+    Fix: remove it; settings for hf_overrides belong in policy.hf_config_overrides
     """
     names = ("distributed_executor_backend", *(("hf_overrides",) if run.since("v0.6.0") else ()))
     given = _given(run)
@@ -119,8 +119,8 @@ _MISPLACED: Final = {
 def vllm_argument_misplaced(run: RunConfig) -> Iterator[Finding]:
     """vllm_cfg has an argument that NeMo RL does not read there
 
-    Why: NeMo RL ignores it, and vLLM goes on with its default
-    Fix: write it under policy.generation.vllm_kwargs
+    Why: NeMo RL ignores it, and vLLM uses its default instead
+    Fix: move it to policy.generation.vllm_kwargs
     """
     for name, fix in _MISPLACED.items() if is_vllm(run) else ():
         path = f"{VLLM}.{name}"
@@ -137,7 +137,7 @@ def vllm_argument_misplaced(run: RunConfig) -> Iterator[Finding]:
 def refit_transport(run: RunConfig) -> str | None:
     """refit_transport is unknown to the generation backend
 
-    Fix: write null, nccl_reshard, vllm_s3_sparse, vllm_zmq_sparse, nixl or module:Class; null for another backend
+    Fix: use null, nccl_reshard, vllm_s3_sparse, vllm_zmq_sparse, nixl or module:Class; for other backends, only null
     """
     way = run.at(_TRANSPORT)
     if way is None:
@@ -157,7 +157,7 @@ def refit_transport(run: RunConfig) -> str | None:
     since="v0.8.0",
 )
 def media_deduplication(run: RunConfig) -> Iterator[Finding]:
-    """media are to be sent once, but vLLM does not generate or the data plane is on
+    """media deduplication is on, but vLLM does not generate or the data plane is on
 
     Fix: set grpo.deduplicate_multimodal_data to false
     """

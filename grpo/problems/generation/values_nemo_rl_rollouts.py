@@ -1,4 +1,4 @@
-"""How the Single Controller of NeMo RL, from v0.8.0 on, treats rollouts that fail or hang."""
+"""How NeMo RL's Single Controller, from v0.8.0 on, treats rollouts that fail or hang."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ _REPEATED: Final = (429, 500, 502, 503, 504, 520)
 
 
 def _number(run: RunConfig, key: str) -> float | None:
-    """Return a number or its default; None for null, which switches a deadline off."""
+    """Return a number or its default, or None for null, which disables a deadline."""
     value = run.at(key, _DEFAULTS.get(key))
     return None if value is None else run.number(key) if run.has(key) else _DEFAULTS[key]
 
@@ -96,9 +96,9 @@ def _short(key: str) -> str:
     since=_FIRST,
 )
 def controller_range(run: RunConfig) -> Iterator[Finding]:
-    """a number of async_rl is out of its range
+    """a number in async_rl is out of range
 
-    Fix: write a number in the range, or remove the key
+    Fix: use a number in the range, or remove the key
     """
     if not is_controlled(run):
         return
@@ -120,7 +120,7 @@ def controller_range(run: RunConfig) -> Iterator[Finding]:
     since=_FIRST,
 )
 def controller_deadlines(run: RunConfig) -> Iterator[Finding]:
-    """a deadline of async_rl does not end before the one around it
+    """a deadline in async_rl does not end before the one that encloses it
 
     Fix: lower the first, or raise the second
     """
@@ -140,7 +140,7 @@ def controller_deadlines(run: RunConfig) -> Iterator[Finding]:
     since=_FIRST,
 )
 def controller_drops(run: RunConfig) -> Iterator[Finding]:
-    """answers may be dropped, but the sampler does not give each answer its step
+    """answers may be dropped, but the sampler does not assign each answer to its step
 
     Fix: set async_rl.sampler.name to in_order, or both budgets to 0
     """
@@ -159,9 +159,9 @@ def controller_drops(run: RunConfig) -> Iterator[Finding]:
     since=_FIRST,
 )
 def controller_replacements(run: RunConfig) -> Iterator[Finding]:
-    """dropped prompts are to be replaced, but have no attempts or no reserve
+    """dropped prompts are to be replaced, but no attempts or no reserve is configured
 
-    Fix: write 1 or more, or set on_dropped_prompt to shrink
+    Fix: set it to 1 or more, or set on_dropped_prompt to shrink
     """
     if not is_controlled(run) or run.at(_DROPPED) != "replace":
         return
@@ -177,9 +177,9 @@ def controller_replacements(run: RunConfig) -> Iterator[Finding]:
     since=_FIRST,
 )
 def controller_unread_deadline(run: RunConfig) -> Iterator[Finding]:
-    """async_rl has settings for a kind of rollouts that the run does not use
+    """async_rl has settings for a kind of rollout that the run does not use
 
-    Fix: write it under rollout_failure.native without NeMo-Gym, under rollout_failure.nemo_gym with it
+    Fix: move it to rollout_failure.native without NeMo-Gym, or to rollout_failure.nemo_gym with it
     """
     if not is_controlled(run):
         return
@@ -200,9 +200,9 @@ def controller_unread_deadline(run: RunConfig) -> Iterator[Finding]:
     since=_FIRST,
 )
 def controller_status(run: RunConfig) -> str | None:
-    """NeMo-Gym repeats the status that the router answers without a healthy engine
+    """NeMo-Gym retries on the status that the router returns when no engine is healthy
 
-    Fix: write 409, the default, or another number that NeMo-Gym does not repeat
+    Fix: set it to 409, the default, or another number that NeMo-Gym does not retry
     """
     status = run.at(_STATUS)
     repeated = is_controlled(run) and status in _REPEATED

@@ -30,7 +30,7 @@ _LAST_PORT = 65535
 def rollout_name(run: RunConfig) -> str | None:
     """the rollout engine is missing, or this version does not have it in this mode
 
-    Fix: write name: vllm and mode: async; only 0.6.1 has the mode sync
+    Fix: set name: vllm and mode: async; only 0.6.1 has the mode sync
     """
     name, mode = run.at(f"{ROLLOUT}.name"), run.at(f"{ROLLOUT}.mode")
     if name in (None, "???"):
@@ -49,7 +49,7 @@ def rollout_name(run: RunConfig) -> str | None:
     logs="must be divisible by gpus_per_node",
 )
 def rollout_gpus_not_divisible(run: RunConfig) -> str | None:
-    """the engines of rollout do not fit evenly into all GPUs, or into those of a node
+    """the rollout engines do not fit evenly into all GPUs, or into those of a node
 
     Fix: choose a tensor_model_parallel_size that divides the GPUs of a node
     """
@@ -87,7 +87,7 @@ def rollout_stages(run: RunConfig) -> str | None:
     logs="expert_parallel_size must be equal to tensor_model_parallel_size * data_parallel",
 )
 def rollout_experts(run: RunConfig) -> Iterator[Finding]:
-    """the expert parallel size of rollout is neither 1 nor all GPUs of an engine
+    """rollout's expert parallel size is neither 1 nor the number of GPUs per engine
 
     Fix: set expert_parallel_size to 1, or to TP × DP
     """
@@ -109,7 +109,7 @@ def rollout_experts(run: RunConfig) -> Iterator[Finding]:
 def disaggregation(run: RunConfig) -> Iterator[Finding]:
     """the settings for prefill and decoding on separate GPUs do not fit this version
 
-    Fix: remove rollout.disaggregation, or write numbers of 1 or more and transfer_backend nixl
+    Fix: remove rollout.disaggregation, or use numbers of 1 or more and transfer_backend nixl
     """
     if not run.on(f"{_APART}.enabled"):
         return
@@ -136,7 +136,7 @@ def disaggregation(run: RunConfig) -> Iterator[Finding]:
     logs="is smaller than max_model_len",
 )
 def chunked_prefill_budget(run: RunConfig) -> str | None:
-    """max_num_batched_tokens is less than one whole sequence
+    """max_num_batched_tokens is less than one complete sequence
 
     Fix: raise max_num_batched_tokens to max_model_len, or set enable_chunked_prefill to false
     """
@@ -161,7 +161,7 @@ def _longest(run: RunConfig) -> int:
 def no_room_for_an_answer(run: RunConfig) -> Iterator[Finding]:
     """the longest prompt leaves no room for an answer in the engine's sequences
 
-    Why: the run fails at the first prompt of the full length, which may be hours into the training
+    Why: the run fails at the first prompt of the maximum length, which may come hours into training
     Fix: set max_model_len to max_prompt_length + max_response_length
     """
     length, what = _sequence(run)
@@ -171,12 +171,12 @@ def no_room_for_an_answer(run: RunConfig) -> Iterator[Finding]:
 
 
 def _has_no_room(run: RunConfig, length: int) -> bool:
-    """Say whether the longest prompt does not fit; from 0.8.0 on a token must be left for the answer."""
+    """Return whether the longest prompt does not fit; from 0.8.0 on, a token must be left for the answer."""
     return length < run.integer(f"{ROLLOUT}.prompt_length") + run.since("0.8.0")
 
 
 def _sequence(run: RunConfig) -> tuple[int, str]:
-    """Return the length of the engine's sequences in tokens, and where it is set: by default in the model."""
+    """Return the engine's sequence length in tokens, and where it is set: by default in the model."""
     if run.at(_LENGTH) is not None:
         return run.integer(_LENGTH), f"rollout.max_model_len is {run.integer(_LENGTH)}"
     model = model_of(run)
@@ -194,7 +194,7 @@ def _sequence(run: RunConfig) -> tuple[int, str]:
 def answers_cut_by_engine(run: RunConfig) -> Iterator[Finding]:
     """prompt and response together are longer than the engine's sequences
 
-    Why: after a long prompt the engine cuts the answer before max_response_length, and it earns no reward
+    Why: after a long prompt, the engine cuts the answer before max_response_length, and the answer earns no reward
     Fix: set max_model_len to max_prompt_length + max_response_length
     """
     length, what = _sequence(run)
@@ -204,7 +204,7 @@ def answers_cut_by_engine(run: RunConfig) -> Iterator[Finding]:
 
 
 def _shorter(run: RunConfig) -> str:
-    """Say how lengths fit where the model ends before prompt and response do; an empty text where it is longer."""
+    """Return how to fit the lengths if prompt and response exceed the model's maximum; otherwise an empty text."""
     try:
         most = model_of(run).number("max_position_embeddings")
     except UnknownError:
@@ -224,7 +224,7 @@ def _shorter(run: RunConfig) -> str:
     logs="validation gen temperature should be greater than 0 when enabling do_sample",
 )
 def validation_temperature(run: RunConfig) -> str | None:
-    """the validation samples its answers, but rollout.temperature is not above 0
+    """validation samples its answers, but rollout.temperature is not above 0
 
     Fix: set rollout.temperature above 0, or val_kwargs.do_sample to false
     """
@@ -235,7 +235,7 @@ def validation_temperature(run: RunConfig) -> str | None:
 
 @TOPIC.problem(f"{MODEL}.lora_rank {MODEL}.lora.rank", fails=Fails.AT_SETUP, source="utils/config.py:200 at 0.7.1")
 def lora_rank(run: RunConfig) -> str | None:
-    """the LoRA rank is above 512, the most that vLLM loads
+    """the LoRA rank is above 512, the maximum that vLLM loads
 
     Fix: choose a rank of 512 or less
     """
@@ -255,7 +255,7 @@ def asynchronous_without_chat(run: RunConfig) -> str | None:
     """rollout is asynchronous, but data.return_raw_chat is off
 
     Why: the run fails at the first generation, after the model is loaded on all GPUs
-    Fix: set data.return_raw_chat to true, which is the default from 0.7.0 on
+    Fix: set data.return_raw_chat to true, the default from 0.7.0 on
     """
     silent = run.at(f"{ROLLOUT}.mode") == "async" and not run.on("data.return_raw_chat")
     return "rollout.mode is async, and data.return_raw_chat is off" if silent else None

@@ -1,4 +1,4 @@
-"""The engine that generates: its memory, its limits, the words that it knows, the image that has it; LoRA."""
+"""The generation engine: its memory, its limits, the values it accepts, the image that contains it; LoRA."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _OF_MEGATRON: Final = ("linear_qkv", "linear_proj", "linear_fc1", "linear_fc2")
 def memory_share(run: RunConfig) -> str | None:
     """gpu_memory_utilization is not a share between 0 and 1
 
-    Fix: write a share such as 0.6, not percent: weights, gradients and optimizer need the rest
+    Fix: use a share such as 0.6, not a percentage: weights, gradients and optimizer need the rest
     """
     return within(_SHARE, above=0, below=1)(run)
 
@@ -87,7 +87,7 @@ def sampling_limits(run: RunConfig) -> Iterator[Finding]:
     """temperature, top_p, top_k or repetition_penalty is out of the engine's range
 
     Why: the run fails at the first generation, after the model is loaded on all GPUs
-    Fix: write temperature 1.0, top_p 1.0 and top_k -1, the defaults
+    Fix: set temperature to 1.0, top_p to 1.0 and top_k to -1, the defaults
     """
     yield from failing(run, _sampling(ROLLOUT))
     if validates(run):
@@ -100,9 +100,9 @@ def sampling_limits(run: RunConfig) -> Iterator[Finding]:
     source="workers/rollout/vllm_rollout/vllm_async_server.py:303 at 0.7.1",
 )
 def engine_words(run: RunConfig) -> Iterator[Finding]:
-    """dtype, load_format or another word of the rollout is unknown to vLLM
+    """dtype, load_format or another rollout setting has a value unknown to vLLM
 
-    Fix: write dtype bfloat16 and load_format dummy, the defaults; remove the others
+    Fix: set dtype to bfloat16 and load_format to dummy, the defaults; remove the others
     """
     if run.at(_NAME) != "vllm":
         return
@@ -118,7 +118,7 @@ def engine_words(run: RunConfig) -> Iterator[Finding]:
 def engine_not_in_image(run: RunConfig) -> str | None:
     """the image does not have the engine that rollout.name selects
 
-    Fix: write the engine of the image, or an image of that engine: the tag begins with vllm, sgl or trtllm
+    Fix: set the image's engine, or use that engine's image: the tag begins with vllm, sgl or trtllm
     """
     has, name = images.engine_of(*_image_of(run)), run.at(_NAME)
     wrong = has and name in images.ENGINES and name != has
@@ -126,7 +126,7 @@ def engine_not_in_image(run: RunConfig) -> str | None:
 
 
 def _image_of(run: RunConfig) -> tuple[Json, Json]:
-    """Return repository and tag of the image."""
+    """Return the image's repository and tag."""
     return run.value("images.training.repository"), run.value(_TAG[1:])
 
 
@@ -134,8 +134,8 @@ def _image_of(run: RunConfig) -> tuple[Json, Json]:
 def engine_not_supported(run: RunConfig) -> str | None:
     """rollout.name is not vllm, the only engine that these charts support
 
-    Why: no other engine was tried: memory, checks and images of these charts are for vLLM
-    Fix: write vllm; if your image has the other engine and you have tried it, ignore the finding
+    Why: the memory estimates, checks and images in these charts assume vLLM; no other engine has been tested
+    Fix: set vllm; if your image ships the other engine and you have tested it, ignore the finding
     """
     name, has = run.at(_NAME), images.engine_of(*_image_of(run))
     # Another rule refuses an engine that the image does not have.
@@ -152,8 +152,8 @@ def engine_not_supported(run: RunConfig) -> str | None:
 def image_of_another_version(run: RunConfig) -> str | None:
     """verl's image has a vLLM that this version of verl cannot use
 
-    Why: the workers fail when they import vLLM or send it weights: the cluster is up, and its GPUs are paid for
-    Fix: give values/frameworks/verl-VERSION.yaml after the recipe: it has the image of that version
+    Why: workers fail when they import vLLM or send it weights, with the cluster already running and billing
+    Fix: pass values/frameworks/verl-VERSION.yaml after the recipe: it has that version's image
     """
     return _vllm_of_another(run) if images.is_of_verl(run.value("images.training.repository")) else None
 
@@ -167,8 +167,8 @@ def image_of_another_version(run: RunConfig) -> str | None:
 def own_image_of_another_version(run: RunConfig) -> str | None:
     """an image built on verl's has, by its tag, a vLLM that this version of verl cannot use
 
-    Why: the workers fail when they import vLLM or send it weights: the cluster is up, and its GPUs are paid for
-    Fix: build it on the image of this version (values/frameworks); if its tag says something else, ignore this
+    Why: workers fail when they import vLLM or send it weights, with the cluster already running and billing
+    Fix: build it on this version's image (values/frameworks); if its tag is misleading, ignore the finding
     """
     repository = run.value("images.training.repository")
     is_own = images.named_after(repository) == "verl" and not images.is_of_verl(repository)
@@ -176,7 +176,7 @@ def own_image_of_another_version(run: RunConfig) -> str | None:
 
 
 def _vllm_of_another(run: RunConfig) -> str | None:
-    """Say that the image has, by the beginning of its tag, a vLLM with which this version of verl does not run."""
+    """Return that the image, by the start of its tag, has a vLLM that does not work with this version of verl."""
     tag = str(run.value("images.training.tag"))
     release = re.match(r"vllm(\d)(\d\d)\b", tag)
     if not release or run.at(_NAME) != "vllm":
@@ -195,9 +195,9 @@ def _vllm_of_another(run: RunConfig) -> str | None:
     since="0.9.1",
 )
 def transfer_queue(run: RunConfig) -> str | None:
-    """the trainer of 0.9 needs TransferQueue, but job.code.packages lacks it
+    """the 0.9 trainer needs TransferQueue, but job.code.packages lacks it
 
-    Why: the run ends when it imports the trainer, or fails in it: the image has an older one, or none
+    Why: the run fails when it imports the trainer or later in it: the image has an older TransferQueue, or none
     Fix: set job.code.packages.TransferQueue to 0.1.10, or trainer.use_v1 to false
     """
     packages = mapping(run.value("job.code.packages"))
@@ -214,10 +214,10 @@ def transfer_queue(run: RunConfig) -> str | None:
     severity=WARNING,
 )
 def validation_repeats(run: RunConfig) -> str | None:
-    """the validation asks for several answers to a prompt, but its temperature is 0
+    """validation requests several answers to a prompt, but its temperature is 0
 
-    Why: without a temperature all answers are the same, so the time for all but the first is lost
-    Fix: write val_kwargs.temperature 0.6 and do_sample true, or one answer a prompt
+    Why: at temperature 0 all answers are the same, so the time for all but the first is wasted
+    Fix: set val_kwargs.temperature to 0.6 and do_sample to true, or use one answer per prompt
     """
     count, cold = run.integer(f"{_VALIDATION}.n"), run.number(f"{_VALIDATION}.temperature") == 0
     same = count > 1 and cold and validates(run)
@@ -231,10 +231,10 @@ def validation_repeats(run: RunConfig) -> str | None:
     before="0.8.0",
 )
 def expandable_segments(run: RunConfig) -> Iterator[Finding]:
-    """expandable segments are on, but vLLM's sleep mode refuses them
+    """expandable segments are on, but vLLM's sleep mode does not support them
 
-    Why: vLLM refuses it when it loads the model: the cluster is up, and its GPUs are paid for
-    Fix: remove expandable_segments:True from PYTORCH_CUDA_ALLOC_CONF: the actor of verl sets it itself
+    Why: vLLM rejects them when it loads the model, with the cluster already running and billing
+    Fix: remove expandable_segments:True from PYTORCH_CUDA_ALLOC_CONF: verl's actor sets it itself
     """
     key = expands_segments(run)
     if key and run.at(_NAME) == "vllm" and _sleeps(run):
@@ -244,7 +244,7 @@ def expandable_segments(run: RunConfig) -> Iterator[Finding]:
 
 
 def _sleeps(run: RunConfig) -> bool:
-    """Return whether the engine has its sleep mode."""
+    """Return whether the engine uses its sleep mode."""
     if run.since("0.7.1"):
         return run.at(f"{ROLLOUT}.enable_sleep_mode", True) is not False
     return run.at(f"{ROLLOUT}.mode") == "async" or run.on(f"{ROLLOUT}.free_cache_engine")
@@ -261,7 +261,7 @@ def lora_section_unread(run: RunConfig) -> str | None:
     """model.lora.rank is set, but the FSDP workers read model.lora_rank
 
     Why: the section lora is for Megatron; FSDP trains all weights, and needs the memory for them
-    Fix: write model.lora_rank, model.lora_alpha and model.target_modules
+    Fix: use model.lora_rank, model.lora_alpha and model.target_modules
     """
     path = f"{MODEL}.lora.rank"
     if not run.given_has(path) or run.number(path) <= 0 or run.number(f"{MODEL}.lora_rank") > 0:
@@ -271,9 +271,9 @@ def lora_section_unread(run: RunConfig) -> str | None:
 
 @TOPIC.problem(_TARGETS, fails=Fails.AT_LOADING, source="workers/engine/fsdp/transformer_impl.py:295 at 0.7.1")
 def lora_targets(run: RunConfig) -> str | None:
-    """the target modules of LoRA are not modules of the model
+    """LoRA's target modules are not modules of the model
 
-    Fix: write all-linear, or a list such as [q_proj, k_proj, v_proj, o_proj]
+    Fix: use all-linear, or a list such as [q_proj, k_proj, v_proj, o_proj]
     """
     if run.number(f"{MODEL}.lora_rank") <= 0:
         return None

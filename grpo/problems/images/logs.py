@@ -1,4 +1,4 @@
-"""Versions that do not fit: driver, CUDA, compilers, packages."""
+"""Versions that do not match: driver, CUDA, compilers, packages."""
 
 from __future__ import annotations
 

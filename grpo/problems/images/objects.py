@@ -1,4 +1,4 @@
-"""Which image a pod runs."""
+"""The image that a pod runs."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _others(pod: PodView, container: Container) -> Found:
 def _by_tag(pod: PodView, container: Container) -> Found:
     """Find a privileged container whose image may change under its tag.
 
-    A moving tag is a matter of the other rules; so is a training pod, which must not be privileged at all.
+    Other rules report a moving tag, and also a training pod, which must not be privileged at all.
     """
     image = container.spec.get("image")
     if (

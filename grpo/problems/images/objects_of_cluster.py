@@ -1,4 +1,4 @@
-"""The cluster runs the image that the values are for."""
+"""The cluster runs the image that the values are written for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The image holds the framework that the run uses."""
+"""The image contains the framework that the run uses."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _REPOSITORY: Final = "images.training.repository"
 
 @TOPIC.problem(f"={_REPOSITORY} =job.framework", fails=Fails.AT_SETUP, source="values/recipes at 0.1.0")
 def image_of_another_framework(run: RunConfig) -> Iterator[Finding]:
-    """the image is one of another framework than job.framework
+    """the image is for a different framework than job.framework
 
-    Why: the driver does not find the framework: the job ends when every pod has started, and the GPUs are paid for
-    Fix: write the image of the framework, or correct job.framework
+    Why: the driver cannot find the framework, so the job ends after every pod has started and while GPUs are billed
+    Fix: use the framework's image, or correct job.framework
     """
     repository = run.value(_REPOSITORY)
     owner = images.framework_of(repository)

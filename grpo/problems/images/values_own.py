@@ -1,4 +1,4 @@
-"""An image that is none of the public ones of the frameworks: what its name and tag say of its content."""
+"""An image that is not one of the frameworks' public ones: what its name and tag say about its content."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ _NAME: Final = {"nemo-rl": "NeMo RL", "verl": "verl"}
     severity=WARNING,
 )
 def image_named_otherwise(run: RunConfig) -> Iterator[Finding]:
-    """your own image's name or tag says another framework or version than the run's
+    """your own image's name or tag names a different framework or version than the run's
 
-    Why: if they are right, the driver does not find its framework or fails in it: the cluster is up and paid for
-    Fix: name the image that is built for this framework and version; if this one is, ignore the finding
+    Why: if the name is right, the driver cannot find its framework or crashes in it, with GPUs already billed
+    Fix: use an image built for this framework and version; if this image is one, ignore the finding
     """
     repository, tag = str(run.value(_REPOSITORY)), str(run.value(_TAG))
     owner = images.named_after(repository)
@@ -53,10 +53,10 @@ def image_named_otherwise(run: RunConfig) -> Iterator[Finding]:
 
 @TOPIC.problem(f"={_REPOSITORY}", fails=Fails.AT_SETUP, source="values/recipes at 0.1.0", severity=WARNING)
 def image_without_framework(run: RunConfig) -> Iterator[Finding]:
-    """the image does not have the framework of the run
+    """the image does not contain the run's framework
 
-    Why: the driver does not find the framework: the job ends when every pod has started, and the GPUs are paid for
-    Fix: write the image of the framework, as the recipes do, or one that is built on it
+    Why: the driver cannot find the framework, so the job ends after every pod has started and while GPUs are billed
+    Fix: use the framework's image, as the recipes do, or an image built on it
     """
     repository, code = run.value(_REPOSITORY), mapping(run.value("job.code"))
     has_code = bool(code.get("repository") or mapping(code.get("packages")).get("verl"))

@@ -1,1 +1,1 @@
-"""Keys of the values and of the frameworks: unknown, of another type, out of range, without effect."""
+"""Keys in the values and of the frameworks: unknown, of the wrong type, out of range, without effect."""

@@ -1,6 +1,6 @@
-"""Rules over the keys of job.config, the same for every framework: unknown keys, wrong types, dangling references.
+"""Rules over the keys in job.config, the same for every framework: unknown keys, wrong types, dangling references.
 
-No supported framework refuses every unknown key, so a misspelt key often goes unnoticed.
+No supported framework rejects every unknown key, so a misspelt key often goes unnoticed.
 """
 
 from __future__ import annotations
@@ -109,13 +109,13 @@ def rules(
 
 
 def _other_trainer(run: RunConfig, path: str) -> str:
-    """Return the trainer of verl that an unknown key is for; nothing if it is for none."""
+    """Return the verl trainer that an unknown key is for; empty if it is for none."""
     sections = [] if run.framework != "verl" or run.catalogue.knows(path) else path.split(".")
     return next((_OTHER_TRAINERS[name] for name in sections if name in _OTHER_TRAINERS), "")
 
 
 def _leaves(tree: Mapping[str, Any], catalogue: Catalogue, path: str = "") -> Iterator[tuple[str, Json]]:
-    """Yield path and value of what the user set: leaves, maps that allow any key, and unknown maps."""
+    """Yield the path and value of what the user set: leaves, maps that allow any key, and unknown maps."""
     for key, value in tree.items():
         here = f"{path}.{key}" if path else key
         if "." in key:
@@ -131,7 +131,7 @@ def _leaves(tree: Mapping[str, Any], catalogue: Catalogue, path: str = "") -> It
 
 
 def _dotted(tree: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str]]:
-    """Yield keys with a dot in their names, which no framework splits, with the section that contains them."""
+    """Yield keys whose names contain a dot, which no framework splits, with the section that contains them."""
     for key, value in tree.items():
         here = f"{path}.{key}" if path else key
         if "." in key:
@@ -167,7 +167,7 @@ def _unknown(run: RunConfig) -> Iterator[Finding]:
 
 
 def _lists(tree: Mapping[str, Any], base: Json, path: str = "") -> Iterator[str]:
-    """Yield the paths of maps in the places of lists: OmegaConf refuses to merge the two."""
+    """Yield the paths of maps given in place of lists: OmegaConf refuses to merge the two."""
     for key, value in tree.items():
         here = f"{path}.{key}" if path else key
         below = base.get(key) if isinstance(base, dict) else None
@@ -208,8 +208,8 @@ def _types(run: RunConfig) -> Iterator[Finding]:
 def _is_coerced(run: RunConfig, path: str, value: Json) -> bool:
     """Return whether the framework converts a value to the expected type: NeMo RL does, except for vLLM's section.
 
-    It accepts 0 and 1 as booleans; from v0.7.0 on its schema reads numbers from text. It also reads "no", which older
-    versions treat as true, so that remains a finding.
+    It accepts 0 and 1 as booleans; from v0.7.0 on, its schema reads numbers from text. It also reads "no", but older
+    versions treat that as true, so it remains a finding.
     """
     if run.framework != "nemo-rl" or path.startswith("policy.generation."):
         return False
@@ -282,13 +282,13 @@ def _resolver(run: RunConfig) -> ReferenceResolver:
 
 
 def _is_reported_elsewhere(run: RunConfig, below: str, place: tuple[str, ...]) -> bool:
-    """Return whether the mistake is in another text of the files, where it is reported."""
+    """Return whether the mistake is in another text in the files, and is reported there."""
     at_ = ".".join(place)
     return at_ not in ("", below) and run.given_has(at_)
 
 
 def _refused(run: RunConfig, below: str, path: str, error: RefusedError) -> Finding:
-    """Say why the framework refuses a reference; show names only, because its content may be a secret."""
+    """Return why the framework rejects a reference, showing only names, because its content may be a secret."""
     keys = [below, path]
     # verl resolves its configuration twice, so an escaped reference is a reference again the second time.
     plain = "" if run.framework == "verl" else "; \\${ is a plain text"
@@ -321,7 +321,7 @@ def _cycle(below: str, error: CycleError) -> str:
 
 
 def _texts(value: Json, path: str) -> Iterator[tuple[str, str]]:
-    """Yield the texts of a tree with their paths, except below a key with a dot in its name."""
+    """Yield a tree's texts with their paths, except below a key with a dot in its name."""
     if isinstance(value, str):
         yield path, value
     elif isinstance(value, (dict, list)):

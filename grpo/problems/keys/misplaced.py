@@ -1,4 +1,4 @@
-"""Find the key that somebody meant by one that the framework does not read."""
+"""Find the key that a user probably meant by one that the framework does not read."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def meant(path: str, run: RunConfig) -> tuple[list[str], str]:
-    """Return what somebody may mean by an unknown key, and its new name if it can mean only one."""
+    """Return what an unknown key may mean, and its new name if only one name can be meant."""
     known, name = run.catalogue, path.rpartition(".")[2]
     if of_others := [key for key in spelling.elsewhere(run.framework, name) if known.knows(key)]:
         return of_others, ""
@@ -27,9 +27,9 @@ def meant(path: str, run: RunConfig) -> tuple[list[str], str]:
 
 
 def _elsewhere(name: str, known: Catalogue) -> list[str]:
-    """Return the keys and sections of a name; those that the default configuration has, if it has any.
+    """Return the keys and sections with a given name; only those in the default configuration, if it has any.
 
-    Others are accepted too, such as the fields that a class inherits, and may have no effect.
+    Others are valid too, such as the fields that a class inherits, but may have no effect.
     """
     named = [key for key in {**dict.fromkeys(known.keys), **dict.fromkeys(known.sections)} if _last(key) == name]
     return [key for key in named if known.ships(key)] or named
@@ -46,6 +46,6 @@ def _common(path: str, key: str) -> int:
 
 
 def _siblings(path: str, catalogue: Catalogue) -> list[str]:
-    """Return the names of the keys in the same section."""
+    """Return the names of the other keys in the same section."""
     parent = path.rpartition(".")[0]
     return [key.rpartition(".")[2] for key in catalogue.keys if key.rpartition(".")[0] == parent]

@@ -1,4 +1,4 @@
-"""The prompt asks for what the rewards of the user's choice look for."""
+"""The prompt asks for what the user's rewards look for."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def marker_not_asked_for(run: RunConfig) -> Iterator[Finding]:
     """a reward looks for a marker that the prompt does not ask for
 
     Why: the model does not write it, so every response has the same score, 0, and the model learns nothing
-    Fix: ask for it in job.prompts (verl: job.prepareData.NAME.instruction), or change the kwargs of the reward
+    Fix: ask for it in job.prompts (verl: job.prepareData.NAME.instruction), or change the reward's kwargs
     """
     if not run.trains:
         return
@@ -67,7 +67,7 @@ def tag_not_asked_for(run: RunConfig) -> Iterator[Finding]:
     """your own reward looks for tags that the prompt does not ask for
 
     Why: if the reward needs them, every response has the same score, and the model learns nothing
-    Fix: ask for them in the prompt, or look for the prompt's tags; if the reward needs no tag, ignore this
+    Fix: ask for them in the prompt, or look for the prompt's tags; if the reward needs no tags, ignore the finding
     """
     prompt = (_of_verl(run) if run.framework == "verl" else _of_nemo_rl(run)) if run.trains else None
     name_of_prompt, asked = (prompt[0], _tags(prompt[1])) if prompt else ("", set())
@@ -85,7 +85,7 @@ def _tags(text: str) -> set[str]:
 
 
 def _constants(text: str, entry: Mapping[str, Json]) -> Iterator[str]:
-    """Yield the texts of a reward's file, without those that stand alone as comments, and of its kwargs."""
+    """Yield the texts in a reward's file, except those that stand alone as comments, and the texts in its kwargs."""
     tree = own_code.parsed(text)
     nodes = [*ast.walk(tree)] if tree else []
     comments = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
@@ -96,7 +96,7 @@ def _constants(text: str, entry: Mapping[str, Json]) -> Iterator[str]:
 
 
 def _wanted(entry: Mapping[str, Json]) -> list[str]:
-    """Return the texts of which a built-in reward needs one for a score above 0; none if that is not known."""
+    """Return the texts of which a built-in reward needs at least one to score above 0; empty if they are unknown."""
     kwargs = mapping(entry.get("kwargs"))
     answer = f"<{kwargs.get('answer_tag', 'answer')}>"
     if entry.get("builtin") == "format" and not kwargs.get("pattern"):
@@ -109,13 +109,13 @@ def _wanted(entry: Mapping[str, Json]) -> list[str]:
 
 
 def _found(text: str) -> str:
-    """Name what a prompt asks for, for a message."""
+    """Return what a prompt asks for, for a message."""
     known = (r"\boxed", "<think>", "<answer>", "####", "Answer:")
     return " and ".join(each for each in known if each in text) or "none of them"
 
 
 def _of_nemo_rl(run: RunConfig) -> tuple[str, str] | None:
-    """Return name and text of the prompts of the training data, None if one is not known."""
+    """Return the name and text of the training data's prompts, or None if one of them is unknown."""
     names, texts = [], []
     for path, section in data_sections(run):
         for key in ("prompt_file", "system_prompt_file"):
@@ -132,7 +132,7 @@ def _of_nemo_rl(run: RunConfig) -> tuple[str, str] | None:
 
 
 def _text(run: RunConfig, file: str) -> str | None:
-    """Return the text of a prompt file, or for a prompt of the image what it asks for."""
+    """Return a prompt file's text or, for a prompt in the image, what it asks for."""
     own = _OWN.fullmatch(file)
     if own is None:
         names, name = run.catalogue.names, os.path.normpath(file)
@@ -143,7 +143,7 @@ def _text(run: RunConfig, file: str) -> str | None:
 
 
 def _of_verl(run: RunConfig) -> tuple[str, str] | None:
-    """Return name and text of the instruction of the training data, None if not all of it is prepared."""
+    """Return the name and text of the training data's instruction, or None if some of the data is not prepared."""
     given = value_at(run.config, ("data", "train_files"))
     names, texts = [], []
     for file in given if isinstance(given, list) else [given]:
@@ -157,7 +157,7 @@ def _of_verl(run: RunConfig) -> tuple[str, str] | None:
 
 
 def _prepared(run: RunConfig, file: str) -> tuple[str, str] | None:
-    """Return key and text of the instruction that the user gives for a file of task prepare-data, None for others."""
+    """Return the key and text of the user's instruction for a prepare-data file, or None for other files."""
     found = _PREPARED.match(file)
     entry = mapping(run.value("job.prepareData")).get(found[1]) if found else None
     if found is None or not isinstance(entry, dict):
@@ -166,7 +166,7 @@ def _prepared(run: RunConfig, file: str) -> tuple[str, str] | None:
 
 
 def _scores_itself(run: RunConfig) -> bool:
-    """Return whether verl's own function scores the answers, and no reward of the user and no model."""
+    """Return whether verl's own function scores the answers, without a user's reward or a reward model."""
     if any(entry is not None for entry in mapping(run.value("job.rewards")).values()):
         return False
     sections = ("reward.custom_reward_function.path", "custom_reward_function.path")
@@ -177,7 +177,7 @@ def _scores_itself(run: RunConfig) -> bool:
 
 
 def _for_verl(run: RunConfig) -> Iterator[Finding]:
-    """Report instructions that do not ask for the mark of GSM8K, by which verl scores all that prepare-data writes."""
+    """Report instructions that do not ask for GSM8K's marker, by which verl scores all that prepare-data writes."""
     given = value_at(run.config, ("data", "train_files"))
     for file in given if isinstance(given, list) else [given]:
         name, text = _prepared(run, str(file)) or ("", "")

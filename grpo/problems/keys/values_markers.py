@@ -1,4 +1,4 @@
-"""Markers that replace a section of the configuration, where there is nothing to replace."""
+"""Markers that replace a section of the configuration although there is nothing to replace."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ Keys = tuple[str, ...]
 def override_without_effect(run: RunConfig) -> Iterator[Finding]:
     """a section with _override_: true replaces nothing
 
-    Why: the section is merged as if it had no marker, and keys that it was to remove stay
-    Fix: remove the marker, or move it to the section whose keys are to go
+    Why: the section is merged as if it had no marker, so the keys that it was meant to remove are kept
+    Fix: remove the marker, or move it to the section whose keys should be removed
     """
     reads = run.framework == "nemo-rl" and run.since(_READS)
     base = run.catalogue.base if reads else {}
@@ -48,7 +48,7 @@ def override_without_effect(run: RunConfig) -> Iterator[Finding]:
 
 
 def _marked(tree: Mapping[str, Json], path: Keys = (), depth: int = 0) -> Iterator[Keys]:
-    """Yield the paths of the sections with a marker that is true, down to a depth, 0 for any."""
+    """Yield the paths of sections whose marker is true, down to a given depth, or at any depth for 0."""
     for key, value in tree.items():
         here = (*path, key)
         if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Settings with a fixed set of words, or a fixed form."""
+"""Settings with a fixed set of values, or a fixed form."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _DTYPE: Final = f"{MEGATRON}.pipeline_dtype"
 
 @TOPIC.problem(_TEMPLATE, fails=Fails.SILENT, source="nemo_rl/algorithms/utils.py:379 at v0.7.0")
 def chat_template(run: RunConfig) -> str | None:
-    """the chat template has no place for the messages
+    """the chat template has no placeholder for the messages
 
-    Why: NeMo RL takes any other string as the template itself, so the model never sees the question
-    Fix: write default, the path of a file that ends in .jinja, or remove the key
+    Why: NeMo RL uses any other string as the template itself, so the model never sees the question
+    Fix: use default, or the path of a file that ends in .jinja, or remove the key
     """
     text = run.at(_TEMPLATE)
     if not isinstance(text, str) or text.lower() == "default" or text.endswith(".jinja") or "{{" in text:
@@ -46,8 +46,8 @@ def chat_template(run: RunConfig) -> str | None:
 def no_chat_template(run: RunConfig) -> Iterator[Finding]:
     """a chat model gets its prompts without a chat template
 
-    Why: null joins the texts without the tokens of a turn, so the model continues the question or never stops
-    Fix: write default, the template of the tokenizer
+    Why: null joins the texts without turn tokens, so the model continues the question or never stops
+    Fix: use default, the tokenizer's template
     """
     name, prompts = str(run.at("policy.model_name")), mapping(run.value("job.prompts")).values()
     if not run.has(_TEMPLATE) or run.at(_TEMPLATE) is not None or not _CHATS.search(name):
@@ -77,9 +77,9 @@ _FP8_WORDS: Final = (
     source="nemo_rl/models/megatron/setup.py:785 at v0.7.0",
 )
 def megatron_word(run: RunConfig) -> Iterator[Finding]:
-    """Megatron's section has a word that it does not know
+    """a setting in Megatron's section has a value that Megatron does not know
 
-    Fix: write one of the words
+    Fix: use one of the known values
     """
     if not is_megatron(run):
         return

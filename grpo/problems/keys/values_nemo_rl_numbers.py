@@ -39,7 +39,7 @@ def _always(_: RunConfig) -> bool:
 
 @dataclass(frozen=True)
 class _Range:
-    """The range of a number, what happens outside of it, and the runs that read it."""
+    """A number's range, what happens outside of it, and the runs that read the number."""
 
     path: str
     test: Test
@@ -93,8 +93,8 @@ _SIZES: Final = (
 def parallel_size(run: RunConfig) -> Iterator[Finding]:
     """a parallel size is below 1
 
-    Why: NeMo RL divides the GPUs by it, at set-up or while the workers start: the GPUs are paid for by then
-    Fix: write 1, or a size that divides the number of GPUs
+    Why: NeMo RL divides the GPUs by it, at setup or while the workers start, when GPUs are already billed
+    Fix: set it to 1, or to a size that divides the number of GPUs
     """
     yield from _findings(_SIZES, run)
 
@@ -118,7 +118,7 @@ _LENGTHS: Final = (
 def length_not_positive(run: RunConfig) -> Iterator[Finding]:
     """a sequence length, or a number that divides one, is below 1
 
-    Fix: write a whole number of 1 or more
+    Fix: set it to a whole number of 1 or more
     """
     yield from _findings(_LENGTHS, run)
 
@@ -156,9 +156,9 @@ _COUNTS: Final = (
     source="nemo_rl/algorithms/grpo.py:362 at v0.7.0",
 )
 def count_out_of_range(run: RunConfig) -> Iterator[Finding]:
-    """a number that set-up reads is out of its range
+    """a number that setup reads is out of its range
 
-    Fix: write a number in the range
+    Fix: use a number in the range
     """
     yield from _findings(_COUNTS, run)
 
@@ -199,10 +199,10 @@ _NOTHING_LEFT: Final = (
     source="nemo_rl/models/dtensor/parallelize.py:802 at v0.7.0",
 )
 def nothing_to_learn(run: RunConfig) -> Iterator[Finding]:
-    """a limit of the training is too low: the model learns nothing, or the opposite
+    """a training limit is too low, so the model learns nothing, or the opposite
 
-    Why: the run uses its GPUs to the end, but the model learns nothing, or the opposite
-    Fix: write a number in the range
+    Why: the run uses its GPUs to the end, but the model learns nothing, or the opposite of what it should
+    Fix: use a number in the range
     """
     yield from _findings(_NOTHING_LEFT, run)
 
@@ -212,7 +212,7 @@ def save_period_zero(run: RunConfig) -> str | None:
     """checkpointing.save_period is 0
 
     Why: the first step ends with a division by zero, even if checkpointing is off
-    Fix: write the steps between two checkpoints; to save none, set checkpointing.enabled to false
+    Fix: set the number of steps between checkpoints; to save none, set checkpointing.enabled to false
     """
     # The last step saves without looking at the period.
     return f"{_SAVE} is 0" if run.number(_SAVE) == 0 and run.number("grpo.max_num_steps") != 1 else None
@@ -223,7 +223,7 @@ def save_period_negative(run: RunConfig) -> str | None:
     """checkpointing.save_period is negative
 
     Why: NeMo RL saves whenever the period divides the step, so -1 saves at every step
-    Fix: write the steps between two checkpoints; to save none, set checkpointing.enabled to false
+    Fix: set the number of steps between checkpoints; to save none, set checkpointing.enabled to false
     """
     period = run.number(_SAVE) if run.on("checkpointing.enabled") else 0
     return f"{_SAVE} is {period:g}, which saves every {-period:g} steps" if period < 0 else None
@@ -235,8 +235,8 @@ def save_period_negative(run: RunConfig) -> str | None:
 def keeps_no_best(run: RunConfig) -> str | None:
     """the number of best checkpoints to keep is below 1
 
-    Why: with 0 only the newest checkpoint is left; a negative number keeps all but the worst ones
-    Fix: write the number to keep, for instance 3; a large one keeps all
+    Why: 0 keeps only the newest checkpoint; a negative number keeps all but the worst ones
+    Fix: set the number to keep, for instance 3; a large number keeps all
     """
     return within("checkpointing.keep_top_k", least=1)(run) if run.on("checkpointing.enabled") else None
 
@@ -250,7 +250,7 @@ def keeps_no_best(run: RunConfig) -> str | None:
 def port_range(run: RunConfig) -> Iterator[Finding]:
     """a port range is empty, reversed, or outside the valid ports
 
-    Fix: write two ports, the lower one first, or remove both
+    Fix: set two ports, the lower one first, or remove both
     """
     sections = ["cluster.master_port_range"]
     sections += [f"{GENERATION}.port_range"] if is_vllm(run) and run.on(f"{VLLM}.expose_http_server") else []
@@ -270,10 +270,10 @@ _share = within(f"{VLLM}.gpu_memory_utilization", above=0, below=1)
     source="nemo_rl/models/generation/vllm/vllm_worker.py:444 at v0.7.0",
 )
 def gpu_memory_share(run: RunConfig) -> str | None:
-    """vLLM's share of the GPU memory is not between 0 and 1
+    """vLLM's share of GPU memory is not between 0 and 1
 
-    Why: vLLM refuses it when it starts: it is a share of the whole memory, and a part of that is always in use
-    Fix: write a share such as 0.6 (colocated) or 0.9 (generation has its own GPUs)
+    Why: vLLM rejects it at startup: the value is a fraction of total memory, some of which is always in use
+    Fix: set a fraction such as 0.6 (colocated) or 0.9 (generation on its own GPUs)
     """
     return _share(run) if is_vllm(run) else None
 
@@ -287,7 +287,7 @@ def overlong_buffer(run: RunConfig) -> str | None:
     """overlong_buffer_length is 0 or less, or not below max_response_length
 
     Why: 0 divides by zero at the first reward; a buffer as long as the response penalizes every answer
-    Fix: write in how many last tokens the penalty grows, for instance a fifth of max_response_length
+    Fix: set the number of final tokens in which the penalty grows, for instance a fifth of max_response_length
     """
     stops = run.since("v0.6.0") and run.at(f"{_SHAPING}.stop_properly_penalty_coef") is not None
     if not run.on(f"{_SHAPING}.enabled") or stops:
@@ -308,7 +308,7 @@ def reward_scaling(run: RunConfig) -> str | None:
     """source_min of reward_scaling is not below source_max
 
     Why: an empty range makes every reward NaN, and a reversed one makes all rewards equal
-    Fix: write a source_min below source_max, for instance 0 and 1
+    Fix: set a source_min below source_max, for instance 0 and 1
     """
     if not run.on("grpo.reward_scaling.enabled"):
         return None
@@ -325,8 +325,8 @@ def reward_scaling(run: RunConfig) -> str | None:
 def advantage_clip(run: RunConfig) -> str | None:
     """the lower bound of advantages is not below the upper one
 
-    Why: every advantage becomes the upper bound, and the reward no longer matters
-    Fix: write a negative advantage_clip_low and a positive advantage_clip_high, or null
+    Why: every advantage becomes the upper bound, so the reward no longer matters
+    Fix: set a negative advantage_clip_low and a positive advantage_clip_high, or null
     """
     low, high = run.number("grpo.advantage_clip_low"), run.number("grpo.advantage_clip_high")
     return f"advantage_clip_low {low:g} is not below advantage_clip_high {high:g}" if low >= high else None

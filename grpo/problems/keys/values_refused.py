@@ -1,4 +1,4 @@
-"""What the chart refuses: misplaced markers, unknown volumes and profiles, parts of the runtime environment."""
+"""What the chart rejects: misplaced markers, unknown volumes and profiles, parts of the runtime environment."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TOPIC = Topic("job", framework="", source="charts/")
 def override_misplaced(run: RunConfig) -> Iterator[Finding]:
     """the marker _override_ is misplaced, or is not true or false
 
-    Fix: move it to the section, with all that the section needs, or remove it
+    Fix: move it to the section, together with all keys that the section needs, or remove it
     """
     trees = {"job.config": run.value("job.config")}
     overlays = run.value("job.configFor")
@@ -100,7 +100,7 @@ def unknown_profile(run: RunConfig) -> Iterator[Finding]:
 def volume_absent(run: RunConfig) -> Iterator[Finding]:
     """a volume that the job names does not exist, or the run's volume is not persistent
 
-    Fix: add it to storage, or name another volume
+    Fix: add it to storage, or use another volume
     """
     storage = run.value("storage")
     volumes: Mapping[str, Any] = storage if isinstance(storage, dict) else {}
@@ -127,9 +127,9 @@ def _named_volumes(run: RunConfig) -> Iterator[str]:
 
 @TOPIC.problem("", fails=Fails.AT_RENDER, source="grpo-job/templates/_entrypoint.tpl at 0.1.0")
 def runtime_env_twice(run: RunConfig) -> Iterator[Finding]:
-    """job.runtimeEnv sets what the framework sets
+    """job.runtimeEnv sets what the framework itself sets
 
-    Fix: write variables under job.env, and leave the interpreter to the framework
+    Fix: set variables under job.env, and leave the interpreter to the framework
     """
     given = run.value("job.runtimeEnv")
     if not isinstance(given, dict):

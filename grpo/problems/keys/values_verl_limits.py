@@ -1,4 +1,4 @@
-"""Numbers below their least, and words that the workers look up: sizes, worker counts, precision, device."""
+"""Numbers below their minimum, and values that the workers look up: sizes, worker counts, precision, device."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ _MIXED: Final = ("param_dtype", "reduce_dtype", "buffer_dtype")
 def size_of_nothing(run: RunConfig) -> Iterator[Finding]:
     """a length, a size, a number or a seed is below its minimum
 
-    Why: the run fails when it reads its data, or with its first batch: the GPUs are paid for
-    Fix: write a number of 1 or more, or remove the line for the default
+    Why: the run fails when it reads its data, or at its first batch, when GPUs are already billed
+    Fix: set a number of 1 or more, or remove the line to use the default
     """
     paths = ["data.max_prompt_length", "data.max_response_length", f"{ROLLOUT}.prompt_length"]
     paths += [f"{ROLLOUT}.response_length", SAMPLES, *([f"{ROLLOUT}.val_kwargs.n"] if validates(run) else [])]
@@ -87,8 +87,8 @@ def size_of_nothing(run: RunConfig) -> Iterator[Finding]:
 def profiler_range(run: RunConfig) -> Iterator[Finding]:
     """a number in a profiler's settings is below its minimum
 
-    Why: verl refuses the section when it builds its workers, even if no profiler is on: the cluster is up by then
-    Fix: write a number in that range, or remove the line for the default
+    Why: verl rejects it when it builds its workers, even with no profiler on, when the cluster is already running
+    Fix: set a number in that range, or remove the line to use the default
     """
     least = dict.fromkeys(("torch_memory.trace_alloc_max_entries", "torch_memory.stack_depth"), 1)
     if run.since("0.9.1"):
@@ -109,7 +109,7 @@ def profiler_range(run: RunConfig) -> Iterator[Finding]:
 def shards_not_dividing_gpus(run: RunConfig) -> str | None:
     """fsdp_size does not divide the number of GPUs
 
-    Fix: write -1 for all GPUs, or the GPUs of a node
+    Fix: set it to -1 for all GPUs, or to the number of GPUs on a node
     """
     size = run.integer(_SHARDS)
     whole = size < 0 or size >= gpus(run) or (size > 0 and gpus(run) % size == 0)
@@ -124,7 +124,7 @@ def shards_not_dividing_gpus(run: RunConfig) -> str | None:
 def precision(run: RunConfig) -> Iterator[Finding]:
     """a precision of weights or gradients is unknown to verl
 
-    Fix: write fp32, bf16 or fp16
+    Fix: use fp32, bf16 or fp16
     """
     sections = [ACTOR, *([REF] if uses_reference(run) else [])]
     for section in (f"{each}.fsdp_config" for each in sections):
@@ -156,8 +156,8 @@ def router_replay(run: RunConfig) -> str | None:
 def device(run: RunConfig) -> str | None:
     """trainer.device is not cuda, verl's name for NVIDIA's GPUs
 
-    Why: the job waits forever for a resource that no node has; 0.9.1 refuses it
-    Fix: write cuda, the default
+    Why: the job waits forever for a resource that no node has; 0.9.1 rejects the value
+    Fix: use cuda, the default
     """
     return one_of(_DEVICE, ("cuda",))(run)
 
@@ -171,7 +171,7 @@ def device(run: RunConfig) -> str | None:
 def hybrid_engine(run: RunConfig) -> str | None:
     """actor_rollout_ref.hybrid_engine is off, so training and generation do not share GPUs
 
-    Why: the trainer refuses it when it starts: the cluster is up, and its GPUs are paid for
+    Why: the trainer rejects it only at startup, when the cluster is already running and billing
     Fix: remove actor_rollout_ref.hybrid_engine
     """
     refused = not has_new_trainer(run) and not run.on(_HYBRID)
@@ -182,8 +182,8 @@ def hybrid_engine(run: RunConfig) -> str | None:
 def null_value(run: RunConfig) -> Iterator[Finding]:
     """a value that verl computes with is null
 
-    Why: the run fails when it reads its data, loads the model, or in its first step
-    Fix: remove the line for the default, or write a value
+    Why: the run fails when it reads its data, when it loads the model, or in its first step
+    Fix: remove the line to use the default, or set a value
     """
     for path in (*_COMPUTED, *_computed_here(run)):
         # A reference is never a null here, and some are known to the running job only.
@@ -192,7 +192,7 @@ def null_value(run: RunConfig) -> Iterator[Finding]:
 
 
 def _computed_here(run: RunConfig) -> Iterator[str]:
-    """Yield what this version computes with, and what is computed with for another setting."""
+    """Yield the keys that this version computes with, and those that other settings make it compute with."""
     yield f"{ACTOR}.optim.clip_grad" if has_engine_workers(run) else f"{ACTOR}.grad_clip"
     if run.at(f"{ACTOR}.policy_loss.loss_mode") == "vanilla":
         yield f"{ACTOR}.clip_ratio_c"
@@ -225,7 +225,7 @@ def agent_loop(run: RunConfig) -> str | None:
     """the agent loop is unknown to verl
 
     Why: the run fails at the first generation, after the model is loaded on all GPUs
-    Fix: write single_turn_agent, the default; agent_loop_config_path brings your own
+    Fix: use single_turn_agent, the default; agent_loop_config_path adds your own
     """
     own = run.on(f"{ROLLOUT}.agent.agent_loop_config_path") or run.on(f"{MODEL}.external_lib")
     if own or run.at(f"{ROLLOUT}.mode") != "async":
@@ -242,7 +242,7 @@ def agent_loop(run: RunConfig) -> str | None:
 def checkpoint_engine(run: RunConfig) -> str | None:
     """the checkpoint engine's backend is unknown to verl
 
-    Fix: write naive, the default
+    Fix: use naive, the default
     """
     known = run.catalogue.names["checkpointEngines"]
     return None if run.on(f"{_TRANSFER}.custom_backend_module") else one_of(f"{_TRANSFER}.backend", known)(run)
@@ -252,10 +252,10 @@ def checkpoint_engine(run: RunConfig) -> str | None:
     f"{ROLLOUT}.trace.backend", fails=Fails.SILENT, source="utils/rollout_trace.py:87 at 0.7.1", severity=WARNING
 )
 def trace_backend(run: RunConfig) -> str | None:
-    """the backend for traces of generation is unknown to this version
+    """the backend for generation traces is unknown to this version
 
-    Why: nothing is traced, and the run goes on without traces
-    Fix: write weave or mlflow, from 0.8.0 on also trackio, or null
+    Why: nothing is traced, and the run continues without traces
+    Fix: use weave or mlflow, from 0.8.0 on also trackio, or null
     """
     known = (None, "weave", "mlflow", *(["trackio"] if run.since("0.8.0") else []))
     return one_of(f"{ROLLOUT}.trace.backend", known)(run)
@@ -270,8 +270,8 @@ def trace_backend(run: RunConfig) -> str | None:
 def fused_kernels_backend(run: RunConfig) -> str | None:
     """the backend of the fused kernels is unknown to verl
 
-    Why: verl prints a line, and the model runs without fused kernels
-    Fix: write torch or triton
+    Why: verl only prints a line, and the model runs without fused kernels
+    Fix: use torch or triton
     """
     known = ("torch", "triton", *(["liger"] if run.since("0.9.1") else []))
     path = f"{MODEL}.fused_kernel_options.impl_backend"
@@ -288,8 +288,8 @@ def fused_kernels_backend(run: RunConfig) -> str | None:
 def off_policy_strategy(run: RunConfig) -> str | None:
     """max_off_policy_strategy is neither drop nor wait
 
-    Why: the trainer refuses it when it starts: the cluster is up, and its GPUs are paid for
-    Fix: write drop, the default, or wait
+    Why: the trainer rejects it only at startup, when the cluster is already running and billing
+    Fix: use drop, the default, or wait
     """
     own = run.on("trainer.v1.sampler.custom_sampler.path")
     return one_of(_STALE, ("drop", "wait"))(run) if has_new_trainer(run) and not own else None
@@ -304,8 +304,8 @@ def off_policy_strategy(run: RunConfig) -> str | None:
 def worker_implementation(run: RunConfig) -> Iterator[Finding]:
     """the worker implementation or the critic's strategy is unknown to this version
 
-    Why: the trainer refuses it when it starts, without a critic too: the cluster is up, and its GPUs are paid for
-    Fix: write use_legacy_worker_impl auto, and critic.strategy fsdp or fsdp2
+    Why: the trainer rejects it at startup, even without a critic, when the cluster is already running and billing
+    Fix: set use_legacy_worker_impl to auto, and critic.strategy to fsdp or fsdp2
     """
     switch, critic = "trainer.use_legacy_worker_impl", "critic.strategy"
     tests = {switch: one_of(switch, ("auto", "enable", "disable")), critic: one_of(critic, ("fsdp", "fsdp2"))}

@@ -1,1 +1,1 @@
-"""What the API server takes, and what has to be there before."""
+"""What the API server accepts, and what must exist first."""

@@ -1,4 +1,4 @@
-"""Every object is valid for the schema of its kind, as Kubernetes and the operators define it."""
+"""Every object is valid according to its kind's schema, as defined by Kubernetes and the operators."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Services that the API server refuses because their ports conflict, which a schema cannot express.
+"""Services that the API server rejects because their ports conflict, which a schema cannot express.
 
-tests/e2e compares with a real API server.
+tests/e2e compares the rules with a real API server.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The namespace, and the rights of the user."""
+"""The namespace, and the user's rights."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from postrender.manifests.pods import mapping
 
 @probe("namespace", "the namespace is missing", "namespaces")
 def namespace(evidence: Evidence) -> Iterator[Result]:
-    """Judge that it exists and stays."""
+    """Check that the namespace exists and is not being deleted."""
     name = evidence.expected.namespace
     by_hand = f"kubectl get namespace {name}"
     if said := absent(evidence):
@@ -24,7 +24,7 @@ def namespace(evidence: Evidence) -> Iterator[Result]:
 
 
 def absent(evidence: Evidence) -> str:
-    """Return why nothing can be created in the namespace: it is not there, or it is being deleted."""
+    """Return why nothing can be created in the namespace: it does not exist, or it is being deleted."""
     if "namespaces" in evidence.unread:
         return ""
     name = evidence.expected.namespace
@@ -37,7 +37,7 @@ def absent(evidence: Evidence) -> str:
 
 @probe("rights", "you may not install what the charts make", "reviews")
 def rights(evidence: Evidence) -> Iterator[Result]:
-    """Judge the API server's answers to what Helm will do: create each kind, and keep its records as Secrets."""
+    """Check the API server's answers for what Helm will do: create each kind, and keep its records as Secrets."""
     if "reviews" not in evidence.objects:
         yield skipped("the bundle was not saved by grpo doctor, and has no answers about your rights")
     for review in evidence.of("reviews"):

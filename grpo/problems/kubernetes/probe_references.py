@@ -1,4 +1,4 @@
-"""What the objects name and no chart makes: Secrets and ConfigMaps with their keys, service accounts, classes."""
+"""What the objects name but no chart creates: Secrets and ConfigMaps with their keys, service accounts, classes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _OF_SPEC: Final = ("imagePullSecrets", "priorityClassName", "runtimeClassName", 
 
 
 def value_of(need: Need, expected: Expected) -> str:
-    """Return the value behind a need: the one of the Ray pods, if they have it too."""
+    """Return the values key behind a need, preferring the one that the Ray pods use."""
     found = [_value(each, expected) for each in need.sources]
     return next((each for each in found if each), "")
 
@@ -55,7 +55,7 @@ def _of_variable(name: str, section: str, expected: Expected) -> str:
 
 @probe("secrets", "a Secret that the pods read, or a key of it, is missing", "secrets")
 def secrets(evidence: Evidence) -> Iterator[Result]:
-    """Judge names and keys only: the values are never read."""
+    """Check only the names and keys of Secrets; their values are never read."""
     for need in evidence.expected.needs("Secret"):
         if PULL_KEY not in need.keys:
             yield from _keys(need, "secrets", evidence)
@@ -63,7 +63,7 @@ def secrets(evidence: Evidence) -> Iterator[Result]:
 
 @probe("config-maps", "a ConfigMap that the pods read, or a key of it, is missing", "configmaps")
 def config_maps(evidence: Evidence) -> Iterator[Result]:
-    """Judge what no chart makes."""
+    """Check the ConfigMaps that no chart creates."""
     for need in evidence.expected.needs("ConfigMap"):
         yield from _keys(need, "configmaps", evidence)
 
@@ -76,9 +76,9 @@ def _keys(need: Need, kind: str, evidence: Evidence) -> Iterator[Result]:
 
 
 def _has_key(need: Need, key: str, value: str, found: dict[str, object] | None) -> Result:
-    """Judge one object and one of its keys.
+    """Check one object and one of its keys.
 
-    The API server notes in the metadata which keys an object was given; an old one may have no such note.
+    The API server records in the metadata which keys an object was given; an old object may have no such record.
     """
     kind, name = need.kind, need.name
     by_hand = f"kubectl describe {kind.lower()} {name} -n {need.namespace}"
@@ -97,13 +97,13 @@ def _has_key(need: Need, key: str, value: str, found: dict[str, object] | None) 
 
 
 def _leaf(value: str, name: str) -> str:
-    """Return the value that has the name or the key, where a section of the values has both."""
+    """Return the values key for a name or a key, if a values section holds both."""
     return f"{value}.{name}" if value.endswith(".secret") else value
 
 
 @probe("accounts", "a service account or an image pull secret of the pods is missing", "serviceaccounts", "secrets")
 def accounts(evidence: Evidence) -> Iterator[Result]:
-    """Judge what the pods name, with what a chart makes."""
+    """Check the service accounts that the pods name, counting those that a chart creates."""
     expected = evidence.expected
     needed = {each.name: each for each in expected.needs("ServiceAccount")}
     named = {each.name for _, each in references.of_objects(expected.all()) if each.kind == "ServiceAccount"}
@@ -134,27 +134,27 @@ def _pull_secret(need: Need, evidence: Evidence) -> Result:
 
 @probe("priority", "the priority class is missing", "priorityclasses")
 def priority(evidence: Evidence) -> Iterator[Result]:
-    """Judge the priority classes that the pods name."""
+    """Check the priority classes that the pods name."""
     yield from there(evidence, evidence.expected.needs("PriorityClass"), "priority class")
 
 
 @probe("runtime-classes", "the runtime class is missing", "runtimeclasses")
 def runtime_classes(evidence: Evidence) -> Iterator[Result]:
-    """Judge the runtime classes that the pods name."""
+    """Check the runtime classes that the pods name."""
     yield from there(evidence, evidence.expected.needs("RuntimeClass"), "runtime class")
 
 
 @probe("resource-claims", "a resource claim of the pods is missing", "resourceclaims", "resourceclaimtemplates")
 def resource_claims(evidence: Evidence) -> Iterator[Result]:
-    """Judge the claims and the templates of claims that the pods name and no chart makes."""
+    """Check the claims and claim templates that the pods name but no chart creates."""
     for kind in ("ResourceClaim", "ResourceClaimTemplate"):
         yield from there(evidence, evidence.expected.needs(kind), kind)
 
 
 def there(evidence: Evidence, needs: Iterable[Need], called: str, value: str = "") -> Iterator[Result]:
-    """Judge what the objects name and no chart makes, by its name alone.
+    """Check the objects that are named but created by no chart, by name only.
 
-    `called` is what messages call the kind, `value` the value behind it if the pods do not tell.
+    `called` is the kind's name in messages, and `value` the values key behind it if the pods do not determine one.
     """
     for need in needs:
         at, by_hand = value_of(need, evidence.expected) or value, commands.command(need)

@@ -1,4 +1,4 @@
-"""The versions of GKE: of the API server, and of the nodes that take the pods with GPUs."""
+"""GKE versions: of the API server, and of the nodes that take the GPU pods."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SHOWN = 3
 
 @probe("gke-version", "the version of GKE is older than the values need", "version")
 def version(evidence: Evidence) -> Iterator[Result]:
-    """Compare the versions of the API server and of the nodes with the first one that each value needs."""
+    """Compare the versions of the API server and of the nodes with the minimum version that each value needs."""
     needs = [Need(value, what, tuple(versions)) for value, what, versions in evidence.expected.gke]
     said = next((str(each.get("gitVersion") or "") for each in evidence.of("version")), "")
     found = gke_versions.read(said)
@@ -38,7 +38,7 @@ def version(evidence: Evidence) -> Iterator[Result]:
 
 
 def _of_nodes(need: Need, text: str, kubelets: dict[str, str], *, is_known: bool) -> Result:
-    """Judge the nodes of a need that the API server meets: a pool is often upgraded later."""
+    """Check the nodes against a need that the API server meets: a node pool is often upgraded later."""
     if not is_known:
         return skipped(f"{text}; the nodes were not read", need.value, _NODES)
     versions = {name: gke_versions.read(said) for name, said in kubelets.items()}
@@ -55,7 +55,7 @@ def _has(at: gke_versions.Version, need: Need) -> bool:
 
 
 def _kubelets(evidence: Evidence) -> dict[str, str]:
-    """Return the version of the kubelet of each node that has the labels of a pod with GPUs."""
+    """Return the kubelet version of each node that has the labels required by a GPU pod."""
     selectors = [
         mapping(pod.spec.get("nodeSelector")) for _, pod in evidence.expected.roles() if pod.gpu_container()[1]
     ]

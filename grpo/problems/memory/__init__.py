@@ -1,1 +1,1 @@
-"""Memory of GPUs, of nodes and of Ray."""
+"""The memory of GPUs, of nodes and of Ray."""

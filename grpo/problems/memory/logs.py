@@ -1,4 +1,4 @@
-"""Memory of GPUs, of nodes and of Ray."""
+"""The memory of GPUs, of nodes and of Ray."""
 
 from __future__ import annotations
 

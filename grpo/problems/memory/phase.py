@@ -1,4 +1,4 @@
-"""Say in which phase of a step a run was, and what `grpo plan` says about the memory of a node in that phase."""
+"""Determine which phase of a step a run was in, and what `grpo plan` computes for a node's memory in that phase."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _DRIVER: Final = "output.log"
 
 
 def of_run(evidence: Evidence, line: Line) -> tuple[str, str]:
-    """Return the phase in which a run was at a line, and the place that says so; empty where nothing does.
+    """Return the phase that a run was in at a line, and the place that shows it; empty if nothing does.
 
-    The output of the driver says it most exactly; without it, the last phase that the guard has noted counts.
+    The driver's output is the most precise source; without it, the last phase recorded by the guard is used.
     """
     for name, text in evidence.logs.items():
         if name.endswith(_DRIVER):
@@ -42,7 +42,7 @@ def of_run(evidence: Evidence, line: Line) -> tuple[str, str]:
 
 
 def memory(lines: Sequence[Line], evidence: Evidence | None) -> str:
-    """Say in which phase the memory of a node was not enough, and what the plan counts there."""
+    """Return in which phase a node ran out of memory, and what the plan computes for that phase."""
     if evidence is None:
         return ""
     phase, place = of_run(evidence, lines[0])

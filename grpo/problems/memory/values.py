@@ -1,4 +1,4 @@
-"""Memory: a run fits into its GPUs and its nodes. The numbers are those of `grpo plan`."""
+"""Memory: a run fits into its GPUs and its nodes, according to `grpo plan`."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _FIXES: Final = {
 def does_not_fit(run: RunConfig) -> Iterator[Finding]:
     """the run does not fit into the memory of its GPUs
 
-    Why: the run fails with CUDA out of memory, at the latest in its first step, when the GPUs are paid for
+    Why: the run fails with CUDA out of memory, by its first step at the latest, when GPUs are already billed
     Fix: see grpo plan for what is in the memory in each phase
     """
     for each in planner.plan(run).phases:
@@ -60,7 +60,7 @@ def does_not_fit(run: RunConfig) -> Iterator[Finding]:
 
 
 def _is_smallest(run: RunConfig, key: str) -> bool:
-    """Say whether no smaller micro batch helps: tokens fill it, or a single sequence is too much."""
+    """Return whether no smaller micro batch helps: it is filled by tokens, or a single sequence is too much."""
     filled = verl.DYNAMIC if run.framework == "verl" else nemo_rl.DYNAMIC
     if run.on(filled) or (run.framework == "nemo-rl" and run.on(nemo_rl.PACKING)) or run.integer(key) <= 1:
         return True
@@ -68,7 +68,7 @@ def _is_smallest(run: RunConfig, key: str) -> bool:
 
 
 def _kind(phase: Phase) -> str:
-    """Return what to change first: the micro batch does not help a phase that does not fit without tokens."""
+    """Return what to change first. A smaller micro batch does not help a phase that is too big even with no tokens."""
     if phase.name == GENERATION:
         return "share"
     return "micro" if phase.at(0) < phase.usable * phase.share else "model"
@@ -76,9 +76,9 @@ def _kind(phase: Phase) -> str:
 
 @TOPIC.problem("=accelerator.worker.memory", fails=Fails.AT_FIRST_STEP, source="grpo/plan/host.py at 0.1.0")
 def host_(run: RunConfig) -> Iterator[Finding]:
-    """the memory of a node is too small for what the run keeps there
+    """a node's memory is too small for what the run keeps there
 
-    Why: the kernel kills a worker (exit code 137), or Ray does, when the first weights move out of the GPUs
+    Why: the kernel (exit code 137) or Ray kills a worker when the first weights move out of the GPUs
     Fix: give the worker more memory, or move less there: fewer offloads, more nodes
     """
     setup = planner.plan(run).setup

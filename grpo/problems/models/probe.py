@@ -1,4 +1,4 @@
-"""Access to the models of the Hugging Face hub, from this machine and only where it is asked for."""
+"""Access to models on the Hugging Face hub, from this machine and only if requested."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ _OK: Final = 200
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Follow no redirection: the token would go to another host."""
+    """Follow no redirects, because the token would be sent to another host."""
 
     def redirect_request(
         self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: Message, newurl: str
     ) -> None:
-        """Return nothing, which ends the request with the status of the redirection."""
+        """Return nothing, which ends the request with the redirect's status."""
 
 
 def ask(value: str, model: str) -> dict[str, Any]:
-    """Return what the hub answers about one file of a model: its status, 0 without an answer, and its reason.
+    """Return the hub's answer for one file of a model: its status, 0 if there was no answer, and its reason.
 
-    HF_ENDPOINT names another hub. The token of HF_TOKEN is shown, if there is one; `value` is the place of the name.
+    HF_ENDPOINT names another hub. The token in HF_TOKEN is sent, if there is one; `value` is where the name is set.
     """
     token = os.environ.get("HF_TOKEN", "").strip()
     endpoint = os.environ.get("HF_ENDPOINT") or _HUB
@@ -56,7 +56,7 @@ def ask(value: str, model: str) -> dict[str, Any]:
 
 @probe("hugging-face", "the model may not be read", "hub")
 def hugging_face(evidence: Evidence) -> Iterator[Result]:
-    """Judge the answers of the hub to this machine; the pods have a token and a network of their own."""
+    """Check the hub's answers to this machine; the pods have their own token and network."""
     for answer in evidence.of("hub"):
         value, status = str(answer.get("value")), int(answer.get("status") or 0)
         by_hand = f"curl -sI {shlex.quote(str(answer.get('url')))}"
@@ -71,7 +71,7 @@ def hugging_face(evidence: Evidence) -> Iterator[Result]:
 
 
 def _refused(answer: dict[str, Any], status: int) -> tuple[str, str]:
-    """Return what the hub has refused, and what to do."""
+    """Return what the hub has rejected, and what to do."""
     name, has_token = name_of(answer), bool(answer.get("token"))
     if answer.get("reason") == _GATED or status == 403:
         text = f"{name} is gated, and {'the token of HF_TOKEN has no access' if has_token else 'HF_TOKEN is not set'}"

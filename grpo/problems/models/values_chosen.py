@@ -1,4 +1,4 @@
-"""Models: the run names its own, and task fetch takes the one that it loads."""
+"""Models: the run names its own model, and the fetch task downloads the one that the run loads."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ _TOKENIZERS: Final = {"nemo-rl": "policy.tokenizer.name", "verl": "actor_rollout
 def model_not_chosen(run: RunConfig) -> Iterator[Finding]:
     """the values do not name the model to train
 
-    Why: the framework trains the model of its own base configuration, for as long as the run lasts
-    Fix: name the model: OWNER/NAME of the hub, or a folder on a volume
+    Why: the framework trains the model in its own base configuration for the entire run
+    Fix: name the model: OWNER/NAME on the hub, or a folder on a volume
     """
     key = MODEL[run.framework]
     default = run.at(key)
@@ -49,14 +49,14 @@ def model_not_chosen(run: RunConfig) -> Iterator[Finding]:
 
 
 def _reward_model(run: RunConfig) -> str:
-    """Return the key of the model that scores the answers, an empty text if there is none."""
+    """Return the key of the model that scores the answers; empty if there is none."""
     if run.framework == "verl":
         return "reward.reward_model.model_path" if run.on("reward.reward_model.enable") else ""
     return "env.reward_model.model_name" if "reward_model" in environments(run) else ""
 
 
 def _not_fetched(run: RunConfig, keys: list[str]) -> Iterator[tuple[str, str, list[str]]]:
-    """Yield those keys whose repository task fetch leaves out, with the repository and what it takes."""
+    """Yield the keys whose repository the fetch task skips, with the repository and what it downloads instead."""
     fetched = [name for name, entry in mapping(run.value("job.fetch.models")).items() if entry is not None]
     # Without an entry it takes the model of the run.
     for key in keys if fetched and run.trains else ():
@@ -66,7 +66,7 @@ def _not_fetched(run: RunConfig, keys: list[str]) -> Iterator[tuple[str, str, li
 
 
 def _reads_cache(run: RunConfig) -> bool:
-    """Say whether nothing but the cache has the model: without the hub, or for the copies of job.stage."""
+    """Return whether the model can come only from the cache: the hub is off, or job.stage makes copies."""
     return run.value(_OFFLINE) is True or run.value("job.stage") is True
 
 
@@ -74,10 +74,10 @@ def _reads_cache(run: RunConfig) -> bool:
     "=job.fetch.models", fails=Fails.COSTS, source="charts/grpo-job/templates/_tasks.tpl at 0.1.0", severity=WARNING
 )
 def model_not_fetched(run: RunConfig) -> Iterator[Finding]:
-    """task fetch takes another model than the run loads
+    """the fetch task downloads a different model than the run loads
 
-    Why: the trainers download it when every pod has started and the GPUs are paid for; task fetch takes another
-    Fix: name it under job.fetch.models, and set the other one to null
+    Why: the trainers download the run's model only after every pod has started, while GPUs are billed
+    Fix: name it under job.fetch.models, and set the other model to null
     """
     for key, name, fetched in () if _reads_cache(run) else _not_fetched(run, [MODEL[run.framework]]):
         others = ", ".join(f"{each}: null" for each in fetched)
@@ -89,10 +89,10 @@ def model_not_fetched(run: RunConfig) -> Iterator[Finding]:
     f"=job.fetch.models ={_OFFLINE} =job.stage", fails=Fails.AT_LOADING, source="jobs/staging/model_staging.py at 0.1.0"
 )
 def cache_without_model(run: RunConfig) -> Iterator[Finding]:
-    """the run loads a model or tokenizer from the hub's cache, but task fetch does not take it
+    """the run loads a model or tokenizer from the hub's cache, but the fetch task does not download it
 
-    Why: the run ends when it loads the model: every pod has started, and the GPUs are paid for
-    Fix: name it under job.fetch.models and run task fetch again
+    Why: the run ends when it loads the model, after every pod has started and while GPUs are billed
+    Fix: name it under job.fetch.models and run the fetch task again
     """
     keys = [MODEL[run.framework], _TOKENIZERS[run.framework], _reward_model(run)]
     if not run.value(_OFFLINE):

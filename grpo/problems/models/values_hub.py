@@ -1,4 +1,4 @@
-"""The Hugging Face hub: several nodes do not fetch the same model, its name is not misspelt, and its code is known."""
+"""The Hugging Face hub: nodes do not each download the same model, its name is not misspelt, and its code is known."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ _PIN: Final = f"read its code, write its commit as job.fetch.models.NAME.revisio
     f"={_VOLUME} =huggingface.offline.enabled", fails=Fails.COSTS, source="_environment.tpl at 0.1.0", severity=WARNING
 )
 def each_node_downloads(run: RunConfig) -> Iterator[Finding]:
-    """several nodes do not share a cache of the Hugging Face hub
+    """several nodes do not share a Hugging Face hub cache
 
-    Why: every node downloads the model after every start; the hub answers 429 to an address that asks too often
-    Fix: set huggingface.cache.volume to a shared volume, run task fetch once, then set huggingface.offline.enabled
+    Why: every node downloads the model after every start; the hub answers 429 to an address that queries it too often
+    Fix: set huggingface.cache.volume to a shared volume, run the fetch task once, then set huggingface.offline.enabled
     """
     model = run.at(MODEL[run.framework])
     if run.nodes < 2 or not run.trains or run.value("huggingface.offline.enabled"):
@@ -54,8 +54,8 @@ def each_node_downloads(run: RunConfig) -> Iterator[Finding]:
 def model_not_named(run: RunConfig) -> Iterator[Finding]:
     """the name of the model is empty
 
-    Why: the run ends when it loads the model: every pod has started, and the GPUs are paid for
-    Fix: write OWNER/NAME of a model on the hub, or a folder on a volume
+    Why: the run ends when it loads the model, after every pod has started and while GPUs are billed
+    Fix: set OWNER/NAME of a model on the hub, or a folder on a volume
     """
     # The chart refuses such a run of verl.
     key = MODEL["nemo-rl"]
@@ -68,9 +68,8 @@ def model_not_named(run: RunConfig) -> Iterator[Finding]:
 def model_misspelt(run: RunConfig) -> Iterator[Finding]:
     """the model's name differs from a known one only by a letter or a separator
 
-    Why: if the hub has no such model, the run ends when it loads it: every pod has started, and the GPUs are paid
-    for
-    Fix: correct the name; a model that is really called so is named under job.fetch.models
+    Why: if the hub has no such model, the run ends when it loads it, after every pod has started, with GPUs billed
+    Fix: correct the name; if the model is really called that, name it under job.fetch.models
     """
     key = MODEL[run.framework]
     name = run.at(key)
@@ -84,14 +83,14 @@ def model_misspelt(run: RunConfig) -> Iterator[Finding]:
 
 
 def _revision(run: RunConfig, repository: str, section: str = "models") -> str:
-    """Return the revision at which task fetch takes a repository."""
+    """Return the revision at which the fetch task downloads a repository."""
     return str(mapping(mapping(run.value(f"job.fetch.{section}")).get(repository)).get("revision") or "main")
 
 
 def _own_code(run: RunConfig) -> tuple[str, bool]:
-    """Return the repository of the model, empty for a folder, and whether it may have code that moves.
+    """Return the model's repository, empty for a folder, and whether it may have code that is not pinned.
 
-    A config.json with code names it under auto_map. The catalogue has only models of which transformers has the class.
+    A config.json with code names it under auto_map. The catalogue only has models whose class is in transformers.
     """
     name = run.at(MODEL[run.framework])
     if not isinstance(name, str) or not _REPOSITORY.fullmatch(name):
@@ -102,7 +101,7 @@ def _own_code(run: RunConfig) -> tuple[str, bool]:
 
 
 def _trusting(run: RunConfig) -> list[str]:
-    """Return the switches of verl that are on."""
+    """Return the verl switches that are on."""
     return [key for key in _TRUST if run.at(key) is True] if run.framework == "verl" else []
 
 
@@ -114,9 +113,9 @@ def _trusting(run: RunConfig) -> list[str]:
     severity=WARNING,
 )
 def remote_code(run: RunConfig) -> Iterator[Finding]:
-    """the run trusts code of a model that needs none, or that is not pinned to a commit
+    """the run trusts a model's code that it does not need, or that is not pinned to a commit
 
-    Why: whatever Python files its owner puts there run in each pod, with its tokens, data and checkpoints
+    Why: any Python files that the model's owner puts there run in each pod, with its tokens, data and checkpoints
     """
     name, moves = _own_code(run)
     for key in _trusting(run) if name else ():
@@ -139,7 +138,7 @@ def remote_code(run: RunConfig) -> Iterator[Finding]:
 def model_not_pinned(run: RunConfig) -> Iterator[Finding]:
     """a model that may bring its own code is not pinned to a commit
 
-    Why: no switch turns it off: its owner, or whoever has their account, runs code in each pod, with its tokens and
+    Why: no switch turns it off: its owner, or anyone using their account, runs code in each pod, with its tokens and
     data
     """
     name, moves = _own_code(run)
@@ -157,9 +156,9 @@ def model_not_pinned(run: RunConfig) -> Iterator[Finding]:
     severity=WARNING,
 )
 def revision_not_used(run: RunConfig) -> Iterator[Finding]:
-    """a training does not load the revision that task fetch took
+    """a training run does not load the revision that the fetch task downloaded
 
-    Why: the trainers load what main is at that moment, and download it again if it has moved
+    Why: the trainers load whatever main is at that moment, and download it again if it has moved
     """
     if not run.trains or run.value(_OFFLINE):
         return

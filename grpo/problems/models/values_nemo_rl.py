@@ -45,7 +45,7 @@ _PLANNED: Final = (
 
 
 def _generating(run: RunConfig) -> Model:
-    """Return the model as vLLM reads it: before v0.6.0 vLLM's overrides are merged with those of the policy."""
+    """Return the model as vLLM reads it: before v0.6.0, vLLM's overrides are merged with the policy's."""
     overrides, own = run.at(_OVERRIDES), run.at(f"{GENERATION}.vllm_kwargs.hf_overrides")
     if not run.since("v0.6.0") and isinstance(own, dict) and isinstance(overrides or {}, dict):
         overrides = {**own, **(overrides or {})}
@@ -110,19 +110,19 @@ def experts_not_divisible(run: RunConfig) -> str | None:
 
 
 def _reads_plan(run: RunConfig) -> bool:
-    """Say whether the worker looks up a plan as the first version does; the second version does so only in v0.4.0."""
+    """Return whether the worker looks up a plan as the first version does; the second does so only in v0.4.0."""
     first = not is_megatron(run) and not (is_v2(run) and run.since("v0.5.0"))
     return first and tensor_parallel(run) > 1 and run.at(_PLAN) is None
 
 
 def _takes_plan(run: RunConfig) -> bool:
-    """Say whether the second worker uses Hugging Face's plan, which only v0.5.0 has an option for."""
+    """Return whether the second worker uses Hugging Face's plan, for which only v0.5.0 has an option."""
     told = is_v2(run) and run.on(f"{DTENSOR}.use_hf_tp_plan") and run.at(_PLAN) is None
     return told and run.since("v0.5.0") and not run.since("v0.6.0") and tensor_parallel(run) > 1
 
 
 def _is_unreadable(run: RunConfig, architecture: str) -> bool:
-    """Say whether Hugging Face's plan for a class, in the image's version, has styles that the first worker lacks."""
+    """Return whether Hugging Face's plan for a class, in the image's version, has styles the first worker lacks."""
     return architecture == ("Qwen3MoeForCausalLM" if run.since("v0.6.0") else "GptOssForCausalLM")
 
 
@@ -133,9 +133,9 @@ def _is_unreadable(run: RunConfig, architecture: str) -> bool:
     since="v0.5.0",
 )
 def plan_of_the_model(run: RunConfig) -> str | None:
-    """the tensor parallel plan for the model cannot be read
+    """the model's tensor parallel plan cannot be read
 
-    Fix: set policy.dtensor_cfg._v2 to true, tensor_parallel_size to 1, or give a custom_parallel_plan
+    Fix: set policy.dtensor_cfg._v2 to true or tensor_parallel_size to 1, or set a custom_parallel_plan
     """
     if not _reads_plan(run):
         return None
@@ -152,9 +152,9 @@ def plan_of_the_model(run: RunConfig) -> str | None:
     logs="sequence_parallel is not support in HF tp plan",
 )
 def sequence_parallel_plan(run: RunConfig) -> str | None:
-    """sequence parallelism of DTensor is on, but the plan does not support it
+    """DTensor's sequence parallelism is on, but the plan does not support it
 
-    Fix: set policy.dtensor_cfg.sequence_parallel to false, or give a custom_parallel_plan
+    Fix: set policy.dtensor_cfg.sequence_parallel to false, or set a custom_parallel_plan
     """
     if not run.on(f"{DTENSOR}.sequence_parallel"):
         return None
@@ -207,9 +207,9 @@ def generation_without_experts(run: RunConfig) -> str | None:
     source="nemo_rl/models/generation/vllm/vllm_worker.py:449 at v0.7.0",
 )
 def longer_than_model(run: RunConfig) -> str | None:
-    """vLLM's sequences are longer than the model's position embeddings
+    """vLLM's maximum sequence length exceeds the model's position embeddings
 
-    Fix: lower policy.max_total_sequence_length, or set hf_config_overrides.max_position_embeddings if you mean it
+    Fix: lower policy.max_total_sequence_length, or set hf_config_overrides.max_position_embeddings if this is intended
     """
     if not is_vllm(run) or allows_longer(run, run.at(f"{VLLM}.env_vars")):
         return None
@@ -220,7 +220,7 @@ def longer_than_model(run: RunConfig) -> str | None:
 
 @TOPIC.problem(f"{_TOKENIZER} {_NAME}", fails=Fails.AT_FIRST_STEP, source="nemo_rl/algorithms/utils.py:372 at v0.7.0")
 def tokenizer_of_another_model(run: RunConfig) -> str | None:
-    """the tokenizer has another vocabulary than the model
+    """the tokenizer has a different vocabulary than the model
 
     Why: the tokens mean other words to the model, or the first step fails with an index out of range
     Fix: remove policy.tokenizer.name: its default is ${policy.model_name}

@@ -1,4 +1,4 @@
-"""LoRA: which modules get an adapter, and whether the backend that trains reads the section at all."""
+"""LoRA: which modules get an adapter, and whether the training backend reads the section at all."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _IN_MEGATRON: Final = {
 
 
 def _section(run: RunConfig) -> str | None:
-    """Return the section of LoRA that is on and read; None without LoRA."""
+    """Return the LoRA section that is on and read, or None without LoRA."""
     section = _PEFT if is_megatron(run) else _LORA
     return section if run.on(f"{section}.enabled") and (is_megatron(run) or is_v2(run)) else None
 
@@ -58,9 +58,9 @@ def _listed(run: RunConfig, section: str) -> list[list[str]]:
     since="v0.5.0",
 )
 def lora_targets(run: RunConfig) -> Iterator[Finding]:
-    """LoRA has no way, or several ways, to choose its modules
+    """LoRA has no setting, or several conflicting ones, to choose its modules
 
-    Fix: give target_modules alone, with match_all_linear false; or exclude_modules alone; or match_all_linear alone
+    Fix: set only target_modules (with match_all_linear false), only exclude_modules, or only match_all_linear
     """
     section = _section(run)
     if not section:
@@ -88,7 +88,7 @@ def lora_targets(run: RunConfig) -> Iterator[Finding]:
 def lora_targets_ignored(run: RunConfig) -> Iterator[Finding]:
     """LoRA matches all linear modules, but some are chosen or excluded
 
-    Why: every linear module gets an adapter, also those that are not chosen
+    Why: every linear module gets an adapter, including those that are not chosen
     Fix: set match_all_linear to false
     """
     if _section(run) != _LORA or not run.on(f"{_LORA}.match_all_linear"):
@@ -106,10 +106,10 @@ def lora_targets_ignored(run: RunConfig) -> Iterator[Finding]:
     since="v0.5.0",
 )
 def lora_module(run: RunConfig) -> Iterator[Finding]:
-    """a target module of LoRA in NeMo RL is not a module of the model
+    """one of NeMo RL's LoRA target modules is not a module of the model
 
     Why: the modules get no adapter; if none gets one, nothing can be trained, and the first step fails
-    Fix: write a pattern of the whole name, such as *q_proj; Megatron calls them linear_qkv, linear_fc1 …
+    Fix: use a pattern for the full name, such as *q_proj; Megatron calls them linear_qkv, linear_fc1 …
     """
     section = _section(run)
     targets = _listed(run, section)[0] if section else []
@@ -130,7 +130,7 @@ def lora_module(run: RunConfig) -> Iterator[Finding]:
 
 
 def _names(run: RunConfig) -> list[str]:
-    """Return the names of the model's linear modules; none if they are not known."""
+    """Return the names of the model's linear modules; empty if they are unknown."""
     try:
         model = model_of(run)
         if model.architecture not in _DENSE:
@@ -142,7 +142,7 @@ def _names(run: RunConfig) -> list[str]:
 
 
 def _pattern(name: str) -> re.Pattern[str]:
-    """Return what Automodel makes of a pattern; one that cannot be compiled matches everything here."""
+    """Return Automodel's regex for a pattern; a pattern that cannot be compiled matches everything here."""
     try:
         return re.compile(name.replace(".*", "*").replace("*", ".*"))
     except re.error:
@@ -159,8 +159,8 @@ def _pattern(name: str) -> re.Pattern[str]:
 def lora_not_read(run: RunConfig) -> Iterator[Finding]:
     """LoRA is configured where the training backend does not read it
 
-    Why: the whole model is trained, which needs several times the memory, at a learning rate meant for LoRA
-    Fix: DTensor reads policy.dtensor_cfg.lora_cfg, Megatron policy.megatron_cfg.peft
+    Why: the entire model is trained, which needs several times the memory, at a learning rate meant for LoRA
+    Fix: for DTensor, use policy.dtensor_cfg.lora_cfg; for Megatron, use policy.megatron_cfg.peft
     """
     used, other = (_PEFT, _LORA) if is_megatron(run) else (_LORA, _PEFT)
     if run.on(f"{other}.enabled") and not run.on(f"{used}.enabled"):
@@ -176,10 +176,10 @@ def lora_not_read(run: RunConfig) -> Iterator[Finding]:
     before="v0.6.0",
 )
 def lora_not_merged(run: RunConfig) -> str | None:
-    """LoRA is on, but this version cannot give its weights to vLLM
+    """LoRA is on, but this version cannot send LoRA weights to vLLM
 
     Why: the run fails before its first step: vLLM gets names such as q_proj.lora_A.weight, which its model lacks
-    Fix: use v0.6.0 or later, which merge the adapters first, or set policy.dtensor_cfg.lora_cfg.enabled to false
+    Fix: use v0.6.0 or later, which merges the adapters first, or set policy.dtensor_cfg.lora_cfg.enabled to false
     """
     if _section(run) != _LORA or not is_vllm(run):
         return None

@@ -30,8 +30,8 @@ _OLD_JUDGE: Final = "reward_model"
 def chat_template_constant(run: RunConfig) -> str | None:
     """the custom chat template does not use the messages
 
-    Why: every prompt becomes the same text: the run fails at its first answers, or the model learns nothing
-    Fix: write the text of a Jinja template, with {% for message in messages %}, or null for the tokenizer's own
+    Why: every prompt becomes the same text, so the run fails at its first answers, or the model learns nothing
+    Fix: use a Jinja template's text, with {% for message in messages %}, or null for the tokenizer's own template
     """
     text = run.at(f"{MODEL}.custom_chat_template")
     is_constant = isinstance(text, str) and "messages" not in text
@@ -46,8 +46,8 @@ def chat_template_constant(run: RunConfig) -> str | None:
 def reward_model(run: RunConfig) -> Iterator[Finding]:
     """a reward model is on, but no model is named for it
 
-    Why: the run ends when it loads the reward model: the cluster is up, and its GPUs are paid for
-    Fix: name the reward model: OWNER/NAME of the hub, or a folder on a volume
+    Why: the run ends when it loads the reward model, with the cluster already running and billing
+    Fix: name the reward model: OWNER/NAME on the hub, or a folder on a volume
     """
     # Until 0.9 the old section still counts; before 0.7.1 its default is a folder of verl's authors.
     keys = [f"{_JUDGE}.model_path"] if run.since("0.7.1") else []
@@ -84,7 +84,7 @@ def sequence_parallel_heads(run: RunConfig) -> str | None:
     logs="Total number of attention heads (",
 )
 def rollout_heads_not_divisible(run: RunConfig) -> str | None:
-    """the tensor parallel size of rollout does not fit the model's attention heads
+    """rollout's tensor parallel size does not fit the model's attention heads
 
     Fix: choose a size that divides the attention heads, and divides the KV heads or is a multiple of them
     """
@@ -99,7 +99,7 @@ def rollout_heads_not_divisible(run: RunConfig) -> str | None:
     source="workers/rollout/vllm_rollout/vllm_async_server.py:366 at 0.7.1",
 )
 def rollout_without_experts(run: RunConfig) -> str | None:
-    """rollout is expert parallel, but the model has no experts
+    """rollout uses expert parallelism, but the model has no experts
 
     Fix: set expert_parallel_size to 1
     """
@@ -115,9 +115,9 @@ def rollout_without_experts(run: RunConfig) -> str | None:
     logs="should be less than or equal to max_position_embeddings",
 )
 def longer_than_model(run: RunConfig) -> Iterator[Finding]:
-    """sequences are longer than the model's position embeddings
+    """the maximum sequence length exceeds the model's position embeddings
 
-    Fix: lower the length, or set model.override_config.max_position_embeddings if you mean it
+    Fix: lower the length, or set model.override_config.max_position_embeddings if this is intended
     """
     model, keys = model_of(run), [_LENGTH, _PATH]
     if run.since("0.7.1"):

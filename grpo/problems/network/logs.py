@@ -22,13 +22,13 @@ _AT = (
 
 
 def first_rank(lines: Sequence[Line], evidence: Evidence | None) -> str:
-    """Say which rank is behind the others, by the dumps of the flight recorder, or else by what the ranks print."""
+    """Return which rank is behind the others, from the flight recorder's dumps, or else from the ranks' output."""
     dumps = [text for name, text in evidence.logs.items() if name.endswith(_DUMPS)] if evidence else []
     return "; ".join(line for text in dumps for line in text.splitlines() if line) or _printed(lines)
 
 
 def _printed(lines: Sequence[Line]) -> str:
-    """Say which rank is behind the others: they wait for it in a collective that it has not begun."""
+    """Return which rank is behind the others: they wait for it in a collective that it has not started."""
     at: dict[int, int] = {}
     for line in lines:
         rank = _RANK.search(line.text)
@@ -50,7 +50,7 @@ def _printed(lines: Sequence[Line]) -> str:
 
 
 def _named(ranks: Sequence[int]) -> str:
-    """Name ranks; of many only the first ones."""
+    """Return the ranks' names, but only the first ones if there are many."""
     listed = ", ".join(map(str, ranks[:8])) + (" …" if len(ranks) > 8 else "")
     return f"{'rank' if len(ranks) == 1 else 'ranks'} {listed}"
 

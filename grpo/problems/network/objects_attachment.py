@@ -1,4 +1,4 @@
-"""How a pod's RDMA interfaces are attached: by annotations or by claims, not by both."""
+"""How a pod's RDMA interfaces are attached: by annotations or by claims, but not by both."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _unfit(pod: PodView) -> Found:
 
 
 def _reason(machine: Machine) -> str:
-    """Return why no networks can be attached to pods on a machine; empty if they can."""
+    """Return why no networks can be attached to a machine's pods; empty if they can."""
     if not machine.is_google:
         return "is not a machine of GKE"
     if machine.interfaces:

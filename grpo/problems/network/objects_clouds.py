@@ -1,4 +1,4 @@
-"""Devices of other clouds' networks: how much of them, and for which pods."""
+"""Network devices of other clouds: how many, and for which pods."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _none(pod: PodView) -> Found:
 
 
 def _has_devices(container: Container) -> bool:
-    """Return whether a container has devices besides GPUs: their name is the cluster's choice."""
+    """Return whether a container has devices other than GPUs, whose resource names depend on the cluster."""
     is_privileged = mapping(container.spec.get("securityContext")).get("privileged") is True
     return is_privileged or any("/" in name and name != GPU for name in container.requested)
 

@@ -1,4 +1,4 @@
-"""NCCL's variables on machines with RDMA: NCCL must use the plugin, and fail without it."""
+"""NCCL's variables on machines with RDMA: NCCL must use the plugin, and fail if it is missing."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _checked(container: Container) -> bool:
 
 
 def _judged(pod: PodView) -> Iterator[Container]:
-    """Yield the main container of pods that use RDMA, if all its variables are in the manifest."""
+    """Yield the main container of each pod that uses RDMA, if all of its variables are in the manifest."""
     main = pod.main() if pod.uses_rdma and pod.attached else None
     if main and main.has_all_variables:
         yield main

@@ -1,4 +1,4 @@
-"""Pods with GPUs that the post-renderer leaves without the network of their machine."""
+"""GPU pods that the post-renderer does not connect to their machine's network."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SEVERAL: Final = 2
 
 
 def check(manifests: Manifests) -> Iterator[Finding]:
-    """Ask the wiring, which says the same in the annotation of an object that it passes on."""
+    """Use the wiring's verdict, which it also writes into the annotation of an object that it passes on."""
     wiring = manifests.wiring
     for item in manifests.items if wiring else ():
         notes = mapping(mapping(item.object.get("metadata")).get("annotations"))
@@ -45,13 +45,13 @@ def _unfit(item: Item, wiring: Wiring) -> Iterator[tuple[Path, str]]:
 
 
 def _communicates(item: Item, pod: Pod) -> bool:
-    """Return whether GPUs exchange data: one GPU alone (a shell, an evaluation) needs no network and no NCCL."""
+    """Return whether GPUs exchange data: a single GPU (a shell, an evaluation) needs no network and no NCCL."""
     count = pod.gpu_container()[1]
     return count >= _SEVERAL or (count > 0 and item.object.get("kind") in _TOGETHER and pod.count != 1)
 
 
 def _strays(item: Item, manifests: Manifests) -> Iterator[tuple[Path, str]]:
-    """Find the pods in kinds of others, whose number nobody knows: with one GPU each they may be anything."""
+    """Find pods in third-party kinds, whose number is unknown; those with one GPU each may be anything: skip them."""
     if GPU in manifests.texts[item.document]:
         for path, count in pods.strays(item.object, item.pods):
             if count >= _SEVERAL:

@@ -1,4 +1,4 @@
-"""The network profile of an RDMA network is zonal."""
+"""An RDMA network's network profile is zonal."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PROFILE: Final = re.compile(r"(?i)profile[^\n]{0,120}?\b([a-z]+-[a-z]+\d+)-vpc-
 
 
 def check(manifests: Manifests) -> Iterator[Finding]:
-    """Search all texts: objects of Config Connector and scripts in ConfigMaps name such profiles."""
+    """Search all texts: Config Connector objects and scripts in ConfigMaps name such profiles."""
     for document, text in enumerate(manifests.texts):
         for match in _PROFILE.finditer(text):
             line = text.count("\n", 0, match.start(1))

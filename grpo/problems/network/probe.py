@@ -1,4 +1,4 @@
-"""The network of the GPUs: GKE's networks, device classes, and the installer of the RDMA plugin."""
+"""The GPUs' network: GKE networks, device classes, and the RDMA plugin's installer."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CHOICE: Final = re.compile(r"\|\||\?|!\s*\(")
 
 @probe("networks", "a network of the machines is missing or not ready", "networks", "gkenetworkparamsets")
 def networks(evidence: Evidence) -> Iterator[Result]:
-    """Judge GKE's Network objects that the annotation of the pods names, and what they refer to."""
+    """Check the GKE Network objects that the pods' annotation names, and what they refer to."""
     made = {name_of(each) for each in evidence.expected.of_kind("Network")}
     for name in sorted({name for _, pod in evidence.expected.roles() for name in references.networks(pod)}):
         by_hand = f"kubectl describe network.networking.gke.io {name}"
@@ -41,7 +41,7 @@ def networks(evidence: Evidence) -> Iterator[Result]:
 
 
 def _not_ready(network: dict[str, Any], evidence: Evidence) -> str:
-    """Return why a network is not ready; its parameters say it first."""
+    """Return why a network is not ready; the status of its parameters shows it first."""
     name = str(mapping(mapping(network.get("spec")).get("parametersRef")).get("name") or "")
     if name:
         parameters = evidence.find("gkenetworkparamsets", name)
@@ -58,7 +58,7 @@ def _not_ready(network: dict[str, Any], evidence: Evidence) -> str:
 
 @probe("device-classes", "a device class of the claims is missing", "deviceclasses", "resourceslices")
 def device_classes(evidence: Evidence) -> Iterator[Result]:
-    """Judge the DeviceClasses that the rendered ResourceClaimTemplates name, and whether nodes publish devices."""
+    """Check the DeviceClasses that the rendered ResourceClaimTemplates name, and whether nodes publish devices."""
     published = {str(mapping(each.get("spec")).get("driver")) for each in evidence.of("resourceslices")}
     for need in evidence.expected.needs("DeviceClass"):
         name = need.name
@@ -79,7 +79,7 @@ def device_classes(evidence: Evidence) -> Iterator[Result]:
 
 
 def _drivers(device_class: dict[str, Any]) -> set[str]:
-    """Return the drivers that the expressions of a class ask for, where they give no choice."""
+    """Return the drivers that a class's expressions require, if they leave no choice."""
     found: set[str] = set()
     for selector in map(mapping, sequence(mapping(device_class.get("spec")).get("selectors"))):
         expression = str(mapping(selector.get("cel")).get("expression"))
@@ -96,7 +96,7 @@ def _drivers(device_class: dict[str, Any]) -> set[str]:
     "resourceslices",
 )
 def device_managers(evidence: Evidence) -> Iterator[Result]:
-    """Judge machines whose devices may be requested or claimed: each of the two takes them from the other."""
+    """Check machines whose devices can be both requested and claimed: each way takes devices from the other."""
     expected = evidence.expected
     if not expected.devices or not expected.classes:
         return
@@ -108,7 +108,7 @@ def device_managers(evidence: Evidence) -> Iterator[Result]:
 
 
 def _managers(evidence: Evidence, name: str) -> Iterator[Result]:
-    """Yield what is wrong between one DeviceClass and the device plugin."""
+    """Yield conflicts between one DeviceClass and the device plugin."""
     there = evidence.find("deviceclasses", name)
     drivers = _drivers(there or {})
     if there and not drivers:
@@ -145,7 +145,7 @@ def _shared(nodes: list[str], resource: str, driver: str, device_class: str) -> 
 
 @probe("installer", "the RDMA plugin is not installed on the nodes", "daemonsets")
 def installer(evidence: Evidence) -> Iterator[Result]:
-    """Judge the DaemonSets that put the plugin where GKE's pods mount it; others may install it in other ways."""
+    """Check the DaemonSets that put the plugin where GKE's pods mount it; other clusters may install it differently."""
     folders = {
         str(mapping(mapping(volume).get("hostPath")).get("path"))
         for _, pod in evidence.expected.roles()

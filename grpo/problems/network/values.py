@@ -1,4 +1,4 @@
-"""What machines of other clouds ask of the image and of NCCL's settings."""
+"""What other clouds' machines require of the image and of NCCL's settings."""
 
 from __future__ import annotations
 
@@ -40,11 +40,10 @@ _SECTIONS: Final = {
     severity=WARNING,
 )
 def image_without_efa(run: RunConfig) -> str | None:
-    """the machine uses EFA, but the image is not known to hold aws-ofi-nccl
+    """the machine uses EFA, but the image is not known to contain aws-ofi-nccl
 
     Why: NCCL_NET is Libfabric: NCCL finds no such transport and fails at the first step, even on one node
-    Fix: name an image with aws-ofi-nccl 1.15 or newer (examples/eks-image); on one node network.mode: none works,
-    too
+    Fix: use an image with aws-ofi-nccl 1.15 or newer (examples/eks-image), or network.mode: none on one node
     """
     devices = {
         *mapping(run.value("accelerator.resources")),
@@ -66,10 +65,10 @@ def image_without_efa(run: RunConfig) -> str | None:
     severity=WARNING,
 )
 def image_without_gib(run: RunConfig) -> str | None:
-    """the node has no gIB, and the image is not known to hold it
+    """the node has no gIB, and the image is not known to contain it
 
-    Why: the init container check-node finds no set_nccl_env.sh, and no worker starts
-    Fix: build an image with Google's gIB and the user space of DOCA-OFED, and name it here
+    Why: the init container check-node finds no set_nccl_env.sh, so no worker starts
+    Fix: build an image with Google's gIB and DOCA-OFED's user space, and name it here
     """
     script, image = str(run.value("accelerator.nccl.environmentScript") or ""), str(run.value(_IMAGE))
     folders = [str(mapping(each).get("mountPath")) for each in mapping(run.value("accelerator.hostPaths")).values()]
@@ -89,7 +88,7 @@ def image_without_gib(run: RunConfig) -> str | None:
 def memory_api_disabled(run: RunConfig) -> Iterator[Finding]:
     """NCCL's cuMem API is off, but generation has separate GPUs
 
-    Why: NCCL 2.26 cannot send the weights to the generation without it; newer NeMo RL overrides the variable
+    Why: NCCL 2.26 cannot send the weights to generation without it; newer NeMo RL versions override the variable
     Fix: remove NCCL_CUMEM_ENABLE=0; clouds recommend it for bandwidth tests only
     """
     if run.framework != "nemo-rl" or run.value("job.task") != "train" or run.on(COLOCATED):
@@ -101,11 +100,10 @@ def memory_api_disabled(run: RunConfig) -> Iterator[Finding]:
 
 @TOPIC.problem(f"={_DOMAIN}", fails=Fails.AT_LOADING, source="NVIDIA/nccl src/mnnvl.cc at 192610c9", severity=WARNING)
 def nvlink_without_channel(run: RunConfig) -> Iterator[Finding]:
-    """NCCL uses NVLink between nodes, but the pods of the rack have no channel for it
+    """NCCL uses NVLink between nodes, but the rack's pods have no channel for it
 
-    Why: NCCL finds that the GPUs of the nodes are linked, cannot map their memory without a channel, and ends
-    Fix: set accelerator.nccl.env.NCCL_MNNVL_ENABLE to '0'; with NVIDIA's DRA driver set
-    accelerator.nvlinkDomainNodes
+    Why: NCCL sees that the nodes' GPUs are linked, cannot map their memory without a channel, and fails
+    Fix: set accelerator.nccl.env.NCCL_MNNVL_ENABLE to '0', or accelerator.nvlinkDomainNodes with NVIDIA's DRA driver
     """
     is_rack = run.value("accelerator.name") in _RACKS and run.nodes > 1
     if not is_rack or run.value("job.task") != "train" or run.value(_DOMAIN):
@@ -121,7 +119,7 @@ def nvlink_off(run: RunConfig) -> Iterator[Finding]:
     """the pods have a channel for NVLink between nodes, but NCCL does not use it
 
     Why: weights and gradients go over the network instead, which is several times slower
-    Fix: remove NCCL_MNNVL_ENABLE (null where a profile has it), or set accelerator.nvlinkDomainNodes to null
+    Fix: remove NCCL_MNNVL_ENABLE (set null if a profile has it), or set accelerator.nvlinkDomainNodes to null
     """
     most = run.value(_DOMAIN)
     key, value = _variable(run, _NVLINK)
@@ -135,10 +133,9 @@ def nvlink_off(run: RunConfig) -> Iterator[Finding]:
     f"={_DOMAIN}", fix=f"remove {_DOMAIN}", fails=Fails.PENDING, source="charts/common/templates/_nvlink.tpl at 0.1.0"
 )
 def nvlink_ends_at_node(run: RunConfig) -> str | None:
-    """accelerator.nvlinkDomainNodes is set, but NVLink of this machine ends at the node
+    """accelerator.nvlinkDomainNodes is set, but this machine's NVLink does not extend beyond the node
 
-    Why: the pods ask for a channel of a ComputeDomain, which gives them nothing, and wait where the cluster has
-    none
+    Why: the pods request a ComputeDomain channel, which gives them nothing, and stay pending if the cluster has none
     """
     most = run.value(_DOMAIN)
     ends = run.accelerator in profiles.names() - {*_RACKS}
@@ -150,7 +147,7 @@ def _is_public(image: str) -> bool:
 
 
 def _variable(run: RunConfig, name: str) -> tuple[str, object]:
-    """Return the place that decides about a variable of the workers, and its value there, {} if a Secret has it."""
+    """Return the place that sets a variable for the workers, and its value there, or {} if a Secret has it."""
     for section in _SECTIONS[run.framework]:
         entry = mapping(mapping(run.value(section)).get(name))
         if entry:

@@ -1,4 +1,4 @@
-"""The network devices that a worker asks a device plugin for are those of its machine."""
+"""A worker requests its own machine's network devices from the device plugin."""
 
 from __future__ import annotations
 
@@ -21,11 +21,10 @@ _RESOURCES: Final = "accelerator.resources"
 
 @TOPIC.problem(f"={_RESOURCES}", fails=Fails.PENDING, source="values/accelerators at 0.1.0")
 def devices_of_the_machine(run: RunConfig) -> Iterator[Finding]:
-    """a worker asks for more network devices than its machine has, or for none
+    """a worker requests more network devices than its machine has, or none
 
-    Why: more than a node has keeps the pods Pending; without any, NCCL does not find the network that NCCL_NET
-    names
-    Fix: remove your line: the profile of the machine has the number
+    Why: a request above a node's number keeps the pods Pending; with none, NCCL does not find the network in NCCL_NET
+    Fix: remove your line: the machine's profile has the number
     """
     known = profiles.devices(str(run.value("accelerator.machineType") or ""))
     if not known or run.value("network.mode") != "devices" or run.value("stack.names.cluster"):

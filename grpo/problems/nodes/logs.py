@@ -1,4 +1,4 @@
-"""Faults of machines: GPUs, links, nodes."""
+"""Machine faults: GPUs, links, nodes."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def _arm(pod: PodView) -> Found:
 
 
 def _requested(pod: PodView, name: str) -> tuple[float, Path]:
-    """Return what all containers together request, and where most is; a single init container may request more."""
+    """Return all containers' total request, or a larger init container's, and the path of the largest request."""
     running, before = 0.0, 0.0
     most: tuple[float, Path] = (0.0, pod.path("containers"))
     for container in pod.containers():

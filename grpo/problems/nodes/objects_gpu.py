@@ -1,4 +1,4 @@
-"""Pods without GPUs must not run on nodes with GPUs."""
+"""Pods without GPUs must not run on GPU nodes."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def _requests_none(pod: PodView, container: Container) -> Found:
 
 
 def _on_gpu_nodes(pod: PodView) -> Found:
-    """Check only pods of Ray: many DaemonSets are for all nodes."""
+    """Check only Ray's pods: many DaemonSets are meant for all nodes."""
     chosen = pod.spec.get("nodeSelector") or mapping(pod.spec.get("affinity")).get("nodeAffinity")
     if pod.pod.ray and not pod.pod.gpu_container()[1] and not chosen and pod.tolerates(GPU):
         yield pod.path("tolerations"), "the pod has no GPUs, tolerates nodes with GPUs, and selects no others"
 
 
 def _kept_away(pod: PodView) -> Found:
-    """Check pods of Ray that ask for no GPU: Kubernetes adds the toleration to those that do."""
+    """Check Ray's pods that request no GPU: Kubernetes adds the toleration to those that do."""
     names = {name for each in pod.containers() for part in ("limits", "requests") for name in _resources(each, part)}
     asks = any("/gpu" in name for name in names) or pod.spec.get("resourceClaims")
     label = mapping(pod.spec.get("nodeSelector")).get(ACCELERATOR)

@@ -1,4 +1,4 @@
-"""Nodes that take the pods of the stack."""
+"""Nodes that can take the stack's pods."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _SIZES: Final = {"cpu": "cpu", "memory": "memory", "ephemeral-storage": "ephemer
 
 @probe("nodes", "no node takes a pod of the stack", "nodes", "networks")
 def nodes(evidence: Evidence) -> Iterator[Result]:
-    """Judge the labels, taints and sizes of the nodes as if they were empty."""
+    """Check the nodes' labels, taints and sizes as if the nodes were empty."""
     empty = [Node(each.item, {}) for each in scheduling.nodes(evidence)]
     for role, pod in evidence.expected.roles():
         spec = _with_networks(pod, evidence)
@@ -56,7 +56,7 @@ def nodes(evidence: Evidence) -> Iterator[Result]:
 
 
 def _with_networks(pod: Pod, evidence: Evidence) -> dict[str, Any]:
-    """Return the spec of a pod with what GKE adds for its networks; a node offers those that are there already."""
+    """Return a pod's spec with what GKE adds for its networks; a node already offers the networks attached to it."""
     there = {name_of(each) for each in evidence.of("networks")}
     added = {f"networking.gke.io.networks/{name}": "1" for name in references.networks(pod) if name in there}
     containers = [*pod.containers(), {"resources": {"limits": added}}] if added else pod.containers()
@@ -64,7 +64,7 @@ def _with_networks(pod: Pod, evidence: Evidence) -> dict[str, Any]:
 
 
 def _nearest(role: str, pod: Pod, reasons: list[str], places: Container[str]) -> tuple[str, str]:
-    """Return the fix and the value behind the reasons for which no node takes a pod."""
+    """Return the fix and the values key behind the reasons why no node can take a pod."""
     section = "ray.head" if role == "head" else "ray.workers"
     stage, reason = max(
         (at, each) for each in reasons for at, (start, *_) in enumerate(_STAGES) if each.startswith(start)
@@ -81,12 +81,12 @@ def _nearest(role: str, pod: Pod, reasons: list[str], places: Container[str]) ->
 
 
 def sizes_of(role: str, pod: Pod) -> str:
-    """Return the section of the values with the sizes of a pod: a head with GPUs takes a node as a worker does."""
+    """Return the values section with a pod's sizes: a head with GPUs takes up a node as a worker does."""
     return "ray.head" if role == "head" and not pod.gpu_container()[1] else "accelerator.worker"
 
 
 def value_for_resource(sizes: str, resource: str) -> str:
-    """Return the value by which a pod asks for a resource; `sizes` is the section with its sizes."""
+    """Return the values key that sets a pod's request for a resource; `sizes` is the section with the pod's sizes."""
     if resource in _SIZES:
         return f"{sizes}.{_SIZES[resource]}"
     return "accelerator.gpusPerNode" if resource == GPU else "network.mode"
@@ -94,7 +94,7 @@ def value_for_resource(sizes: str, resource: str) -> str:
 
 @probe("room", "too few of these nodes are free now", "nodes", "allPods", "pods")
 def room(evidence: Evidence) -> Iterator[Result]:
-    """Judge what is left on the nodes; pods of this stack do not count, they are replaced or stay."""
+    """Check the free capacity of the nodes; this stack's own pods do not count, because they are replaced or stay."""
     mine = {name_of(pod) for pod in evidence.of("pods")}
     others = [
         pod

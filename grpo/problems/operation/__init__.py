@@ -1,1 +1,1 @@
-"""How a run goes on: attempts, deadlines, the guard, variables, tracking."""
+"""How a run operates: attempts, deadlines, the guard, variables, tracking."""

@@ -1,4 +1,4 @@
-"""What our own launcher and guard say when they refuse or end a run (jobs/launcher, jobs/guard)."""
+"""What our own launcher and guard print when they reject or end a run (jobs/launcher, jobs/guard)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a run is operated: retries that resume, machines that go away, nodes without RDMA, an open job API."""
+"""How a run operates: retries that resume, machines that are taken away, nodes without RDMA, an open job API."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ def _retries(run: RunConfig) -> int:
 def retry_from_scratch(run: RunConfig) -> Iterator[Finding]:
     """a retry does not resume from a checkpoint
 
-    Why: each retry starts again at step 0, and the steps before are paid for and lost
-    Fix: write checkpoints and let the run resume (verl: resume_mode auto), or set job.retries to 0
+    Why: each retry starts again at step 0, and the earlier steps are paid for but lost
+    Fix: save checkpoints and let the run resume (verl: resume_mode auto), or set job.retries to 0
     """
     if not run.trains or _retries(run) < 1:
         return
@@ -76,7 +76,7 @@ def retry_from_scratch(run: RunConfig) -> Iterator[Finding]:
 def deadline_before_checkpoint(run: RunConfig) -> Iterator[Finding]:
     """the deadline ends an attempt before its first checkpoint
 
-    Why: the attempt is ended with nothing saved: all its steps are paid for and lost
+    Why: the attempt ends with nothing saved: all its steps are paid for but lost
     Fix: raise job.deadlineSeconds, or save after fewer steps
     """
     deadline, time = run.value("job.deadlineSeconds"), cost.step_time(run)
@@ -101,8 +101,8 @@ def deadline_before_checkpoint(run: RunConfig) -> Iterator[Finding]:
 def guard_below_step_time(run: RunConfig) -> Iterator[Finding]:
     """the guard gives a step less time than it takes
 
-    Why: the guard takes the first steps for a stall and stops a healthy trainer
-    Fix: raise the deadline to several times the time of a step, or remove the line
+    Why: the guard mistakes the first steps for a stall and stops a healthy trainer
+    Fix: raise the deadline to several times the duration of a step, or remove the line
     """
     time = cost.step_time(run)
     if time is None or not run.trains or run.value("job.guard.enabled") is False:
@@ -120,8 +120,8 @@ def guard_below_step_time(run: RunConfig) -> Iterator[Finding]:
 def guard_unknown_sign(run: RunConfig) -> Iterator[Finding]:
     """job.guard.stopOn names an unknown sign
 
-    Why: the launcher refuses the name when it starts, and the pods wait for nothing
-    Fix: write one of the names in the message
+    Why: the launcher rejects the name at startup, and the pods have waited for nothing
+    Fix: use one of the names in the message
     """
     for name, entry in mapping(run.value("job.guard.stopOn")).items():
         if entry is not None and name not in SIGNS:
@@ -135,7 +135,7 @@ def guard_unknown_sign(run: RunConfig) -> Iterator[Finding]:
 def guard_stops_nothing(run: RunConfig) -> str | None:
     """job.guard.stopOn is set, but the guard is off
 
-    Why: the run goes on after a sign that was to stop it, and holds its GPUs
+    Why: the run continues after a sign that should have stopped it, and holds its GPUs
     Fix: remove the line job.guard.enabled, or job.guard.stopOn
     """
     is_off = run.value("job.guard.enabled") is False and mapping(run.value("job.guard.stopOn"))
@@ -149,9 +149,9 @@ def guard_stops_nothing(run: RunConfig) -> str | None:
     severity=WARNING,
 )
 def machines_taken_away(run: RunConfig) -> Iterator[Finding]:
-    """the machines can be taken away, but the training has no retries
+    """the machines can be taken away, but the training job has no retries
 
-    Why: the machines go away in the middle of the training, and nothing starts the run again
+    Why: the machines disappear during training, and nothing restarts the run
     Fix: set job.retries, for instance to 10; each retry resumes from the last checkpoint
     """
     if not run.trains or _retries(run):
@@ -169,7 +169,7 @@ def machines_taken_away(run: RunConfig) -> Iterator[Finding]:
 
 
 def _asked(run: RunConfig, part: str) -> tuple[int, str]:
-    """Return how many seconds the pods of a part may take to end, and the key that says so."""
+    """Return how many seconds a part's pods may take to end, and the key that sets this."""
     key = f"ray.{part}.podSpec.terminationGracePeriodSeconds"
     grace, stop = run.value(key), run.value(_STOP)
     computed = (stop if isinstance(stop, int) else 0) + _MORE_SECONDS
@@ -177,7 +177,7 @@ def _asked(run: RunConfig, part: str) -> tuple[int, str]:
 
 
 def _granted(run: RunConfig, part: str) -> tuple[int, str]:
-    """Return how many seconds GKE gives the pods of a part, and when."""
+    """Return how many seconds GKE gives a part's pods, and on which occasion."""
     on_gpu_node = part == "workers" or run.value("ray.head.gpus.enabled") is True
     if run.value(_KIND) == "spot" and on_gpu_node:
         return _SPOT_SECONDS, "by default when Google takes a Spot machine away"
@@ -195,8 +195,8 @@ def _granted(run: RunConfig, part: str) -> tuple[int, str]:
 def time_to_save_not_given(run: RunConfig) -> Iterator[Finding]:
     """the pods may take longer to save than the platform gives them
 
-    Why: the node goes away earlier, and what the trainer saves at its end is cut off
-    Fix: count on no save at the end: save every few steps, and remove the line that raises the time
+    Why: the node is removed earlier, so what the trainer saves at its end is cut off
+    Fix: do not rely on a final save: save every few steps, and remove the line that raises the time
     """
     if not str(run.value("platform.kind")).startswith("gke-"):
         return
@@ -217,7 +217,7 @@ def time_to_save_not_given(run: RunConfig) -> Iterator[Finding]:
 def topology_of_one_host(run: RunConfig) -> Iterator[Finding]:
     """the workers must be on one host, but they do not fit there
 
-    Why: Kueue admits them only if one host has room for all: the workload waits forever
+    Why: Kueue admits them only if one host has room for all, so the workload waits forever
     Fix: name a higher level of your Topology, or use ray.kueue.topology.preferred
     """
     level, workers = run.value(_REQUIRED), run.value("ray.workers.replicas")
@@ -236,7 +236,7 @@ def topology_of_one_host(run: RunConfig) -> Iterator[Finding]:
     "=network.mode", fails=Fails.COSTS, source="charts/common/templates/_network.tpl at 0.1.0", severity=WARNING
 )
 def nodes_without_rdma(run: RunConfig) -> str | None:
-    """several nodes train without the RDMA interfaces of the machine
+    """several nodes train without the machine's RDMA interfaces
 
     Why: NCCL falls back to TCP over the pod network, which is many times slower
     Fix: set network.mode as docs/options.md shows, or use one node
@@ -258,9 +258,9 @@ def nodes_without_rdma(run: RunConfig) -> str | None:
     severity=WARNING,
 )
 def open_job_api(run: RunConfig) -> str | None:
-    """neither a token nor a NetworkPolicy guards the job API of Ray
+    """neither a token nor a NetworkPolicy protects Ray's job API
 
-    Why: whoever reaches port 8265 of the head runs code on the GPUs, with the secrets of the pods
+    Why: anyone who can reach port 8265 of the head can run code on the GPUs, with the pods' secrets
     Fix: remove one of the two lines; without a token, name the operator's namespace under ray.networkPolicy
     """
     switches = ("ray.tokenAuth.enabled", "ray.networkPolicy.enabled")

@@ -1,4 +1,4 @@
-"""Tracking: what W&B and MLflow record reaches them."""
+"""Tracking: what W&B and MLflow should record reaches them."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _LOCAL: Final = re.compile(r"https?://(localhost|127\.0\.0\.1|\[::1\])([:/]|$)",
 def mlflow_on_the_head(run: RunConfig) -> Iterator[Finding]:
     """tracking.mlflow.trackingUri is a local address, but the head has no MLflow server
 
-    Why: localhost is the head's own pod: the run tries for minutes, then fails at set-up with Connection refused
-    Fix: write the address of the server's Service, such as http://mlflow.mlflow.svc:5000
+    Why: localhost is the head's own pod: the run retries for minutes, then fails at setup with Connection refused
+    Fix: use the address of the server's Service, such as http://mlflow.mlflow.svc:5000
     """
     uri = run.value(_URI)
     # In the head of somebody else's cluster a server may run.

@@ -58,7 +58,7 @@ _SET: Final = re.compile(
 def variable_of_the_charts(run: RunConfig) -> Iterator[Finding]:
     """the charts or KubeRay set a custom variable, or its value is not valid
 
-    Fix: remove it, and change the value from which the charts derive it
+    Fix: remove it, and change the value that the charts derive it from
     """
     own = set(_own(run))
     for section in ("ray.env", "ray.head.env", "ray.workers.env", "job.env"):
@@ -90,10 +90,10 @@ def variable_of_the_charts(run: RunConfig) -> Iterator[Finding]:
     "=ray.env", fails=Fails.COSTS, source="charts/common/templates/_environment.tpl at 0.1.0", severity=WARNING
 )
 def slow_variable(run: RunConfig) -> Iterator[Finding]:
-    """a variable for debugging slows the training down
+    """a variable for debugging slows down training
 
-    Why: the run is correct but takes much longer, and the GPUs are paid for all the time
-    Fix: remove it when the error is found
+    Why: the run is correct but takes much longer, and the GPUs are billed all that time
+    Fix: remove it once the error is found
     """
     interfaces = mapping(run.value("accelerator.interfaces")).values()
     # All machines with RDMA also have NVLink between the GPUs of a node.
@@ -112,9 +112,9 @@ def slow_variable(run: RunConfig) -> Iterator[Finding]:
     severity=WARNING,
 )
 def devices_of_ray(run: RunConfig) -> Iterator[Finding]:
-    """a variable names the GPUs of a process, but Ray assigns them
+    """a variable sets a process's GPUs, but Ray assigns them
 
-    Why: some GPUs are paid for and not used, or Ray refuses to start, or workers look for GPUs of others
+    Why: some GPUs are billed but unused, or Ray refuses to start, or workers look for GPUs assigned to others
     Fix: remove it: a pod sees the GPUs that it requests, and Ray gives each worker its own
     """
     whole = ("all", ",".join(map(str, range(run.gpus))))
@@ -135,8 +135,8 @@ def devices_of_ray(run: RunConfig) -> Iterator[Finding]:
 def variable_not_set(run: RunConfig) -> Iterator[Finding]:
     """the configuration reads a variable that is not set and has no default
 
-    Why: the framework refuses its configuration when it starts: the cluster is up, and its GPUs are paid for
-    Fix: set it under ray.env, or write a default: ${oc.env:NAME,default}; if the image sets it, ignore this
+    Why: the framework rejects its configuration at startup, when the cluster is already running and billing
+    Fix: set it under ray.env, or add a default: ${oc.env:NAME,default}; if the image sets it, ignore the finding
     """
     # An image of one's own may set any variable.
     if not run.trains or not images.is_published(run.value("images.training.repository")):
@@ -154,7 +154,7 @@ def variable_not_set(run: RunConfig) -> Iterator[Finding]:
 
 
 def _own(run: RunConfig) -> Iterator[str]:
-    """Yield the variables that the charts or the post-renderer set in head or workers."""
+    """Yield the variables that the charts or the post-renderer set in the head or the workers."""
     nccl = mapping(run.value("accelerator.nccl"))
     yield from _ALWAYS
     if run.value("network.mode") != "none":

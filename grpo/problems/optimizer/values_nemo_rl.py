@@ -1,4 +1,4 @@
-"""The optimizer and the learning rate schedules of the DTensor workers: their classes, and the arguments of these."""
+"""The DTensor workers' optimizer and learning rate schedules: their classes, and the arguments of these classes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _FUSED: Final = "transformer_engine.pytorch.optimizers."
 
 
 class Entry(NamedTuple):
-    """A class that the configuration names: where, in which words, and what is known of it, if anything."""
+    """A class that the configuration names: where, under which name, and what is known about the class, if anything."""
 
     path: str
     words: str
@@ -37,22 +37,22 @@ class Entry(NamedTuple):
 
     @property
     def short(self) -> str:
-        """Return the name of the class alone."""
+        """Return the class's name without its module."""
         return self.name.rpartition(".")[2]
 
     @property
     def is_schedule(self) -> bool:
-        """Say whether it stands where a learning rate schedule is expected."""
+        """Return whether the entry is in a place where a learning rate schedule is expected."""
         return self.path.startswith(SCHEDULER)
 
     @property
     def keys(self) -> list[str]:
-        """Return the keys of a finding about the entry."""
+        """Return the keys for a finding about the entry."""
         return [self.path, SCHEDULER if self.is_schedule else OPTIMIZER]
 
 
 def entries(run: RunConfig) -> Iterator[Entry]:
-    """Yield the optimizer and the schedules; none if Megatron trains, which reads sections of its own."""
+    """Yield the optimizer and the schedules; none if Megatron trains, because it reads its own sections."""
     if is_megatron(run):
         return
     places = [(OPTIMIZER, OPTIMIZER)]
@@ -70,7 +70,7 @@ def entries(run: RunConfig) -> Iterator[Entry]:
 
 
 def _known(name: str) -> Mapping[str, Any] | None:
-    """Return what is known of a class, also by the path of the module in which it is defined."""
+    """Return what is known about a class, also if it is named by the module that defines it."""
     classes = catalogue.library("torch")
     short = name.rpartition(".")[2]
     for folder in (_FUSED, _SCHEDULES, _TORCH):
@@ -88,7 +88,7 @@ def _known(name: str) -> Mapping[str, Any] | None:
 def optimizer_class(run: RunConfig) -> Iterator[Finding]:
     """the optimizer or a schedule has no class that the worker can use
 
-    Fix: write a class with its import path, such as torch.optim.AdamW
+    Fix: use a class with its import path, such as torch.optim.AdamW
     """
     if not is_megatron(run):
         for path in (OPTIMIZER, SCHEDULER):
@@ -101,7 +101,7 @@ def optimizer_class(run: RunConfig) -> Iterator[Finding]:
 
 
 def _wrong_class(run: RunConfig, entry: Entry) -> tuple[str, str]:
-    """Return what is wrong with the class of an entry, and what to write; two empty texts if nothing is."""
+    """Return what is wrong with an entry's class, and what to use instead; two empty texts if nothing is wrong."""
     folder = _SCHEDULES if entry.is_schedule else _TORCH
     if "." not in entry.name:
         is_there = f"{folder}{entry.name}" in catalogue.library("torch")
@@ -146,7 +146,7 @@ def _is_in(name: str, folder: str) -> bool:
 def optimizer_arguments(run: RunConfig) -> Iterator[Finding]:
     """an argument of the optimizer or of a schedule is unknown, missing or invalid
 
-    Fix: write the arguments of the class, with the types that it takes
+    Fix: use the arguments of the class, with the types that it accepts
     """
     for entry in entries(run):
         if not run.has(f"{entry.path}.kwargs") or not isinstance(entry.kwargs, dict):
@@ -181,7 +181,7 @@ def _wrong_arguments(run: RunConfig, entry: Entry, kwargs: Mapping[str, Any]) ->
 
 
 def _is_reported_elsewhere(run: RunConfig, entry: Entry, key: str, value: Json) -> bool:
-    """Say whether the rule wrong-type reports it; it takes a number in quotes for one that NeMo RL converts."""
+    """Return whether the rule wrong-type reports the value; it accepts a quoted number, which NeMo RL converts."""
     is_text = isinstance(value, str) and run.since("v0.7.0")
     return not entry.is_schedule and not is_text and not run.catalogue.allows(key, value)
 

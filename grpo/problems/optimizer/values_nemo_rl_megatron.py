@@ -1,4 +1,4 @@
-"""Megatron's optimizer and learning rate: keys, rates in order, styles, offload; and what it does not read."""
+"""Megatron's optimizer and learning rate: keys, order of rates, styles, offload; and what Megatron does not read."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def megatron_key(run: RunConfig) -> Iterator[Finding]:
     source="Megatron-LM d30c3ae546, megatron/core/optimizer_param_scheduler.py:150; NeMo RL at v0.6.0",
 )
 def megatron_rates(run: RunConfig) -> Iterator[Finding]:
-    """Megatron's learning rate is below its minimum or the beginning of its warm-up
+    """Megatron's learning rate is below its minimum or its initial warm-up value
 
     Fix: lower the value, or raise policy.megatron_cfg.optimizer.lr
     """
@@ -113,9 +113,9 @@ def megatron_warm_up(run: RunConfig) -> Iterator[Finding]:
     source="Megatron-LM d30c3ae546, megatron/core/optimizer_param_scheduler.py:279; NeMo RL at v0.6.0",
 )
 def megatron_style(run: RunConfig) -> Iterator[Finding]:
-    """a style of Megatron's schedule is unknown, or lacks a setting
+    """a style in Megatron's schedule is unknown, or lacks a setting
 
-    Fix: write one of the styles
+    Fix: use one of the supported styles
     """
     for name in _STYLES if is_megatron(run) else ():
         path, known = f"{_SCHEDULER}.{name}", catalogue.library("megatron")["scheduler"][name]
@@ -135,7 +135,7 @@ def megatron_style(run: RunConfig) -> Iterator[Finding]:
 def megatron_weight_decay(run: RunConfig) -> Iterator[Finding]:
     """Megatron's weight decay falls, or changes although its style is constant
 
-    Fix: set both to one value, or choose linear or cosine with a higher end_weight_decay
+    Fix: set both to the same value, or choose linear or cosine with a higher end_weight_decay
     """
     if not is_megatron(run):
         return
@@ -156,7 +156,7 @@ def optimizer_not_read(run: RunConfig) -> Iterator[Finding]:
     """policy.optimizer or policy.scheduler is set, but Megatron does not read it
 
     Why: Megatron reads other sections, so the learning rate stays that of the base file
-    Fix: write the values under policy.megatron_cfg.optimizer and policy.megatron_cfg.scheduler
+    Fix: set the values under policy.megatron_cfg.optimizer and policy.megatron_cfg.scheduler
     """
     if not is_megatron(run):
         return

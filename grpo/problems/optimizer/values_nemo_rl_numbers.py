@@ -1,4 +1,4 @@
-"""Learning rates and the moments of Adam."""
+"""Learning rates and Adam's moments."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SMALL, _LARGE = 1e-9, 1e-2
 
 
 def _rate(run: RunConfig) -> tuple[str, float]:
-    """Return the learning rate of the backend that trains, with its key."""
+    """Return the training backend's learning rate, with its key."""
     path = f"{_OPTIMIZER if is_megatron(run) else _KWARGS}.lr"
     return path, run.number(path)
 
@@ -34,8 +34,8 @@ def _rate(run: RunConfig) -> tuple[str, float]:
 def learning_rate(run: RunConfig) -> Iterator[Finding]:
     """NeMo RL's learning rate is unusually low or high
 
-    Why: below the usual range a step of bfloat16 changes no weight; above it the model is lost in a few steps
-    Fix: write a rate such as 1.0e-6 for all weights, or 1.0e-4 for LoRA
+    Why: below the usual range, a bfloat16 step changes no weights; above it, the model diverges within a few steps
+    Fix: use a rate such as 1.0e-6 for all weights, or 1.0e-4 for LoRA
     """
     path, rate = _rate(run)
     if rate >= 0 and not _SMALL <= rate <= _LARGE:
@@ -50,7 +50,7 @@ def learning_rate(run: RunConfig) -> Iterator[Finding]:
 def optimizer_negative(run: RunConfig) -> Iterator[Finding]:
     """a learning rate, weight decay or epsilon is negative
 
-    Fix: write a number of 0 or more
+    Fix: set it to a number of 0 or more
     """
     if is_megatron(run):
         paths = [f"{_OPTIMIZER}.lr", f"{_OPTIMIZER}.min_lr", f"{_SCHEDULER}.start_weight_decay"]
@@ -62,7 +62,7 @@ def optimizer_negative(run: RunConfig) -> Iterator[Finding]:
 
 
 def _numbers(run: RunConfig, paths: Iterable[str]) -> Iterator[tuple[str, float]]:
-    """Yield the keys that have a number, with it."""
+    """Yield each key that has a number, with the number."""
     for path in paths:
         try:
             yield path, run.number(path)
@@ -80,10 +80,10 @@ def _are_two_numbers(given: list[Json]) -> bool:
     source="torch/optim/adam.py:63 at v2.11.0",
 )
 def betas_(run: RunConfig) -> Iterator[Finding]:
-    """Adam's betas are not two numbers of 0 or more and below 1
+    """Adam's betas are not two numbers of at least 0 and below 1
 
-    Why: PyTorch refuses it when the workers start; Megatron divides by 1 - beta, and every weight becomes NaN
-    Fix: write [0.9, 0.999]
+    Why: PyTorch rejects them when the workers start; Megatron divides by 1 - beta, and every weight becomes NaN
+    Fix: set them to [0.9, 0.999]
     """
     megatron, betas = is_megatron(run), f"{_KWARGS}.betas"
     given = run.at(betas)

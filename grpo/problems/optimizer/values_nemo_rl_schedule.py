@@ -36,7 +36,7 @@ _FACTORS: Final = (
 def schedule_milestones(run: RunConfig) -> Iterator[Finding]:
     """policy.scheduler has no schedule, or the wrong number of milestones
 
-    Fix: end the list with milestones: one number fewer than it has schedules, [] for a single one
+    Fix: end the list with milestones: one fewer than it has schedules, [] for a single schedule
     """
     listed = run.at(SCHEDULER)
     if is_megatron(run) or not isinstance(listed, list):
@@ -58,9 +58,9 @@ def schedule_milestones(run: RunConfig) -> Iterator[Finding]:
 
 @TOPIC.problem(SCHEDULER, fails=Fails.AT_LOADING, source="torch/optim/lr_scheduler.py:921 at 2.11.0")
 def schedule_factor(run: RunConfig) -> Iterator[Finding]:
-    """a factor of a learning rate schedule is outside the range that torch takes
+    """a factor of a learning rate schedule is outside the range that torch accepts
 
-    Fix: write a number in that range; 1.0e-8 begins near 0
+    Fix: use a number in that range; 1.0e-8 starts near 0
     """
     for entry in entries(run):
         for short, name, wanted in _FACTORS:
@@ -106,8 +106,8 @@ def warm_up_longer_than_run(run: RunConfig) -> Iterator[Finding]:
 def warm_up_cut_short(run: RunConfig) -> Iterator[Finding]:
     """the schedule after the warm-up starts before the warm-up ends
 
-    Why: the learning rate jumps at the milestone, which the warm-up was to prevent
-    Fix: write the total_iters of the warm-up as the first milestone
+    Why: the learning rate jumps at the milestone, which the warm-up was meant to prevent
+    Fix: use the warm-up's total_iters as the first milestone
     """
     schedules, ends = [entry for entry in entries(run) if entry.is_schedule], _milestones_of(run)
     if is_megatron(run) or len(schedules) < 2 or not ends or schedules[0].short != "LinearLR":
@@ -129,7 +129,7 @@ def warm_up_cut_short(run: RunConfig) -> Iterator[Finding]:
     severity=WARNING,
 )
 def cosine_rises_again(run: RunConfig) -> Iterator[Finding]:
-    """a cosine schedule ends before the run, and rises again
+    """a cosine schedule ends before the run, and then rises again
 
     Why: torch's cosine is periodic, so after T_max steps the learning rate rises to its peak again
     Fix: set T_max to the steps from the schedule's start to grpo.max_num_steps

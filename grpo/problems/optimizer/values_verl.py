@@ -1,4 +1,4 @@
-"""The optimizer: its class and arguments, learning rate, warm-up, clipping of gradients."""
+"""The optimizer: its class and arguments, learning rate, warm-up, gradient clipping."""
 
 from __future__ import annotations
 
@@ -72,9 +72,9 @@ _SMALL: Final = 1e-5
 
 @TOPIC.problem(f"{_CLASS} {_MODULE}", fails=Fails.AT_LOADING, source="workers/config/optimizer.py:215 at 0.7.1")
 def optimizer_class(run: RunConfig) -> Iterator[Finding]:
-    """the optimizer is not a class of its module, or verl cannot use it
+    """the optimizer is not a class in its module, or verl cannot use it
 
-    Fix: write AdamW with optimizer_impl torch.optim, the defaults
+    Fix: use AdamW with optimizer_impl torch.optim, the defaults
     """
     name, module = run.at(_CLASS), run.at(_MODULE)
     known = list(_TORCH) if module == "torch.optim" else _OTHERS.get(str(module))
@@ -91,7 +91,7 @@ def optimizer_class(run: RunConfig) -> Iterator[Finding]:
 
 @TOPIC.problem(_MORE, fails=Fails.AT_LOADING, source="workers/config/optimizer.py:210 at 0.7.1")
 def optimizer_arguments(run: RunConfig) -> Iterator[Finding]:
-    """override_optimizer_config has an argument or value that the optimizer does not take
+    """override_optimizer_config has an argument or value that the optimizer does not accept
 
     Fix: correct the name or the value, or remove the line
     """
@@ -119,7 +119,7 @@ def optimizer_arguments(run: RunConfig) -> Iterator[Finding]:
 def optimizer_range(run: RunConfig) -> Iterator[Finding]:
     """a learning rate, weight decay, epsilon or beta is outside the optimizer's range
 
-    Fix: write lr 1.0e-6, weight_decay 0.01 and betas [0.9, 0.999], the defaults
+    Fix: set lr to 1.0e-6, weight_decay to 0.01 and betas to [0.9, 0.999], the defaults
     """
     own = run.at(_MORE)
     paths = (_RATE, f"{_OPTIM}.weight_decay", *(f"{_MORE}.{key}" for key in ("lr", "weight_decay", "eps")))
@@ -140,8 +140,8 @@ def _are_betas(given: Json) -> bool:
 def learning_rate(run: RunConfig) -> str | None:
     """the learning rate is too high or too low to train a language model
 
-    Why: if it is too high, the first updates destroy the model; if too low, bfloat16 weights do not change
-    Fix: write 1.0e-6, verl's value for GRPO; with LoRA about 1.0e-5
+    Why: if it is too high, the first updates destroy the model; if it is too low, bfloat16 weights do not change
+    Fix: set it to 1.0e-6, verl's value for GRPO; with LoRA, to about 1.0e-5
     """
     rate = run.number(_RATE)
     usual = rate < 0 or _LEAST <= rate <= _MOST
@@ -157,7 +157,7 @@ def learning_rate(run: RunConfig) -> str | None:
 def weights_in_bfloat16(run: RunConfig) -> str | None:
     """the optimizer updates weights in bfloat16, but its steps are too small for that
 
-    Why: bfloat16 keeps 8 significant bits, so the optimizer's small steps are rounded away and most weights stay
+    Why: bfloat16 keeps 8 significant bits, so small optimizer steps are rounded away and most weights never change
     Fix: remove model_dtype: its default is fp32, and FSDP computes in bfloat16 in any case
     """
     # Optimizers of other modules may round at random.
@@ -174,7 +174,7 @@ def weights_in_bfloat16(run: RunConfig) -> str | None:
 def least_learning_rate(run: RunConfig) -> str | None:
     """min_lr_ratio is not a share from 0 to 1
 
-    Fix: write a share from 0 to 1, not a learning rate: 0.1 ends at a tenth of lr
+    Fix: use a share from 0 to 1, not a learning rate: 0.1 ends at a tenth of lr
     """
     path, older = f"{_OPTIM}.min_lr_ratio", run.at(f"{_OPTIM}.warmup_style")
     if (older or run.at(f"{_OPTIM}.lr_scheduler_type")) != "cosine" or run.at(path) is None:
@@ -189,10 +189,10 @@ def least_learning_rate(run: RunConfig) -> str | None:
     severity=WARNING,
 )
 def warm_up_longer_than_run(run: RunConfig) -> Iterator[Finding]:
-    """the warm-up of the learning rate takes the whole run or longer
+    """the learning rate's warm-up takes the entire run or longer
 
-    Why: the learning rate never reaches its value, and the first steps train with almost none
-    Fix: write a ratio such as 0.05, or fewer steps than the run has
+    Why: the learning rate never reaches its configured value, and the first steps train with almost none
+    Fix: use a ratio such as 0.05, or fewer steps than the run has
     """
     ratio, count = f"{_OPTIM}.lr_warmup_steps_ratio", f"{_OPTIM}.lr_warmup_steps"
     steps = run.at(count)
@@ -214,8 +214,8 @@ def warm_up_longer_than_run(run: RunConfig) -> Iterator[Finding]:
 def gradient_clipping(run: RunConfig) -> str | None:
     """gradients are clipped to a norm of 0 or less
 
-    Why: at 0 each gradient becomes 0 and nothing is learned; below 0 its direction is reversed
-    Fix: write 1.0, the default; a large number such as 1.0e9 clips nothing
+    Why: at 0, each gradient becomes 0 and nothing is learned; below 0, its direction is reversed
+    Fix: set it to 1.0, the default; a large number such as 1.0e9 clips nothing
     """
     path = f"{_OPTIM}.clip_grad" if has_engine_workers(run) else f"{ACTOR}.grad_clip"
     if run.at(path) is None:
@@ -233,8 +233,8 @@ def gradient_clipping(run: RunConfig) -> str | None:
 def gradient_clipping_unread(run: RunConfig) -> Iterator[Finding]:
     """actor.grad_clip is set, but the workers read actor.optim.clip_grad
 
-    Why: these workers read optim.clip_grad, so gradients are clipped at its value
-    Fix: write actor_rollout_ref.actor.optim.clip_grad
+    Why: these workers read optim.clip_grad, so gradients are clipped at that value
+    Fix: set actor_rollout_ref.actor.optim.clip_grad
     """
     path, read = f"{ACTOR}.grad_clip", f"{_OPTIM}.clip_grad"
     if has_engine_workers(run) and run.given_has(path) and run.at(path) != run.at(read):

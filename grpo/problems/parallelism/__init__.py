@@ -1,1 +1,1 @@
-"""Parallel sizes, backends and what they exclude."""
+"""Parallel sizes, backends, and the options that they exclude."""

@@ -106,7 +106,7 @@ def lora_needs_v2(run: RunConfig) -> str | None:
     logs="dp_replicate_size > 1 requires policy.dtensor_cfg._v2: true (Automodel DTensor v",
 )
 def replicas_need_v2(run: RunConfig) -> str | None:
-    """dp_replicate_size is above 1, but the second version of DTensor is off
+    """dp_replicate_size is above 1, but DTensor's second version is off
 
     Fix: set policy.dtensor_cfg._v2 to true, or dp_replicate_size to 1
     """
@@ -186,13 +186,13 @@ def lora_triton(run: RunConfig) -> Iterator[Finding]:
 def precision(run: RunConfig) -> Verdict:
     """policy.precision is unknown to the workers
 
-    Fix: write bfloat16, float16 or float32
+    Fix: use bfloat16, float16 or float32
     """
     return one_of("policy.precision", ("float32", "bfloat16", "float16"))(run)
 
 
 def _is_refused_gemma(run: RunConfig) -> bool:
-    """Say whether the worker refuses a Gemma 3 model: early versions refuse text models, _v2 those with images."""
+    """Return whether the worker rejects a Gemma 3 model: early versions reject text models, _v2 those with images."""
     name = str(run.at("policy.model_name")).lower()
     text, images = ("270m", "1b"), ("4b", "12b", "27b")
     sizes = text if not run.since("v0.6.0") else images if is_v2(run) else (*text, *images)
@@ -206,7 +206,7 @@ def _is_refused_gemma(run: RunConfig) -> bool:
     logs="Context parallel is not supported for sequence packing",
 )
 def context_parallel_dtensor(run: RunConfig) -> str | None:
-    """DTensor's context parallelism is on with a model or an option that it excludes
+    """DTensor's context parallelism is on with a model or an option that it does not support
 
     Fix: set policy.dtensor_cfg.context_parallel_size to 1, or turn the other option off
     """
@@ -263,7 +263,7 @@ def yarn_dtensor(run: RunConfig) -> str | None:
 def yarn_fields(run: RunConfig) -> str | None:
     """rope_scaling of type yarn lacks a field
 
-    Fix: give all eight fields of rope_scaling
+    Fix: set all eight fields of rope_scaling
     """
     if not is_megatron(run) or run.at(f"{_ROPE}.rope_type") != "yarn":
         return None
@@ -283,7 +283,7 @@ def yarn_fields(run: RunConfig) -> str | None:
 def packing_attention(run: RunConfig) -> str | None:
     """sequence packing is on, but attn_implementation is not flash_attention_2
 
-    Fix: write flash_attention_2, or turn sequence packing off
+    Fix: use flash_attention_2, or turn sequence packing off
     """
     path = f"{DTENSOR}.automodel_kwargs.attn_implementation"
     if not is_v2(run) or not run.on(PACKING) or not run.has(path) or run.at(path) == "flash_attention_2":
@@ -329,9 +329,9 @@ def reward_model_packing(run: RunConfig) -> str | None:
     logs="` which is not valid",
 )
 def parallel_plan(run: RunConfig) -> str | None:
-    """custom_parallel_plan is not a path that can be imported
+    """custom_parallel_plan is not an importable path
 
-    Fix: write package.module.NAME, or null
+    Fix: use package.module.NAME, or null
     """
     # With tensor parallel size 1 no plan is read. The second version has one by name.
     reads = not is_megatron(run) and tensor_parallel(run) > 1
@@ -350,7 +350,7 @@ def parallel_plan(run: RunConfig) -> str | None:
     logs="when using top-p/top-k sampling",
 )
 def sampling_not_divisible_by_tp(run: RunConfig) -> str | None:
-    """top-p or top-k is on, but padded sequences are not a multiple of the tensor parallel size
+    """top-p or top-k is on, but the padded sequence length is not a multiple of the tensor parallel size
 
     Fix: set policy.make_sequence_length_divisible_by to the tensor parallel size
     """

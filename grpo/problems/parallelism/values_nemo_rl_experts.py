@@ -1,4 +1,4 @@
-"""What Megatron and DTensor require of a model with experts."""
+"""What Megatron and DTensor require for a model with experts."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _SEQUENCE: Final = f"{MEGATRON}.sequence_parallel"
 def gpus_not_divisible_by_experts(run: RunConfig) -> str | None:
     """the training GPUs are not a multiple of Megatron's expert TP × EP × PP
 
-    Fix: choose expert sizes whose product with the pipeline stages divides the training GPUs
+    Fix: choose expert sizes whose product with the pipeline size divides the training GPUs
     """
     if not is_megatron(run):
         return None
@@ -78,7 +78,7 @@ def experts_need_sequence_parallel(run: RunConfig) -> str | None:
 def gpus_not_divisible_by_dtensor_experts(run: RunConfig) -> str | None:
     """the training GPUs are not a multiple of DTensor's expert parallel size
 
-    Fix: choose an expert_parallel_size that divides the training GPUs, 1 for a model without experts
+    Fix: choose an expert_parallel_size that divides the training GPUs, or 1 for a model without experts
     """
     if not is_v2(run) or run.at(_DTENSOR_EXPERTS) is None:
         return None

@@ -64,7 +64,7 @@ def chunked_logprobs(run: RunConfig) -> str | None:
 def optimizer_precision(run: RunConfig) -> str | None:
     """the precision-aware optimizer does not match policy.precision
 
-    Fix: set bf16 or fp16 of policy.megatron_cfg.optimizer to match policy.precision
+    Fix: set bf16 or fp16 in policy.megatron_cfg.optimizer to match policy.precision
     """
     name = {"bfloat16": "bf16", "float16": "fp16"}.get(str(run.at("policy.precision")))
     if not is_megatron(run) or not name or not run.on(f"{_OPTIMIZER}.use_precision_aware_optimizer"):
@@ -106,7 +106,7 @@ def padding_multiple(run: RunConfig) -> str | None:
 def recompute_granularity(run: RunConfig) -> str | None:
     """recompute_granularity is neither full nor selective
 
-    Fix: write full or selective
+    Fix: set it to full or selective
     """
     kind = run.at(f"{MEGATRON}.recompute_granularity", "full")
     if not is_megatron(run) or not run.on(f"{MEGATRON}.activation_checkpointing") or kind in ("full", "selective"):
@@ -123,7 +123,7 @@ def recompute_granularity(run: RunConfig) -> str | None:
 def fused_logprobs(run: RunConfig) -> Iterator[Finding]:
     """fused log probabilities are on with sequence packing, top_k or top_p
 
-    Fix: turn use_fused_linear_logprobs off, or packing; top_k null, top_p 1.0
+    Fix: turn off use_fused_linear_logprobs, or turn off packing and set top_k to null and top_p to 1.0
     """
     if not is_megatron(run) or not run.on(_FUSED):
         return
@@ -165,7 +165,7 @@ def optimized_inference(run: RunConfig) -> str | None:
     since="v0.8.0",
 )
 def megatron_engine_removed(run: RunConfig) -> str | None:
-    """async_engine of Megatron's generation is set, but v0.8.0 has removed it
+    """async_engine is set for Megatron's generation, but v0.8.0 has removed it
 
     Fix: remove policy.generation.mcore_generation_config.async_engine
     """

@@ -1,1 +1,1 @@
-"""Nodes and pods that the run gets, and the cluster that another release made."""
+"""The nodes and pods that the run gets, and clusters created by another release."""

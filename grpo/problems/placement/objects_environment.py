@@ -1,4 +1,4 @@
-"""Head and GPU workers have the variables of the values: the Hugging Face token, its cache, and others."""
+"""The head and GPU workers have the values' variables: the Hugging Face token, its cache, and others."""
 
 from __future__ import annotations
 

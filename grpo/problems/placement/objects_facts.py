@@ -1,4 +1,4 @@
-"""A RayCluster of the chart raycluster has the facts that its job compares at the start."""
+"""A RayCluster from the chart raycluster has the facts that its job compares at startup."""
 
 from __future__ import annotations
 

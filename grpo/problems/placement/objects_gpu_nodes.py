@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def _pods(group: Group) -> int:
-    """Return how many pods a group has at most; of replicas outside its bounds, the operator makes the nearest one."""
+    """Return a group's maximum number of pods; the operator clamps replicas that are outside the group's bounds."""
     if group.head:
         return 1
     count, hosts = number(group.spec.get("replicas")), number(group.spec.get("numOfHosts"))

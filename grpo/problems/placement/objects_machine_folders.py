@@ -1,4 +1,4 @@
-"""GPU pods mount the folders of the machine: the driver, and the RDMA plugin of NCCL."""
+"""GPU pods mount the machine's folders: the driver, and NCCL's RDMA plugin."""
 
 from __future__ import annotations
 

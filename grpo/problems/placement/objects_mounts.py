@@ -1,4 +1,4 @@
-"""Head and workers mount the volumes of the values."""
+"""The head and the workers mount the volumes in the values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GPU pods have the shared memory of the machine's profile."""
+"""GPU pods have the shared memory set in the machine's profile."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""The RayCluster that the job of the values looks for, where somebody else made it.
+"""The RayCluster that the job in the values looks for, if somebody else created it.
 
-A cluster of the chart raycluster has its facts in a variable of the head: the rule over that variable compares them.
+A cluster from the chart raycluster has its facts in a variable of the head: the rule over that variable compares
+them.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ SOURCE: Final = "charts/common/templates/_pod.tpl at 0.1.0"
 
 
 class Target(NamedTuple):
-    """A RayCluster, and what the job of the values expects of it."""
+    """A RayCluster, and what the job in the values expects of it."""
 
     found: Cluster
     expected: cluster.Cluster
@@ -39,7 +40,7 @@ class Target(NamedTuple):
 
     @property
     def is_ours(self) -> bool:
-        """Return whether the chart raycluster made it."""
+        """Return whether the chart raycluster created the RayCluster."""
         return any(True for _ in self.found.head.env(VARIABLE))
 
 
@@ -49,12 +50,12 @@ def clusters(manifests: Manifests) -> list[Item]:
 
 
 def name_of(item: Item) -> str:
-    """Return the name of an object."""
+    """Return an object's name."""
     return str(mapping(item.object.get("metadata")).get("name") or "")
 
 
 def expected_cluster(manifests: Manifests) -> cluster.Cluster | None:
-    """Return the RayCluster that the job of the values looks for, None without such values."""
+    """Return the RayCluster that the job in the values looks for, or None without such values."""
     return manifests.wiring.cluster if isinstance(manifests.wiring, StackWiring) else None
 
 
@@ -68,7 +69,7 @@ def targets(manifests: Manifests) -> Iterator[Target]:
 
 
 def each_target(check: Callable[[Target], Found], *, ours: bool = False) -> Check:
-    """Turn a function over one such cluster into a check; `ours` is for those of the chart raycluster."""
+    """Turn a function over one such cluster into a check of the chart raycluster's clusters (`ours`) or of others."""
 
     def run(manifests: Manifests) -> Iterator[Finding]:
         for target in targets(manifests):
@@ -80,7 +81,7 @@ def each_target(check: Callable[[Target], Found], *, ours: bool = False) -> Chec
 
 
 def mounts(group: Group) -> dict[str, tuple[int, dict[str, object]]]:
-    """Return what Ray's container mounts: by mount path, the position of the mount, and the volume."""
+    """Return what Ray's container mounts: by mount path, the mount's position and the volume."""
     volumes = {str(each.get("name")): each for each in map(mapping, sequence(group.pod.get("volumes")))}
     found = enumerate(map(mapping, sequence(group.ray.get("volumeMounts"))))
     return {

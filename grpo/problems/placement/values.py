@@ -1,4 +1,4 @@
-"""Rules over what a job of any framework needs from its cluster: the charts refuse the same, without a line number."""
+"""Rules over what any framework's job needs from its cluster: the charts reject the same, but without a line number."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def nodes_paid_and_not_used(run: RunConfig) -> str | None:
 def cluster_not_used(run: RunConfig) -> str | None:
     """stack.names.cluster names a cluster, but the job creates another one
 
-    Why: the job creates another cluster and pays for its nodes; the named one is not used
+    Why: the job creates its own cluster and pays for its nodes, while the named cluster stays unused
     Fix: set job.cluster.mode to existing, or remove stack.names.cluster
     """
     name = run.value("stack.names.cluster")
@@ -71,9 +71,9 @@ def cluster_not_used(run: RunConfig) -> str | None:
 
 @TOPIC.problem("=images.training.tag =job.version", fails=Fails.AT_RENDER, source="_nemo_rl.tpl at 0.1.0")
 def image_of_another_version(run: RunConfig) -> str | None:
-    """the image has another version than job.version
+    """the image's version differs from job.version
 
-    Fix: set both to one version, as values/frameworks does
+    Fix: set both to the same version, as values/frameworks does
     """
     tag = _release(run)
     is_whole = tag.startswith("v") and tag.count(".") == _DOTS
@@ -84,8 +84,8 @@ def image_of_another_version(run: RunConfig) -> str | None:
 def image_not_published(run: RunConfig) -> Iterator[Finding]:
     """the tag of NVIDIA's image does not have the form of a release
 
-    Why: NVIDIA publishes no such image: the pods wait in ImagePullBackOff
-    Fix: write the tag of a release: v and three numbers, as in job.version
+    Why: NVIDIA publishes no such image, so the pods stay in ImagePullBackOff
+    Fix: use a release's tag: v and three numbers, as in job.version
     """
     tag = _release(run)
     # A registry of one's own may have such a tag.
@@ -95,7 +95,7 @@ def image_not_published(run: RunConfig) -> Iterator[Finding]:
 
 
 def _release(run: RunConfig) -> str:
-    """Return a tag of NeMo RL's image that names another release than job.version; an empty text for other tags."""
+    """Return the tag of NeMo RL's image if it names a different release than job.version; otherwise an empty text."""
     tag, repository = str(run.value("images.training.tag")), str(run.value("images.training.repository"))
     is_release = all(part.isdecimal() for part in tag.removeprefix("v").split("."))
     is_other = run.framework == "nemo-rl" and repository.endswith("/nemo-rl") and tag != run.version
@@ -121,9 +121,9 @@ def head_without_cpu(run: RunConfig) -> Iterator[Finding]:
     source="charts/grpo-job/templates/_run.tpl at 0.1.0",
 )
 def profile_without_gpus(run: RunConfig) -> str | None:
-    """a training runs on machines without GPUs
+    """a training job runs on machines without GPUs
 
-    Fix: choose another profile; this one is only for trying storage, secrets and Ray
+    Fix: choose another profile; this one is only for trying out storage, secrets and Ray
     """
     none = run.value("job.task") in (None, "train", "evaluate") and run.value("accelerator.gpusPerNode") == 0
     return f"the machines of profile {run.accelerator} have no GPUs" if none else None
@@ -135,9 +135,9 @@ def profile_without_gpus(run: RunConfig) -> str | None:
     source="charts/common/templates/_worker.tpl at 0.1.0",
 )
 def image_for_arm64(run: RunConfig) -> str | None:
-    """the nodes are arm64, but the image is not marked as one for arm64
+    """the nodes are arm64, but the image is not marked as an arm64 image
 
-    Fix: choose an image for arm64, and set images.training.arm64 to true
+    Fix: choose an arm64 image, and set images.training.arm64 to true
     """
     arm = run.value("accelerator.architecture") == "arm64" and run.value("images.training.arm64") is not True
     return f"images.training.arm64 is not true, and the nodes of {run.accelerator} are arm64" if arm else None
@@ -171,9 +171,9 @@ def _texts(tree: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str]]
 
 @TOPIC.problem("", fails=Fails.AT_RENDER, source="_config.tpl at 0.1.0")
 def derived_key_differs(run: RunConfig) -> Iterator[Finding]:
-    """a key has another value than the chart derives for it
+    """a key's value differs from the one that the chart derives for it
 
-    Fix: remove the key, and change the value from which it is derived
+    Fix: remove the key, and change the value that it is derived from
     """
     if not run.trains:
         return
@@ -187,7 +187,7 @@ def derived_key_differs(run: RunConfig) -> Iterator[Finding]:
 
 
 def _differing(given: Mapping[str, Any], derived: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Compare as the chart does: it does not resolve ${...}, and true is not 1."""
+    """Yield the keys whose values differ, by the chart's comparison: ${...} is not resolved, and true is not 1."""
     for key in derived.keys() & given.keys():
         here, theirs, ours = f"{path}{key}", given[key], derived[key]
         if isinstance(theirs, dict) and isinstance(ours, dict):

@@ -1,4 +1,4 @@
-"""A worker takes the GPUs that a node of its machine has."""
+"""Whether the workers use all GPUs of their nodes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _GPUS: Final = "accelerator.gpusPerNode"
 
 
 def _machine(run: RunConfig) -> Machine | None:
-    """Return the machine that the labels select; None if no profile knows it, or if several differ in their GPUs."""
+    """Return the machine that the labels select; None if no profile has these labels or if the GPU counts differ."""
     labels = mapping(run.value("accelerator.nodeSelector"))
     found = profiles.chosen({label: {str(value)} for label, value in labels.items()})
     return found[0] if len({each.gpus for each in found}) == 1 else None
@@ -32,11 +32,10 @@ def _machine(run: RunConfig) -> Machine | None:
     f"={_GPUS} =accelerator.worker", fails=Fails.COSTS, source="values/accelerators at 0.1.0", severity=WARNING
 )
 def gpus_left_idle(run: RunConfig) -> Iterator[Finding]:
-    """the workers of a node leave some of its GPUs idle
+    """the workers on a node leave some of its GPUs idle
 
-    Why: the idle GPUs of each node are paid for, and no other worker fits on it
-    Fix: write the number of the profile, or divide CPUs and memory of the worker too, as
-    values/examples/one-gpu.yaml
+    Why: each node's idle GPUs are billed too, but no other worker fits on the node
+    Fix: use the profile's number of GPUs, or split the worker's CPUs and memory too, as in values/examples/one-gpu.yaml
     """
     machine = _machine(run)
     if machine is None or not 0 < run.gpus < machine.gpus:
@@ -55,7 +54,7 @@ def _fix(run: RunConfig, node: int) -> str:
 
 
 def _beside(run: RunConfig, machine: Machine) -> int:
-    """Return how many workers have room on a node by CPUs, memory and network; at least one."""
+    """Return how many workers fit on a node by CPUs, memory and network; at least one."""
     if run.value("network.mode") in profiles.modes(mapping(run.value("accelerator"))):
         # A worker takes all RDMA interfaces of its node.
         return 1

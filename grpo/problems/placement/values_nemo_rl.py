@@ -32,7 +32,7 @@ _NODES = f"{RESOURCES}.num_nodes"
 
 
 def _policy_nodes(run: RunConfig) -> int:
-    """Return the nodes that train and generate, zero if they are unknown."""
+    """Return the number of nodes that train and generate; zero if it is unknown."""
     if not run.trains or has_teachers(run) or run.gpus < 1:
         return 0
     return run.nodes if run.nodes == 1 else run.nodes - reward_model_nodes(run)[0]
@@ -47,7 +47,7 @@ def _policy_nodes(run: RunConfig) -> int:
 def reward_model_takes_all(run: RunConfig) -> Iterator[Finding]:
     """the reward model leaves no GPUs for the policy
 
-    Fix: give env.reward_model.resources less, or the cluster more nodes
+    Fix: reduce env.reward_model.resources, or add nodes to the cluster
     """
     nodes, gpus = reward_model_nodes(run) if run.trains else (0, 0)
     if run.nodes > 1 and nodes >= run.nodes:
@@ -64,7 +64,7 @@ def reward_model_takes_all(run: RunConfig) -> Iterator[Finding]:
     logs="policy.generation.colocated.resources.gpus_per_node must be explicitly set to a",
 )
 def generation_gpus_on_one_node(run: RunConfig) -> Iterator[Finding]:
-    """on one node, the resources of non-colocated generation are not set or do not fit
+    """the resources of non-colocated generation on a single node are not set or do not fit
 
     Fix: set policy.generation.colocated.resources: {num_nodes: 1, gpus_per_node: N} with N below the node's GPUs
     """
@@ -81,7 +81,7 @@ def generation_gpus_on_one_node(run: RunConfig) -> Iterator[Finding]:
 
 
 def _more_nodes(run: RunConfig) -> str:
-    """Return the fix where the parallel sizes need more than one node; an empty text if one can be split."""
+    """Return the fix if the parallel sizes need more than one node; an empty text if one node can be split."""
     try:
         training = tensor_parallel(run) * context_parallel(run) * pipeline_parallel(run)
         generating = run.integer(f"{VLLM}.tensor_parallel_size") * run.integer(f"{VLLM}.pipeline_parallel_size")
@@ -99,7 +99,7 @@ def _more_nodes(run: RunConfig) -> str:
     logs="policy.generation.colocated.resources.num_nodes must be > 0 when cluster.num_nod",
 )
 def generation_nodes(run: RunConfig) -> Iterator[Finding]:
-    """non-colocated generation on several nodes does not take whole nodes, or leaves none to train
+    """non-colocated generation on several nodes uses only part of a node, or leaves no node for training
 
     Fix: set policy.generation.colocated.resources: {num_nodes: N, gpus_per_node: the node's GPUs}
     """
@@ -124,7 +124,7 @@ def generation_nodes(run: RunConfig) -> Iterator[Finding]:
     logs="Non-colocated inference is not supported for Megatron generation backends",
 )
 def megatron_not_colocated(run: RunConfig) -> str | None:
-    """Megatron generates before v0.7.0, but generation is not colocated
+    """the generation backend is Megatron, which before v0.7.0 must be colocated, but generation is not
 
     Fix: set policy.generation.colocated.enabled to true, or backend to vllm, or use a later version
     """
@@ -143,7 +143,7 @@ def megatron_not_colocated(run: RunConfig) -> str | None:
 def segment_size(run: RunConfig) -> str | None:
     """segment_size does not divide the number of training nodes
 
-    Why: if Ray's nodes have an NVLink domain, NeMo RL refuses it at set-up; else it ignores the key
+    Why: if the Ray nodes have an NVLink domain, NeMo RL rejects the value at setup; otherwise the key is ignored
     Fix: choose a segment_size that divides the number of training nodes, or null
     """
     # Elsewhere nodes carry no domain, and NeMo RL only warns.
@@ -159,7 +159,7 @@ def segment_size(run: RunConfig) -> str | None:
     source="nemo_rl/distributed/virtual_cluster.py:794 at v0.7.0",
 )
 def cpus_for_gpu_workers(run: RunConfig) -> str | None:
-    """a node has too few CPUs for the processes that NeMo RL puts on its GPUs
+    """a node has too few CPUs for the processes that NeMo RL starts on its GPUs
 
     Fix: set accelerator.worker.cpu to two CPUs per GPU, or to one if generation has its own nodes
     """

@@ -1,1 +1,1 @@
-"""What a pod asks of Kubernetes."""
+"""What a pod requests from Kubernetes."""

@@ -1,7 +1,7 @@
-"""Pods that the API server refuses because two of their parts conflict, which a schema cannot express.
+"""Pods that the API server rejects because two of their fields conflict in a way that a schema cannot express.
 
-tests/e2e/test_check.py compares with a real API server. What an operator makes of a Ray cluster is refused later still:
-when its pods are made.
+tests/e2e/test_check.py compares these rules with a real API server. Pods that an operator derives from a Ray
+cluster are rejected even later, when the operator creates them.
 """
 
 from __future__ import annotations

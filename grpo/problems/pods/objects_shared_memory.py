@@ -1,4 +1,4 @@
-"""Shared memory of a pod, and other volumes in memory."""
+"""A pod's shared memory and its other in-memory volumes."""
 
 from __future__ import annotations
 

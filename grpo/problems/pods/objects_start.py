@@ -1,4 +1,4 @@
-"""Downloads at the start of a pod that are not pinned."""
+"""Unpinned downloads when a pod starts."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _ELSEWHERE: Final = re.compile(r"(?:^|\s)(?:-t|--target|--prefix|--root)[= \t]|P
 
 
 def unpinned(requirement: str) -> bool:
-    """Return whether a requirement of pip is not pinned; requirement files and URLs are not checked."""
+    """Return whether a pip requirement is not pinned; requirement files and URLs are not checked."""
     text = requirement.strip("'\"")
     if not _PACKAGE.match(text) or "/" in text or text.endswith((".whl", ".txt", ".tar.gz")):
         return False
@@ -54,7 +54,7 @@ def _packages(options: str) -> Iterator[str]:
 
 
 def fetched(script: str) -> str:
-    """Describe the first download of a script that is not pinned."""
+    """Describe a script's first unpinned download."""
     for fetching, reason in _FETCHES:
         if fetching.search(script):
             return reason

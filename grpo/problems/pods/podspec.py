@@ -1,6 +1,6 @@
 """Pods as rules see them: containers with their paths, volumes, shell scripts; and adapters for checks.
 
-A check of a topic gets one pod and yields paths below its object with what stands there.
+A topic's check gets one pod and yields paths relative to its object, each with what was found there.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def _uncommented(script: str) -> str:
 
 
 class Container:
-    """One container: `path` leads to it from the top of the object, `init` is true for init containers."""
+    """One container: `path` leads to the container from the top of the object, `init` is true for init containers."""
 
     __slots__ = ("_env", "_pod", "_variables", "init", "path", "spec")
 
@@ -49,11 +49,11 @@ class Container:
 
     @property
     def name(self) -> str:
-        """Return its name for messages."""
+        """Return the container's name for messages."""
         return str(self.spec.get("name", ""))
 
     def env(self) -> list[tuple[Path, str, dict[str, Any]]]:
-        """Return path, name and entry of each variable."""
+        """Return each variable's path, name and entry."""
         if self._env is None:
             entries = enumerate(map(mapping, sequence(self.spec.get("env"))))
             self._env = [((*self.path, "env", at), str(each.get("name", "")), each) for at, each in entries]
@@ -72,7 +72,7 @@ class Container:
         return environment.is_complete(self._pod.manifests, self._pod.item, self.spec)
 
     def value(self, name: str) -> str | None:
-        """Return a variable's value, an empty text if it has another source, None if there is no such variable."""
+        """Return a variable's value: an empty text if it has another source, None if there is no such variable."""
         found = [each for _, known, each in self.variables() if known == name]
         return str(found[-1].get("value") or "") if found else None
 
@@ -89,7 +89,7 @@ class Container:
         return "\n".join(text for _, text in self.scripts())
 
     def mounts(self) -> dict[str, dict[str, Any]]:
-        """Return the mounts by their mount paths."""
+        """Return the mounts by mount path."""
         found = map(mapping, sequence(self.spec.get("volumeMounts")))
         return {str(each.get("mountPath", "")).rstrip("/"): each for each in found}
 
@@ -100,18 +100,18 @@ class Container:
 
     @property
     def requested(self) -> dict[str, Any]:
-        """Return the amounts of the resources that the container requests."""
+        """Return the resource amounts that the container requests."""
         return {name: self.spec["resources"][part][name] for name, part in requested(self.spec).items()}
 
     def path_of_resource(self, name: str) -> Path:
-        """Return the path of the amount of a resource that the container requests."""
+        """Return the path of the amount that the container requests of a resource."""
         return (*self.path, "resources", requested(self.spec)[name], name)
 
 
 class PodView:
     """One pod template with its object.
 
-    `wired` says that other rules compare it with the values, `trains` that it has GPUs or is one of a Ray cluster.
+    `wired`: other rules compare the pod with the values. `trains`: the pod has GPUs or belongs to a Ray cluster.
     """
 
     __slots__ = ("_containers", "_machines", "item", "manifests", "pod", "spec", "trains", "wired")
@@ -128,7 +128,7 @@ class PodView:
 
     @property
     def annotations(self) -> dict[str, Any]:
-        """Return the annotations of the pods."""
+        """Return the pods' annotations."""
         return mapping(mapping(self.pod.template.get("metadata")).get("annotations"))
 
     def path(self, *below: str | int) -> Path:
@@ -136,7 +136,7 @@ class PodView:
         return (*self.pod.path, "spec", *below)
 
     def annotation(self, name: str) -> Path:
-        """Return the path of an annotation."""
+        """Return an annotation's path."""
         return (*self.pod.path, "metadata", "annotations", name)
 
     def containers(self) -> list[Container]:
@@ -151,18 +151,18 @@ class PodView:
         return self._containers
 
     def main(self) -> Container | None:
-        """Return the container with the GPUs; in a pod of Ray without GPUs, the container of Ray."""
+        """Return the container with the GPUs; in a Ray pod without GPUs, the Ray container."""
         running = [each for each in self.containers() if not each.init]
         most = max((each.gpus for each in running), default=0)
         return next((each for each in running if each.gpus == most and (most or self.pod.ray)), None)
 
     def volumes(self) -> Iterator[tuple[Path, str, dict[str, Any]]]:
-        """Yield path, name and entry of each volume."""
+        """Yield each volume's path, name and entry."""
         for number, each in enumerate(map(mapping, sequence(self.spec.get("volumes")))):
             yield self.path("volumes", number), str(each.get("name", "")), each
 
     def tolerates(self, key: str) -> bool:
-        """Return whether a toleration names this taint, or every one."""
+        """Return whether a toleration matches this taint, or every taint."""
         for each in map(mapping, sequence(self.spec.get("tolerations"))):
             everything = not each.get("key") and each.get("operator") == "Exists"
             if everything or each.get("key") == key:
@@ -170,31 +170,31 @@ class PodView:
         return False
 
     def machines(self) -> list[Machine]:
-        """Return the machines that the pod selects, if profiles of all of them are installed."""
+        """Return the machines that the pod selects, if all of them have installed profiles."""
         if self._machines is None:
             self._machines = machines(self.spec)
         return self._machines
 
     @property
     def device_classes(self) -> set[str]:
-        """Return the device classes of the claims that the pod makes from templates of the stream."""
+        """Return the device classes of the claims that the pod creates from the stream's templates."""
         return self.manifests.device_classes(self.pod)
 
     @property
     def spans_nodes(self) -> bool:
-        """Return whether the pod takes a whole node, and its kind communicates with other nodes."""
+        """Return whether the pod uses a complete node and is of a kind that communicates with other nodes."""
         known = self.machines()
         whole = bool(known) and all(self.pod.gpu_container()[1] == each.gpus for each in known)
         return whole and (self._has_plugin or (self.item.object.get("kind") in _TOGETHER and self.pod.count != 1))
 
     @property
     def uses_rdma(self) -> bool:
-        """Return whether the pod does so on machines whose RDMA interfaces annotations attach."""
+        """Return whether the pod spans nodes on machines whose RDMA interfaces are attached by annotations."""
         return self.spans_nodes and all(each.rdma for each in self.machines())
 
     @property
     def attached(self) -> bool:
-        """Return whether the pod has interfaces besides that of the pod network, or claims devices for RDMA."""
+        """Return whether the pod has interfaces besides the pod network's, or claims RDMA devices."""
         text = str(self.annotations.get(INTERFACES, ""))
         claims = map(mapping, sequence(self.spec.get("resourceClaims")))
         nvlink = self.manifests.once(_nvlink_claims)
@@ -207,14 +207,14 @@ class PodView:
 
 
 def _nvlink_claims(manifests: Manifests) -> set[str]:
-    """Return the claim templates that ComputeDomains make: channels for NVLink between nodes, no network devices."""
+    """Return the claim templates that ComputeDomains create: NVLink channels between nodes, not network devices."""
     specs = [mapping(item.object.get("spec")) for item in manifests.of_kinds(("ComputeDomain",))]
     templates = [mapping(mapping(spec.get("channel")).get("resourceClaimTemplate")) for spec in specs]
     return {str(each["name"]) for each in templates if "name" in each}
 
 
 def judged(manifests: Manifests) -> list[PodView]:
-    """Return all pods, one for each template."""
+    """Return all pods, one per template."""
     wired = {id(pod) for _, pod, _ in manifests.whole_pods()}
     return [PodView(manifests, item, pod, wired=id(pod) in wired) for item, pod in manifests.pods()]
 
@@ -224,7 +224,7 @@ def _training(manifests: Manifests) -> list[PodView]:
 
 
 def each_pod(check: Callable[[PodView], Found], *, trains: bool = False) -> Check:
-    """Turn a function over one pod into a check of all pods; `trains` skips pods without GPUs that are not Ray's."""
+    """Turn a function over one pod into a check of all pods; with `trains`, only of pods with GPUs and Ray pods."""
 
     def run(manifests: Manifests) -> Iterator[Finding]:
         for pod in manifests.once(_training if trains else judged):

@@ -1,4 +1,4 @@
-"""How a process ended, where nothing else says why."""
+"""How a process ended, if nothing else gives the reason."""
 
 from __future__ import annotations
 

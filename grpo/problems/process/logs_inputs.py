@@ -1,4 +1,4 @@
-"""What a run is given: data, rewards, checkpoints, models, configuration."""
+"""A run's inputs: data, rewards, checkpoints, models, configuration."""
 
 from __future__ import annotations
 

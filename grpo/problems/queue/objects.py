@@ -1,4 +1,4 @@
-"""What Kueue requires of KubeRay's objects in a queue."""
+"""What Kueue requires of KubeRay objects in a queue."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _head(group: Group) -> Found:
 
 
 def _kinds(cluster: Cluster) -> int:
-    """Return how many kinds of pods a cluster or a job brings into its queue; 0 without a queue."""
+    """Return how many kinds of pods a cluster or a job adds to its queue; 0 without a queue."""
     job = Job(cluster.item) if cluster.owner == "RayJob" else None
     return 1 + len(cluster.workers) + bool(job and job.mode == "K8sJobMode") if _queued(cluster.item) else 0
 

@@ -1,4 +1,4 @@
-"""Unused queues, nodes of queued provisioning, and topologies that Kueue does not read."""
+"""Unused queues, nodes from queued provisioning, and topologies that Kueue does not read."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def _controller(evidence: Evidence) -> Iterator[tuple[str, str]]:
 
 
 def _closed(local: dict[str, Any], cluster: dict[str, Any], evidence: Evidence) -> Iterator[tuple[str, str]]:
-    """Yield why a queue admits nothing: stopped, not active, or not for this namespace."""
+    """Yield why a queue admits nothing: it is stopped, not active, or not open to this namespace."""
     for kind, item in (("LocalQueue", local), ("ClusterQueue", cluster)):
         spec, name = mapping(item.get("spec")), name_of(item)
         active = conditions(item).get("Active", {})
@@ -78,7 +78,7 @@ def _closed(local: dict[str, Any], cluster: dict[str, Any], evidence: Evidence) 
 
 
 def _selects(selector: object, labels: dict[str, Any]) -> bool:
-    """Return whether a selector takes an object with these labels; none takes nothing, an empty one everything."""
+    """Return whether a selector matches these labels; a missing selector matches nothing, an empty one everything."""
     if not isinstance(selector, dict):
         return False
     equal = mapping(selector.get("matchLabels")).items() <= labels.items()
@@ -86,7 +86,7 @@ def _selects(selector: object, labels: dict[str, Any]) -> bool:
 
 
 def _too_small(cluster: dict[str, Any], evidence: Evidence) -> Iterator[tuple[str, str]]:
-    """Yield the resources of which a queue has too little, and those that it does not know."""
+    """Yield the resources that a queue does not cover or has too little of."""
     groups = [mapping(each) for each in sequence(mapping(cluster.get("spec")).get("resourceGroups"))]
     covered = {str(name) for group in groups for name in sequence(group.get("coveredResources"))}
     nominal = _nominal(groups)
@@ -127,7 +127,7 @@ def _nominal(groups: list[Group]) -> Amounts:
     *("localqueues", "clusterqueues", "resourceflavors", "topologies", "nodes"),
 )
 def flavors(evidence: Evidence) -> Iterator[Result]:
-    """Judge the flavors of the queue of the values, and the level of the topology that the values ask for."""
+    """Judge the flavors of the values' queue, and the topology level that the values request."""
     for queue_name in _names(evidence):
         local = evidence.find("localqueues", queue_name)
         cluster = evidence.find("clusterqueues", _above(local)) if local else None
@@ -159,7 +159,7 @@ def _flavor(name: str, evidence: Evidence) -> str:
 
 
 def _levels(flavor_names: set[str], evidence: Evidence) -> Iterator[Result]:
-    """Judge the levels that the pods ask for: a topology of one of the flavors must have them."""
+    """Judge the levels that the pods request: a topology of one of the flavors must have them."""
     found = [evidence.find("resourceflavors", name) or {} for name in flavor_names]
     topologies = [str(mapping(each.get("spec")).get("topologyName")) for each in found]
     known = {
@@ -177,7 +177,7 @@ def _levels(flavor_names: set[str], evidence: Evidence) -> Iterator[Result]:
 
 
 def _unknown_level(level: str, known: set[str]) -> tuple[str, str]:
-    """Return what is wrong with a level that no topology has, and what to do."""
+    """Return what is wrong with a level that no topology has, and how to fix it."""
     if not known:
         text = f"no flavor of the queue has a Topology, and the pods ask for its level {level}"
         return text, "use a queue whose flavor has a Topology, or leave the level out"

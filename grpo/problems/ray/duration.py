@@ -19,7 +19,7 @@ _MOST: Final = 2**63 - 1
 
 
 def nanoseconds(text: str) -> int | None:
-    """Return a duration in nanoseconds, None for a text that Go's time.ParseDuration refuses."""
+    """Return a duration in nanoseconds; None for a text that Go's time.ParseDuration rejects."""
     if len(text) > _LONGEST or not _WHOLE.match(text):
         return None
     parts = [(match[1].partition("."), _UNITS[match[2]]) for match in _PART.finditer(text)]
@@ -30,7 +30,7 @@ def nanoseconds(text: str) -> int | None:
 
 
 def number(text: str) -> int | None:
-    """Return a whole number, None for a text that Go's strconv.Atoi refuses."""
+    """Return an integer; None for a text that Go's strconv.Atoi rejects."""
     digits = text[1:] if text[:1] in ("-", "+") else text
     found = int(text) if len(text) <= _LONGEST and digits.isascii() and digits.isdecimal() else None
     return found if found is not None and -_MOST - 1 <= found <= _MOST else None

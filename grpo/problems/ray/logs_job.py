@@ -1,4 +1,4 @@
-"""The objects of a run: the RayJob, its operator, and what keeps a container from its start."""
+"""A run's objects: the RayJob, its operator, and what keeps a container from starting."""
 
 from __future__ import annotations
 

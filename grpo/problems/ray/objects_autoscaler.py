@@ -1,4 +1,4 @@
-"""Settings that conflict with Ray's autoscaler, or need it."""
+"""Settings that conflict with Ray's autoscaler or depend on it."""
 
 from __future__ import annotations
 

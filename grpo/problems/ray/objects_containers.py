@@ -57,7 +57,7 @@ def _joined(group: Group) -> Found:
 
 
 def _loses(words: list[str]) -> bool:
-    """Return whether a program gets other arguments when the words are joined; words that are a shell line stay one."""
+    """Return whether joining the words changes the program's arguments; words that form a shell line are unaffected."""
     program, *arguments = words
     if _SPECIAL.search(program):
         return False

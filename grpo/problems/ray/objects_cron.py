@@ -1,4 +1,4 @@
-"""The schedule of a RayCronJob, and what its jobs do not inherit."""
+"""A RayCronJob's schedule, and what its jobs do not inherit."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _schedule(item: Item) -> Found:
 
 
 def _wrong(text: str) -> str:
-    """Return what is wrong with a schedule, an empty text if nothing is; names of time zones are not checked."""
+    """Return what is wrong with a schedule; an empty text if it is valid. Time zone names are not checked."""
     if text.startswith(("TZ=", "CRON_TZ=")):
         zone, blank, text = text.partition(" ")
         text = text.strip()

@@ -1,4 +1,4 @@
-"""What of a RayJob is deleted when it has ended."""
+"""What is deleted after a RayJob has ended."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def _strategy(job: Job) -> dict[str, Any] | None:
 
 
 def _rules(job: Job) -> Iterator[tuple[Path, dict[str, Any], dict[str, Any]]]:
-    """Yield path, rule and condition."""
+    """Yield each deletion rule's path, the rule and its condition."""
     for number_, rule in enumerate(map(mapping, sequence((_strategy(job) or {}).get("deletionRules")))):
         yield (*_AT, "deletionRules", number_), rule, mapping(rule.get("condition"))
 
 
 def _policies(job: Job) -> Iterator[tuple[Path, str]]:
-    """Yield the deletion policies, of old fields and of rules, with their places."""
+    """Yield the deletion policies, from the old fields and from the rules, with their paths."""
     strategy = _strategy(job) or {}
     for name in _OLD:
         if isinstance(strategy.get(name), dict):
@@ -80,7 +80,7 @@ def _conditions(job: Job) -> Found:
 
 
 def _allowed(job: Job) -> Iterator[tuple[Path, str, str, int]]:
-    """Yield path, policy, condition and seconds of the rules that have one condition each."""
+    """Yield path, policy, condition and seconds of each rule that has exactly one condition."""
     for path, rule, condition in _rules(job):
         given = [f"{name} {condition[name]}" for name in condition if name != "ttlSeconds"]
         seconds = condition.get("ttlSeconds")

@@ -1,4 +1,4 @@
-"""Fault tolerance of Ray's control store (GCS): gcsFaultToleranceOptions excludes the older ways to configure it."""
+"""Fault tolerance of Ray's control store (GCS): gcsFaultToleranceOptions rules out the older ways to configure it."""
 
 from __future__ import annotations
 

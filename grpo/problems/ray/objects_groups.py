@@ -1,4 +1,4 @@
-"""The specs of the head and of each worker group."""
+"""The specs of the head group and of each worker group."""
 
 from __future__ import annotations
 

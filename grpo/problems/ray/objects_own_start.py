@@ -1,4 +1,4 @@
-"""Commands with which a pod of Ray starts Ray itself."""
+"""Commands with which a Ray pod starts Ray itself."""
 
 from __future__ import annotations
 

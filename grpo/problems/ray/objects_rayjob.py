@@ -1,4 +1,4 @@
-"""Fields of a RayJob that must be consistent."""
+"""RayJob fields that must be consistent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The runtime environment of a RayJob."""
+"""A RayJob's runtime environment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many pods a group of workers has."""
+"""The number of pods in a worker group."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MOST: Final = 2147483647
 
 
 def _bounds(group: Group) -> tuple[int | None, int | None]:
-    """Return minimum and maximum replicas, with the API server's defaults; None for values that it refuses."""
+    """Return minimum and maximum replicas, with the API server's defaults; None for a value that it rejects."""
     least, most = group.spec.get("minReplicas"), group.spec.get("maxReplicas")
     return 0 if least is None else number(least), _MOST if most is None else number(most)
 

@@ -1,4 +1,4 @@
-"""Fields of a RayService that must be consistent."""
+"""RayService fields that must be consistent."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def _applications(item: Item) -> Found:
 
 
 def _wrong(text: str) -> str:
-    """Return what is wrong with the applications of a service, an empty text if nothing is."""
+    """Return what is wrong with a service's applications; an empty text if they are valid."""
     try:
         roots = reader.parse(text.encode("utf-8"), "serveConfigV2")
     except UnicodeEncodeError:

@@ -1,6 +1,6 @@
-"""What shells do to the entrypoint of a RayJob: the submitter's shell in two modes, then Ray's own.
+"""What shells do to a RayJob's entrypoint: the submitter's shell in two modes, then Ray's own.
 
-In K8sJobMode and SidecarMode the operator writes `ray job submit … -- ENTRYPOINT` into a command for bash, as it is.
+In K8sJobMode and SidecarMode the operator pastes `ray job submit … -- ENTRYPOINT` unescaped into a bash command.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _PIPEFAIL: Final = re.compile(r"(?:^|[;&\n])[ \t]*set[ \t]+(?:-\w+[ \t]+)*[-+]\w
 
 
 def _open(text: str) -> Iterator[tuple[int, str, bool]]:
-    """Yield the characters that are special to a shell: position, character, and whether it is in double quotes."""
+    """Yield the characters outside single quotes: position, character, and whether it is in double quotes."""
     quote = ""
     escaped = False
     for at, char in enumerate(text):
@@ -48,7 +48,7 @@ def _open(text: str) -> Iterator[tuple[int, str, bool]]:
 
 
 def _taken_apart(text: str) -> str:
-    """Describe the first character at which a shell ends the command, or cannot parse it."""
+    """Describe the first character at which a shell ends the command or cannot parse it."""
     for at, char, in_quotes in _open(text):
         if not char:
             return "an open quote or backslash at its end"
@@ -60,7 +60,7 @@ def _taken_apart(text: str) -> str:
 
 
 def _replaced(text: str) -> str:
-    """Describe the first expansion that a shell performs; some happen in double quotes too."""
+    """Describe the first expansion that a shell performs; some are performed even in double quotes."""
     for at, char, in_quotes in _open(text):
         if char in ("$", "`") or (char in _EXPANDS and not in_quotes):
             return f"{_EXPANDS[char]}{_line(text, at)}"

@@ -1,4 +1,4 @@
-"""Mistakes in a RayJob that no component refuses: the job then never starts or never ends."""
+"""RayJob mistakes that no component rejects: the job then never starts or never ends."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ def _by_kubernetes(cluster: Cluster) -> bool:
 
 
 def _older(cluster: Cluster, needed: tuple[int, ...]) -> str:
-    """Return why the version of Ray is not sufficient, an empty text if it is."""
+    """Return why the Ray version is too old; an empty text if it is not."""
     text = cluster.spec.get("rayVersion")
     found = version(text)
     least = ".".join(map(str, needed))

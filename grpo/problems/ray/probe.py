@@ -1,4 +1,4 @@
-"""The KubeRay operator and the kinds of objects that the stack installs."""
+"""The KubeRay operator and the kinds of object that the stack installs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _OLDEST: Final = (1, 5)
 
 @probe("kinds", "the API server does not know a kind that the charts install", "apis")
 def kinds(evidence: Evidence) -> Iterator[Result]:
-    """Judge the groups and versions of the rendered objects."""
+    """Judge whether the API server serves the rendered objects' groups and versions."""
     served = {
         str(mapping(version).get("groupVersion"))
         for answer in evidence.of("apis")
@@ -113,7 +113,7 @@ def _one(deployment: dict[str, object], place: str, namespace: str) -> Result:
 
 
 def _watched(container: dict[str, object]) -> list[str]:
-    """Return the namespaces to which the arguments of an operator limit it; none means all."""
+    """Return the namespaces to which an operator's arguments limit it; an empty list means all."""
     words = [str(each) for key in ("command", "args") for each in sequence(container.get(key))]
     found = _WATCH.search(" ".join(words))
     return [each for each in found[1].split(",") if each] if found else []
@@ -121,7 +121,7 @@ def _watched(container: dict[str, object]) -> list[str]:
 
 @probe("definitions", "a definition of Ray's kinds lacks fields that the charts use", "definitions")
 def fields(evidence: Evidence) -> Iterator[Result]:
-    """Judge whether the API server would drop fields: Helm leaves the CRDs of an operator as old as they are."""
+    """Judge whether the API server would drop fields, because Helm does not upgrade an operator's CRDs."""
     for item in evidence.of("definitions"):
         kind, name = str(item.get("kind")), name_of(item)
         by_hand = f"kubectl explain {kind.lower()}.spec"
@@ -137,5 +137,5 @@ def fields(evidence: Evidence) -> Iterator[Result]:
 
 
 def _value(unknown: list[str]) -> str:
-    """Return the value by which the charts write the first of these fields."""
+    """Return the value from which the charts render the first of these fields; an empty text if none is known."""
     return next((_FIELDS[last] for path in unknown if (last := path.rpartition(".")[2]) in _FIELDS), "")

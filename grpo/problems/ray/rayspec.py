@@ -1,6 +1,7 @@
-"""KubeRay's objects as rules see them: clusters, their groups, jobs; and adapters that turn functions into checks.
+"""KubeRay objects as rules see them: clusters, their groups, jobs; and adapters that turn functions into checks.
 
-A check of a topic gets one such thing and yields paths with what stands there; the adapters know streams and hits.
+A topic's check gets one of them and yields paths with what was found there; the adapters handle streams and
+findings.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ _VERSION: Final = re.compile(r"\s*v?(\d{1,18}(?:\.\d{1,18})+)(?!\d)")
 
 
 class Group:
-    """The head or one group of workers: `path` leads to its spec from the top of the object."""
+    """The head group or one worker group: `path` leads to its spec from the top of the object."""
 
     __slots__ = ("cluster", "head", "path", "spec")
 
@@ -54,7 +55,7 @@ class Group:
 
     @property
     def title(self) -> str:
-        """Return the group's name in messages."""
+        """Return the group's name for messages."""
         return "the head" if self.head else f"worker group {self.spec.get('groupName')}"
 
     @property
@@ -64,38 +65,38 @@ class Group:
 
     @property
     def template(self) -> dict[str, Any]:
-        """Return the template of its pods."""
+        """Return the template of the group's pods."""
         return mapping(self.spec.get("template"))
 
     @property
     def pod(self) -> dict[str, Any]:
-        """Return the spec of its pods."""
+        """Return the spec of the group's pods."""
         return mapping(self.template.get("spec"))
 
     @property
     def ray(self) -> dict[str, Any]:
-        """Return the container in which the operator starts Ray, the first one."""
+        """Return the container in which the operator starts Ray: the first one."""
         return mapping(next(iter(sequence(self.pod.get("containers"))), None))
 
     @property
     def ray_path(self) -> Path:
-        """Return the path of that container."""
+        """Return the path of the Ray container."""
         return (*self.path, "template", "spec", "containers", 0)
 
     def env(self, *names: str) -> Iterator[tuple[Path, str, str]]:
-        """Yield path, name and value of the variables of Ray's container that have one of these names."""
+        """Yield path, name and value of each of the Ray container's variables with one of these names."""
         for number, each in enumerate(map(mapping, sequence(self.ray.get("env")))):
             if each.get("name") in names:
                 value = each.get("value")
                 yield (*self.ray_path, "env", number), str(each["name"]), "" if value is None else str(value)
 
     def limit(self, name: str) -> Json:
-        """Return a limit of Ray's container."""
+        """Return a resource limit of the Ray container."""
         return mapping(mapping(self.ray.get("resources")).get("limits")).get(name)
 
 
 class Cluster:
-    """The spec of a Ray cluster, in a RayCluster, a job or a service; `path` leads to it."""
+    """A Ray cluster's spec, in a RayCluster, a job or a service; `path` leads to the spec."""
 
     __slots__ = ("head", "item", "path", "spec", "workers")
 
@@ -111,17 +112,17 @@ class Cluster:
 
     @property
     def owner(self) -> str:
-        """Return the kind of the object that contains it."""
+        """Return the kind of the object that contains the cluster."""
         return str(self.item.object["kind"])
 
     @property
     def annotations(self) -> dict[str, Any]:
-        """Return the annotations that the operator reads for it: those of the object that contains it."""
+        """Return the annotations that the operator reads for the cluster: those of the object that contains it."""
         return annotations_of(self.item)
 
     @property
     def autoscaler(self) -> dict[str, Any]:
-        """Return the options of the autoscaler."""
+        """Return the autoscaler options."""
         return mapping(self.spec.get("autoscalerOptions"))
 
     @property
@@ -130,12 +131,12 @@ class Cluster:
         return self.spec.get("enableInTreeAutoscaling") is True
 
     def option(self, name: str) -> dict[str, Any]:
-        """Return a part of the spec."""
+        """Return a section of the spec."""
         return mapping(self.spec.get(name))
 
 
 class Job:
-    """A RayJob; `cluster` is its rayClusterSpec, None if it has none."""
+    """A RayJob; `cluster` is its rayClusterSpec, or None."""
 
     __slots__ = ("cluster", "item", "selector", "spec")
 
@@ -154,7 +155,7 @@ class Job:
 
     @property
     def submitter(self) -> dict[str, Any]:
-        """Return the submitter container of K8sJobMode, as far as the job specifies it."""
+        """Return the submitter container for K8sJobMode, as far as the job specifies it."""
         template = mapping(mapping(self.spec.get("submitterPodTemplate")).get("spec"))
         return mapping(next(iter(sequence(template.get("containers"))), None))
 
@@ -166,33 +167,33 @@ class Job:
 
     @property
     def shuts_down(self) -> bool:
-        """Return whether the cluster is deleted when the job has ended."""
+        """Return whether the cluster is deleted after the job has ended."""
         return self.spec.get("shutdownAfterJobFinishes") is True
 
 
 def annotations_of(item: Item) -> dict[str, Any]:
-    """Return the annotations of an object."""
+    """Return an object's annotations."""
     return mapping(mapping(item.object.get("metadata")).get("annotations"))
 
 
 def labels_of(item: Item) -> dict[str, Any]:
-    """Return the labels of an object."""
+    """Return an object's labels."""
     return mapping(mapping(item.object.get("metadata")).get("labels"))
 
 
 def number(value: Json) -> int | None:
-    """Return a whole number, None for anything else."""
+    """Return an integer; None for anything else."""
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def version(text: Json) -> tuple[int, ...] | None:
-    """Return a version of Ray as numbers, None if the operator cannot parse it."""
+    """Return a Ray version as numbers; None if the operator cannot parse it."""
     found = _VERSION.match(text) if isinstance(text, str) else None
     return tuple(map(int, found[1].split("."))) if found else None
 
 
 def items(manifests: Manifests, *kinds: str) -> Iterator[Item]:
-    """Yield KubeRay's objects of these kinds."""
+    """Yield the KubeRay objects of these kinds."""
     for item in manifests.of_kinds(kinds):
         if str(item.object.get("apiVersion", "")).startswith("ray.io/"):
             yield item
@@ -219,7 +220,7 @@ def _run(manifests: Manifests, kinds: Collection[str], check: Callable[[Item], F
 
 
 def _made(item: Item) -> Item:
-    """Return the RayJob of a RayCronJob, which has none of its labels and annotations; `spec` is its template."""
+    """Return the RayJob that a RayCronJob creates from its template; labels and annotations are not inherited."""
     made = {**item.object, "kind": "RayJob", "metadata": {}, "spec": item.object["spec"]["jobTemplate"]}
     return Item(item.document, item.path, made, ())
 

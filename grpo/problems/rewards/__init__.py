@@ -1,1 +1,1 @@
-"""Rewards: names, calls, own code."""
+"""Rewards: names, calls, user code."""

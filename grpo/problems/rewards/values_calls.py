@@ -1,4 +1,4 @@
-"""The call of a reward of one's own: the order of what it gets, and what it returns."""
+"""The call of a user's reward: the order of its arguments, and what it returns."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NUMBERS: Final = ("float", "int", "bool", "len")
 
 
 def _functions(run: RunConfig) -> Iterator[tuple[str, ast.FunctionDef]]:
-    """Yield name and function of each reward that is a file, but for those that a decorator may change."""
+    """Yield name and function of each reward that is a file, except functions that a decorator may change."""
     for name, text, _ in files(run):
         tree = parsed(text)
         function = reward_of(tree) if tree else None
@@ -31,9 +31,9 @@ def _functions(run: RunConfig) -> Iterator[tuple[str, ast.FunctionDef]]:
 
 @TOPIC.problem("=job.rewards", fails=Fails.SILENT, source="jobs/rewards/rewards.py at 0.1.0")
 def reward_arguments_swapped(run: RunConfig) -> Iterator[Finding]:
-    """a reward function takes the response first, and the expected answer second
+    """a reward function takes the response first and the expected answer second
 
-    Why: the reward gets the two by position, so it judges the expected answer instead of the response
+    Why: the two arguments are positional, so the reward judges the expected answer instead of the response
     Fix: write def reward(ground_truth, response, **kwargs)
     """
     for name, function in _functions(run):
@@ -50,7 +50,7 @@ def reward_arguments_swapped(run: RunConfig) -> Iterator[Finding]:
 def reward_not_a_pair(run: RunConfig) -> Iterator[Finding]:
     """a reward function returns a result of the wrong form
 
-    Why: such a result scores 0.0 and counts as not correct, for every response, until the end of the run
+    Why: such a result scores 0.0 and counts as incorrect, for every response, until the end of the run
     Fix: return score, correct (True, False, or None if the reward does not judge that); compute_score: return score
     """
     for name, function in _functions(run):
@@ -63,7 +63,7 @@ def reward_not_a_pair(run: RunConfig) -> Iterator[Finding]:
 
 
 def _wrong_result(function: ast.FunctionDef, may_be: Callable[[ast.expr | None], bool]) -> str:
-    """Say why the results of a function are not what is expected; an empty text if they may be."""
+    """Return why a function's results are not what is expected; an empty text if they may be."""
     nodes = [*_own(function)]
     if any(isinstance(node, ast.Yield | ast.YieldFrom) for node in nodes):
         return "is a generator"
@@ -83,7 +83,7 @@ def _wrong_result(function: ast.FunctionDef, may_be: Callable[[ast.expr | None],
 
 
 def _own(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield the nodes of a function without those of the functions in it."""
+    """Yield a function's nodes without those of the functions nested in it."""
     for child in ast.iter_child_nodes(node):
         yield child
         if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
@@ -91,7 +91,7 @@ def _own(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _results(value: ast.expr | None) -> Iterator[ast.expr | None]:
-    """Yield the values of which a returned expression is one."""
+    """Yield the values to which a returned expression can evaluate."""
     if isinstance(value, ast.IfExp):
         yield from (*_results(value.body), *_results(value.orelse))
     else:
@@ -99,7 +99,7 @@ def _results(value: ast.expr | None) -> Iterator[ast.expr | None]:
 
 
 def _may_be_pair(value: ast.expr | None) -> bool:
-    """Say whether an expression may give two values; only what cannot is known."""
+    """Return whether an expression may give two values; false only if it certainly cannot."""
     match value:
         case None | ast.Constant(value=None | bool() | int() | float()):
             return False
@@ -115,7 +115,7 @@ def _may_be_pair(value: ast.expr | None) -> bool:
 
 
 def _may_be_score(value: ast.expr | None) -> bool:
-    """Say whether an expression may be what verl's function returns; only what cannot is known."""
+    """Return whether verl's function may return an expression; false only if it certainly cannot."""
     match value:
         case None | ast.Constant(value=None | str()) | ast.Tuple() | ast.List() | ast.Set() | ast.JoinedStr():
             return False

@@ -1,4 +1,4 @@
-"""Rewards that run what the model has written, in a pod that holds tokens and checkpoints."""
+"""Rewards that run model-generated code in a pod that has tokens and checkpoints."""
 
 from __future__ import annotations
 
@@ -69,9 +69,9 @@ _UNTIL: Final = (
     severity=WARNING,
 )
 def reward_runs_generated_code(run: RunConfig) -> Iterator[Finding]:
-    """a reward runs code of the model in the pod of the training
+    """a reward runs model-generated code in the training pod
 
-    Why: nothing isolates what the model writes: it can read and send the pod's tokens, and delete all checkpoints
+    Why: nothing isolates the generated code: it can read and send the pod's tokens, and delete all checkpoints
     """
     for name, text, _ in files(run) if run.trains else ():
         tree = parsed(text)
@@ -86,7 +86,7 @@ def reward_runs_generated_code(run: RunConfig) -> Iterator[Finding]:
 
 
 class _Flow:
-    """Where the response goes in a file: from the arguments of its reward, through names and its own functions."""
+    """The response's way through a file: from the reward's arguments, through names and the file's own functions."""
 
     def __init__(self, tree: ast.Module) -> None:
         nodes = [*ast.walk(tree)]
@@ -118,7 +118,7 @@ class _Flow:
         self._todo: list[tuple[str, ast.AST]] = []
 
     def first_run(self, reward: Function) -> ast.Call | None:
-        """Return the first call that runs something of the response; None if none is known to."""
+        """Return the first call that runs part of the response; None if no call is known to."""
         places = [each.arg for each in (*reward.args.posonlyargs, *reward.args.args)]
         given = {"solution_str"} if reward.name == OF_VERL else {*places[1:2]}
         self._functions[reward.name] = reward
@@ -130,7 +130,7 @@ class _Flow:
         return min(runs, key=lambda call: call.lineno, default=None)
 
     def _taint(self, function: str, names: set[str]) -> None:
-        """Note names of a function that hold the response, and what to look at because of them."""
+        """Record a function's names that contain the response, and the nodes to examine because of them."""
         todo = [(function, names)]
         while todo:
             function, names = todo.pop()
@@ -144,7 +144,7 @@ class _Flow:
             todo += [(node.name, new - _parameters(node)) for node in self._inner[function]]
 
     def _places_of(self, function: str) -> dict[str, list[ast.AST]]:
-        """Return each name of a function with the calls and statements that may pass on what it holds."""
+        """Return each of a function's names with the calls and statements that may pass its value on."""
         if function not in self._places:
             found = self._places[function] = dict[str, list[ast.AST]]()
             inner = self._inner[function] = list[Function]()
@@ -172,7 +172,7 @@ class _Flow:
         self._pass_on(name, node)
 
     def _pass_on(self, name: str, call: ast.Call) -> None:
-        """Follow the response into a function of the file."""
+        """Follow the response into one of the file's functions."""
         if isinstance(call.func, ast.Name) and call.func.id in self._functions:
             args = self._functions[call.func.id].args
             places = [each.arg for each in (*args.posonlyargs, *args.args)]
@@ -189,7 +189,7 @@ class _Flow:
         return any(self._holds(name, value) for value in (*call.args, *(each.value for each in call.keywords)))
 
     def _holds(self, name: str, value: ast.AST) -> bool:
-        """Say whether a value may have something of the response in it that can be run."""
+        """Return whether a value may contain part of the response that can be run."""
         todo = [value]
         while todo:
             node = todo.pop()
@@ -214,7 +214,7 @@ class _Flow:
         return False
 
     def _is_sum(self, call: ast.Call) -> bool:
-        """Say whether the result of a call of re has digits and operators only, whatever the text has."""
+        """Return whether a call of `re` can yield only digits and operators, whatever the text contains."""
         if not isinstance(call.func, ast.Attribute):
             return False
         is_module = self._called(call.func).startswith("re.")
@@ -225,7 +225,7 @@ class _Flow:
         return call.func.attr == "sub" and by == [""] and _OTHERS.fullmatch(pattern) is not None
 
     def _keeps_digits(self, test: ast.expr, name: str) -> bool:
-        """Say whether a condition lets only characters of numbers through."""
+        """Return whether a condition lets through only characters that numbers consist of."""
         match test:
             case ast.BoolOp(op=ast.Or(), values=parts):
                 return all(self._keeps_digits(part, name) for part in parts)
@@ -236,7 +236,7 @@ class _Flow:
         return False
 
     def _text(self, value: ast.expr, *, follow: bool = True) -> str:
-        """Return a text that the file has as a constant, such as a pattern; an empty one for any other value."""
+        """Return a text that is a constant in the file, such as a pattern; an empty text for any other value."""
         match value:
             case ast.Constant(value=str() as text):
                 return text
@@ -269,7 +269,7 @@ class _Flow:
         return called.startswith(_LIBRARIES) and self._any_holds(name, call)
 
     def _is_start(self, name: str, call: ast.Call, first: ast.expr) -> bool:
-        """Say whether the start of a process runs the response: as its program, in a shell, or by an interpreter."""
+        """Return whether starting a process runs the response: as its program, in a shell, or by an interpreter."""
         is_shell = any(
             each.arg == "shell" and not (isinstance(each.value, ast.Constant) and not each.value.value)
             for each in call.keywords
@@ -293,7 +293,7 @@ class _Flow:
         return self._checked[name]
 
     def _words_of(self, name: str, first: ast.expr) -> list[ast.expr]:
-        """Return the words of a command, also where a name has them; none if they are not known."""
+        """Return a command's words, following a variable name if necessary; an empty list if they are unknown."""
         if not isinstance(first, ast.Name):
             return _words(first)
         if name not in self._commands:
@@ -301,7 +301,7 @@ class _Flow:
         return self._commands[name].get(first.id, [])
 
     def _has_program(self, name: str, words: list[ast.expr]) -> bool:
-        """Say whether an interpreter gets a program of the user's: what follows is data, and so is stdin."""
+        """Return whether an interpreter runs the user's own program, so that later arguments and stdin are data."""
         if not self._is_interpreter(words[0], _OF_SCRIPTS):
             return False
         for word, before in zip(words[1:], words, strict=False):
@@ -322,7 +322,7 @@ class _Flow:
         return self._called(word) == "sys.executable"
 
     def _called(self, function: ast.expr) -> str:
-        """Return the whole name of a function, such as subprocess.run; an empty text if it is not known."""
+        """Return a function's qualified name, such as subprocess.run; an empty text if it is unknown."""
         parts = list[str]()
         while isinstance(function, ast.Attribute):
             parts.insert(0, function.attr)
@@ -336,7 +336,7 @@ class _Flow:
 
 
 def _own(function: Function) -> Iterator[ast.AST]:
-    """Yield the nodes of a function without those of the functions in it."""
+    """Yield a function's nodes without those of the functions nested in it."""
     todo: list[ast.AST] = [*function.body]
     while todo:
         node = todo.pop()
@@ -346,7 +346,7 @@ def _own(function: Function) -> Iterator[ast.AST]:
 
 
 def _bound(node: ast.AST) -> Iterator[tuple[ast.AST, ast.expr]]:
-    """Yield each target of a statement with the value that it gets."""
+    """Yield each target of a statement with the value that it is bound to."""
     match node:
         case ast.Assign(targets=targets, value=value):
             yield from ((each, value) for each in targets)
@@ -363,7 +363,7 @@ def _bound(node: ast.AST) -> Iterator[tuple[ast.AST, ast.expr]]:
 
 
 def _last(function: ast.expr) -> str:
-    """Return the last part of the name of a function."""
+    """Return the last part of a function's name."""
     if isinstance(function, ast.Attribute):
         return function.attr
     return function.id if isinstance(function, ast.Name) else ""
@@ -378,7 +378,7 @@ def _names(node: ast.AST) -> set[str]:
 
 
 def _checked(function: Function) -> set[str]:
-    """Return the names whose characters a function looks at first: only digits and signs do no harm."""
+    """Return the names whose characters a function checks first: text of digits and signs only is harmless."""
     found = set[str]()
     for node in ast.walk(function):
         match node:
@@ -391,7 +391,7 @@ def _checked(function: Function) -> set[str]:
 
 
 def _commands(function: Function) -> dict[str, list[ast.expr]]:
-    """Return the words of each name that gets one list in a function."""
+    """Return the command words of each name that is bound exactly once in a function."""
     found: dict[str, list[ast.expr]] = {}
     for node in _own(function):
         for target, value in _bound(node):
@@ -401,5 +401,5 @@ def _commands(function: Function) -> dict[str, list[ast.expr]]:
 
 
 def _words(value: ast.expr) -> list[ast.expr]:
-    """Return the words of a command; none if they are not known."""
+    """Return a command's words; an empty list if they are unknown."""
     return [*value.elts] if isinstance(value, ast.List | ast.Tuple) else []

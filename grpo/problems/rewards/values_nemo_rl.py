@@ -46,7 +46,7 @@ _VERIFIERS: Final = {
 
 
 def _started(run: RunConfig) -> list[str]:
-    """Return the environments that a run starts; v0.4.0 always starts the one for mathematics."""
+    """Return the environments that a run starts; v0.4.0 always starts the math environment."""
     return sorted(environments(run)) if run.since("v0.5.0") else ["math"]
 
 
@@ -63,10 +63,10 @@ def _misnamed(run: RunConfig, path: str, words: Sequence[str]) -> Iterator[Findi
     logs="Expected 'hf_math_verify' or 'dapo_math_verify",
 )
 def math_verifier(run: RunConfig) -> Iterator[Finding]:
-    """this version does not have the check of mathematical answers
+    """this version does not have the configured verifier of math answers
 
-    Why: NeMo RL catches the error of each answer and gives it the reward 0, for the whole run
-    Fix: write hf_math_verify, or dapo_math_verify for answers that end in Answer: NUMBER
+    Why: NeMo RL catches each answer's error and assigns the reward 0, for the entire run
+    Fix: set hf_math_verify, or dapo_math_verify for answers that end in Answer: NUMBER
     """
     for name in _started(run):
         if name in _IMPLEMENTATIONS and run.at(f"env.{name}.verifier_type", "math") == "math":
@@ -75,9 +75,9 @@ def math_verifier(run: RunConfig) -> Iterator[Finding]:
 
 @TOPIC.problem("env.math env", fails=Fails.SILENT, source="nemo_rl/environments/math_environment.py:44 at v0.7.0")
 def environment_key(run: RunConfig) -> Iterator[Finding]:
-    """the environment for mathematics has a key that it does not read
+    """the math environment has a key that it does not read
 
-    Why: NeMo RL ignores the key, and the run goes on with the default
+    Why: NeMo RL ignores the key, and the run uses the default
     Fix: correct the name or remove the key
     """
     for name in _IMPLEMENTATIONS:
@@ -98,9 +98,9 @@ def environment_key(run: RunConfig) -> Iterator[Finding]:
     logs="must be a string but was",
 )
 def verifier_type(run: RunConfig) -> Iterator[Finding]:
-    """the verifier_type of an environment does not exist in this version
+    """an environment's verifier_type does not exist in this version
 
-    Fix: remove the key for mathematics, or write english_multichoice or multilingual_multichoice
+    Fix: remove the key for math, or set english_multichoice or multilingual_multichoice
     """
     for name in _started(run):
         if name in _VERIFIERS:
@@ -114,9 +114,9 @@ def verifier_type(run: RunConfig) -> Iterator[Finding]:
     source="nemo_rl/environments/utils.py:95 at v0.7.0",
 )
 def environment_workers(run: RunConfig) -> Iterator[Finding]:
-    """an environment has no process that checks answers
+    """an environment has no processes that check answers
 
-    Fix: write the number of processes, for instance 8
+    Fix: set the number of processes, for instance 8
     """
     for name in _started(run):
         path = f"env.{name}.num_workers"
@@ -137,8 +137,8 @@ def environment_workers(run: RunConfig) -> Iterator[Finding]:
 def reward_scaling_clips(run: RunConfig) -> Iterator[Finding]:
     """reward_scaling clips scores that job.rewards can reach
 
-    Why: a score outside the range counts as its bound, so the rewards that lead there have no effect
-    Fix: write the lowest and the highest possible sum of job.rewards
+    Why: a score outside the range is clipped to its bound, so the rewards that lead there have no effect
+    Fix: set the range to the lowest and the highest possible sum of job.rewards
     """
     bounds = _possible(run) if run.on(f"{_SCALING}.enabled") else None
     if bounds is None:
@@ -161,9 +161,9 @@ def reward_scaling_clips(run: RunConfig) -> Iterator[Finding]:
     since="v0.8.0",
 )
 def penalties_without_gym(run: RunConfig) -> Iterator[Finding]:
-    """a reward penalty of NeMo-Gym is on, but NeMo-Gym is off
+    """a NeMo-Gym reward penalty is on, but NeMo-Gym is off
 
-    Fix: set it to false; job.rewards can take points for the form of an answer
+    Fix: set it to false; job.rewards can deduct points for an answer's format
     """
     for key in _PENALTIES:
         if run.on(key) and not run.on(_GYM):
@@ -172,7 +172,7 @@ def penalties_without_gym(run: RunConfig) -> Iterator[Finding]:
 
 
 def _possible(run: RunConfig) -> tuple[float, float] | None:
-    """Return the lowest and the highest sum of job.rewards; None if one of them has no known range."""
+    """Return the lowest and the highest sum of job.rewards; None if a reward's range is unknown."""
     rewards = [mapping(entry) for entry in mapping(run.value("job.rewards")).values() if entry]
     low, high = 0.0, 0.0
     for entry in rewards:

@@ -1,4 +1,4 @@
-"""Rewards and prompts of the user's own: they load, and they take what the run gives them."""
+"""The user's own rewards and prompts: they load, and they accept what the run passes to them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _OTHER_PROCESSORS: Final = (
 
 
 def files(run: RunConfig) -> Iterator[tuple[str, str, Mapping[str, Json]]]:
-    """Yield name, text and entry of each reward that is a file."""
+    """Yield each file reward's name, text and entry."""
     for name, entry in mapping(run.value("job.rewards")).items():
         text = mapping(entry).get("file")
         if isinstance(text, str):
@@ -54,7 +54,7 @@ def files(run: RunConfig) -> Iterator[tuple[str, str, Mapping[str, Json]]]:
 
 
 def parsed(text: str) -> ast.Module | None:
-    """Return the tree of a reward's file; None if it is too deep, or has a mistake, which another rule reports."""
+    """Return a reward file's tree; None if it is too deep or has a syntax error, which another rule reports."""
     try:
         tree = _tree(text)
     except (SyntaxError, ValueError):
@@ -63,7 +63,7 @@ def parsed(text: str) -> ast.Module | None:
 
 
 def is_too_deep(text: str) -> bool:
-    """Return whether a reward's file is nested more than the rules look at."""
+    """Return whether a reward file is nested more deeply than the rules look."""
     try:
         tree = _tree(text)
     except (SyntaxError, ValueError):
@@ -72,7 +72,7 @@ def is_too_deep(text: str) -> bool:
 
 
 def _tree(text: str) -> ast.Module | None:
-    """Parse a file; return None where Python itself finds it too deep."""
+    """Parse a file; return None if it is nested too deeply for Python itself."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -89,7 +89,7 @@ def _is_deep(tree: ast.Module) -> bool:
 
 
 def takes_any(text: str) -> bool:
-    """Return whether a reward's file is one of verl's, which gets the expected answer as it is, or may be one."""
+    """Return whether a reward file uses, or may use, verl's function, which gets the expected answer unconverted."""
     tree = parsed(text)
     if tree is None or _may_define(tree, _FUNCTION):
         return True
@@ -98,19 +98,19 @@ def takes_any(text: str) -> bool:
 
 
 def is_name(text: str) -> bool:
-    """Return whether the text of a reward's file is only the name of a file, as after --set for --set-file."""
+    """Return whether a reward file's text is only a file name, as when --set is used instead of --set-file."""
     return _PYTHON.fullmatch(text.strip()) is not None
 
 
 def _named(key: str, text: str, what: str) -> Finding:
-    """Report the name of a file in the place of its content."""
+    """Report a file name where the file's content is expected."""
     name = text.strip()
     fix = f"use --set-file {key}={name}, which gives the content of the file"
     return Finding(f'{what} is "{name}", the name of a file, and the content is needed', keys=[f"={key}"], fix=fix)
 
 
 def reward_of(tree: ast.Module) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
-    """Return the function of a reward's file; None if no definition at the top level is it, or if it may be another."""
+    """Return a reward file's function; None if no top-level definition is it, or if another one may replace it."""
     found = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
     of_verl = None if _may_define(tree, _FUNCTION) else found.get(OF_VERL)
     return found.get(_FUNCTION, of_verl)
@@ -118,9 +118,9 @@ def reward_of(tree: ast.Module) -> ast.FunctionDef | ast.AsyncFunctionDef | None
 
 @TOPIC.problem("=job.rewards", fails=Fails.AT_RENDER, source="charts/grpo-job/templates/_rewards.tpl at 0.1.0")
 def reward_source(run: RunConfig) -> Iterator[Finding]:
-    """a reward is not exactly one of builtin and file, or the version takes no rewards
+    """a reward does not have exactly one of builtin and file, or the version does not support rewards
 
-    Fix: give exactly one of builtin (exact_answer, format or length) and file
+    Fix: set exactly one of builtin (exact_answer, format or length) and file
     """
     rewards = {name: entry for name, entry in mapping(run.value("job.rewards")).items() if entry is not None}
     if rewards and run.version == "v0.4.0":
@@ -140,7 +140,7 @@ def reward_source(run: RunConfig) -> Iterator[Finding]:
 def prompt_absent(run: RunConfig) -> Iterator[Finding]:
     """the configuration names a prompt that job.prompts does not have
 
-    Fix: write its text under job.prompts, or name another prompt
+    Fix: add its text under job.prompts, or name another prompt
     """
     has = sorted(name for name, text in mapping(run.value("job.prompts")).items() if text is not None)
     trains = run.framework == "nemo-rl" and run.trains
@@ -153,10 +153,10 @@ def prompt_absent(run: RunConfig) -> Iterator[Finding]:
 
 @TOPIC.problem("=job.rewards", fails=Fails.AT_SETUP, source="jobs/rewards/rewards.py at 0.1.0")
 def reward_does_not_compile(run: RunConfig) -> Iterator[Finding]:
-    """the file of a reward is not valid Python
+    """a reward file is not valid Python
 
-    Why: the driver loads every reward before it trains: the run fails when every pod has started
-    Fix: correct the line of the file
+    Why: the driver loads every reward before training, so the run fails after every pod has started
+    Fix: correct the reported line of the file
     """
     for name, text, _ in files(run):
         if is_name(text):
@@ -174,10 +174,10 @@ def reward_does_not_compile(run: RunConfig) -> Iterator[Finding]:
 
 @TOPIC.problem("=job.rewards", fails=Fails.AT_SETUP, source="jobs/rewards/rewards.py at 0.1.0")
 def reward_function(run: RunConfig) -> Iterator[Finding]:
-    """the file of a reward has no function reward or compute_score that takes what it is given
+    """the reward file defines no reward() or compute_score() that accepts the arguments it is called with
 
-    Why: the driver loads every reward before it trains: the run fails when every pod has started
-    Fix: write def reward(ground_truth, response, **kwargs) and return (score, correct), or verl's compute_score
+    Why: the driver loads every reward before training, so the run fails after every pod has started
+    Fix: define reward(ground_truth, response, **kwargs) returning (score, correct), or verl's compute_score
     """
     for name, text, entry in files(run):
         if is_name(text):
@@ -199,7 +199,7 @@ def reward_function(run: RunConfig) -> Iterator[Finding]:
 
 
 def _may_define(tree: ast.Module, function: str) -> bool:
-    """Say whether a file may get a function by another way than a definition at the top level."""
+    """Return whether a file may get a function in another way than by a top-level definition."""
     for node in _of_module(tree):
         match node:
             case ast.Name(id=name, ctx=ast.Store()) if name == function:
@@ -214,7 +214,7 @@ def _may_define(tree: ast.Module, function: str) -> bool:
 
 
 def _of_module(tree: ast.Module) -> Iterator[ast.AST]:
-    """Yield the nodes of a module without those of its functions and classes, whose names are their own."""
+    """Yield a module's nodes without those inside its functions and classes, whose names are local."""
     todo: list[ast.AST] = [*tree.body]
     while todo:
         node = todo.pop()
@@ -224,7 +224,7 @@ def _of_module(tree: ast.Module) -> Iterator[ast.AST]:
 
 
 def _wrong_signature(function: ast.FunctionDef | ast.AsyncFunctionDef, kwargs: Mapping[str, Json]) -> str:
-    """Return why a reward cannot be called with two texts and its kwargs; an empty text if it can."""
+    """Return why a reward cannot be called with two texts and its kwargs; an empty text if it can be."""
     if isinstance(function, ast.AsyncFunctionDef):
         return "defines reward as async, and it is called without await"
     if function.decorator_list:
@@ -245,7 +245,7 @@ def _wrong_signature(function: ast.FunctionDef | ast.AsyncFunctionDef, kwargs: M
 
 
 def _wrong_score(function: ast.FunctionDef | ast.AsyncFunctionDef, kwargs: Mapping[str, Json]) -> str:
-    """Return why verl's function cannot be called with one response by name; an empty text if it can."""
+    """Return why verl's function cannot be called with one response by keyword; an empty text if it can be."""
     if isinstance(function, ast.AsyncFunctionDef):
         return f"defines {OF_VERL} as async, and it is called without await"
     replaced = [name for name in _OF_VERL[1:3] if name in kwargs]
@@ -269,7 +269,7 @@ def _wrong_score(function: ast.FunctionDef | ast.AsyncFunctionDef, kwargs: Mappi
 
 @TOPIC.problem("=job.prompts", fails=Fails.AT_FIRST_STEP, source="nemo_rl/data/processors.py:404 at v0.7.0")
 def prompt_without_question(run: RunConfig) -> Iterator[Finding]:
-    """a prompt of job.prompts does not have exactly one place {} for the question
+    """a prompt of job.prompts does not have exactly one placeholder {} for the question
 
     Why: the model never sees the question, and the reward stays near 0; other braces fail at the first batch
     Fix: write {} where the question belongs, and double all other braces: {{ }}
@@ -286,7 +286,7 @@ def prompt_without_question(run: RunConfig) -> Iterator[Finding]:
 
 
 def _is_question_prompt(run: RunConfig, name: str) -> bool:
-    """Say whether a data set uses a prompt for its questions; a system prompt has none."""
+    """Return whether a data set uses a prompt for its questions; a system prompt contains no question."""
     used = [section for _, section in data_sections(run) if section.get("prompt_file") == _NAMED.format(name)]
     return any(section.get("processor") not in _OTHER_PROCESSORS for section in used)
 
@@ -306,9 +306,9 @@ def _wrong_places(text: str) -> str:
 
 @TOPIC.problem("=job.prompts", fails=Fails.SILENT, source="nemo_rl/data/interfaces.py:71 at v0.7.0", severity=WARNING)
 def prompt_not_used(run: RunConfig) -> Iterator[Finding]:
-    """the configuration does not name a prompt that job.prompts has
+    """the configuration does not use a prompt defined in job.prompts
 
-    Why: the prompt is written to the run's volume, and the model gets another one
+    Why: the prompt is written to the run's volume, but the model gets a different one
     Fix: set job.config.data.default.prompt_file to ${oc.env:GRPO_PROMPTS}/NAME.txt
     """
     if run.framework != "nemo-rl" or not run.trains:

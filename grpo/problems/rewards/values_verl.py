@@ -1,4 +1,4 @@
-"""Parts that a choice needs: the critic of GAE, the length that DAPO's penalty counts from."""
+"""Settings that another setting requires: the critic for GAE, the length from which DAPO's penalty starts."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _CRITIC: Final = "critic.model.path"
     severity=WARNING,
 )
 def critic_without_model(run: RunConfig) -> Iterator[Finding]:
-    """a critic is on, but critic.model.path is not given
+    """a critic is on, but critic.model.path is not set
 
-    Why: the workers look for verl's default, a folder of its authors, and fail when they load the critic
-    Fix: write grpo, which needs no critic, or name the critic's model in critic.model.path
+    Why: the workers look for verl's default, a folder of verl's authors, and fail when they load the critic
+    Fix: use grpo, which needs no critic, or set critic.model.path to the critic's model
     """
     if has_critic(run) and not run.given_has(_CRITIC):
         keys = ["algorithm.adv_estimator" if run.at("critic.enable") is None else "critic.enable", _CRITIC]
@@ -43,10 +43,10 @@ def critic_without_model(run: RunConfig) -> Iterator[Finding]:
     logs="max_resp_len must be provided if overlong_buffer_cfg=",
 )
 def overlong_buffer(run: RunConfig) -> Iterator[Finding]:
-    """the overlong buffer of DAPO is longer than max_resp_len, or max_resp_len is missing
+    """DAPO's overlong buffer is longer than max_resp_len, or max_resp_len is missing
 
-    Why: the reward workers refuse it when they start: the cluster is up, and its GPUs are paid for
-    Fix: set max_resp_len to data.max_response_length, and len to a part of it
+    Why: the reward workers reject it only at startup, with the cluster already running and billing
+    Fix: set max_resp_len to data.max_response_length, and len to a fraction of it
     """
     path = _penalty(run)
     if not path:
@@ -61,7 +61,7 @@ def overlong_buffer(run: RunConfig) -> Iterator[Finding]:
 
 
 def _penalty(run: RunConfig) -> str:
-    """Return the section of DAPO's settings; an empty text if nothing asks for its penalty."""
+    """Return the section with DAPO's settings; an empty text if its penalty is not requested."""
     older = not run.since("0.9.1") and run.at("reward_model.reward_manager") is not None
     path = "reward_model.reward_kwargs" if older else "reward.reward_kwargs"
     manager = run.at("reward_model.reward_manager" if older else "reward.reward_manager.name")
@@ -78,10 +78,10 @@ def _penalty(run: RunConfig) -> str:
     severity=WARNING,
 )
 def overlong_penalty(run: RunConfig) -> Iterator[Finding]:
-    """the overlong penalty of DAPO applies to every answer or to none
+    """DAPO's overlong penalty applies to every answer or to none
 
     Why: the penalty starts at max_resp_len - overlong_buffer_cfg.len tokens, so it does not single out long answers
-    Fix: set max_resp_len to data.max_response_length, and len to a part of it such as a quarter
+    Fix: set max_resp_len to data.max_response_length, and len to a fraction of it, such as a quarter
     """
     path = _penalty(run)
     buffer = f"{path}.overlong_buffer_cfg"

@@ -1,1 +1,1 @@
-"""Where pods find room, and what keeps them out."""
+"""Where pods fit, and what keeps them from being scheduled."""

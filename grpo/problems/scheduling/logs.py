@@ -1,4 +1,4 @@
-"""Room: what waits for nodes, quotas and queues, and what lost its node."""
+"""Capacity: what is waiting for nodes, quotas and queues, and what lost its node."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ _BINDINGS: Final = "validatingadmissionpolicybindings"
 
 @probe("pod-security", "Pod Security keeps the pods out", "namespaces")
 def pod_security(evidence: Evidence) -> Iterator[Result]:
-    """Judge the level that the namespace enforces against what levels below privileged refuse."""
+    """Judge the level that the namespace enforces against what levels below privileged forbid."""
     item = evidence.find("namespaces", evidence.expected.namespace)
     if item is None:
         return
@@ -43,7 +43,7 @@ def pod_security(evidence: Evidence) -> Iterator[Result]:
 
 @probe("pod-policy", "no policy limits the pods of a namespace without Pod Security", "namespaces", _BINDINGS, "nodes")
 def pod_policy(evidence: Evidence) -> Iterator[Result]:
-    """Judge whether the policy of the network layer is there; Autopilot's nodes have one of their own."""
+    """Judge whether the network layer's policy exists; Autopilot nodes have their own policy."""
     item = evidence.find("namespaces", evidence.expected.namespace)
     is_autopilot = any(name_of(each).startswith("gk3-") for each in evidence.of("nodes"))
     if item is None or is_autopilot or labels_of(item).get(ENFORCE, "privileged") != "privileged":
@@ -63,7 +63,7 @@ def pod_policy(evidence: Evidence) -> Iterator[Result]:
 
 
 def _binds(binding: Mapping[str, Any], labels: Mapping[str, Any]) -> bool:
-    """Return whether a binding of a policy of ours refuses pods in a namespace with these labels."""
+    """Return whether a binding of one of our policies rejects pods in a namespace with these labels."""
     spec = mapping(binding.get("spec"))
     selector = mapping(mapping(spec.get("matchResources")).get("namespaceSelector"))
     wanted = mapping(selector.get("matchLabels"))
@@ -74,7 +74,7 @@ def _binds(binding: Mapping[str, Any], labels: Mapping[str, Any]) -> bool:
 
 
 def _refused(evidence: Evidence) -> Iterator[str]:
-    """Yield what the level baseline refuses of the pods."""
+    """Yield what the baseline level forbids in the pods."""
     for _, pod in evidence.expected.roles():
         yield from (what for _, what in refused(pod.spec, BASELINE))
 
@@ -85,7 +85,7 @@ def _containers(spec: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 @probe("quota", "the quota has no room for the stack", "resourcequotas", "pods")
 def quota(evidence: Evidence) -> Iterator[Result]:
-    """Judge what each ResourceQuota has left; what is there of this stack is part of what is used."""
+    """Judge what each ResourceQuota has left; this stack's existing objects are part of what is used."""
     wanted: Amounts = {}
     for _, pod in evidence.expected.roles():
         _add(wanted, pod.spec, pod.count or 0)
@@ -98,7 +98,7 @@ def quota(evidence: Evidence) -> Iterator[Result]:
 
 
 def _add(total: Amounts, spec: Mapping[str, Any], count: int) -> None:
-    """Add what pods ask for, by the names that a quota has for it."""
+    """Add the pods' requests and limits, under the names that a quota uses for them."""
     for name, amount in scheduling.requests(spec).items():
         for key in (name, f"requests.{name}") if name != "pods" else (name, "count/pods"):
             total[key] = total.get(key, 0.0) + amount * count
@@ -108,7 +108,7 @@ def _add(total: Amounts, spec: Mapping[str, Any], count: int) -> None:
 
 
 def _count(wanted: Amounts, mine: Amounts, evidence: Evidence) -> None:
-    """Add the objects of the kinds of which is known whether they are there."""
+    """Count the objects of those kinds for which the evidence says whether they exist."""
     for objects in evidence.expected.objects.values():
         for item in objects:
             kinds, group = plural(str(item.get("kind", ""))), str(item.get("apiVersion")).rpartition("/")[0]
@@ -142,7 +142,7 @@ def _quota(item: dict[str, Any], wanted: Amounts, mine: Amounts, where: str) -> 
 
 @probe("limit-range", "the limits of the namespace keep the pods out", "limitranges")
 def limit_range(evidence: Evidence) -> Iterator[Result]:
-    """Judge the sizes of the pods and of their containers against each LimitRange."""
+    """Judge the sizes of the pods and their containers against each LimitRange."""
     for item in evidence.of("limitranges"):
         name = name_of(item)
         command = f"kubectl describe limitrange {name} -n {evidence.expected.namespace}"
@@ -160,7 +160,7 @@ def limit_range(evidence: Evidence) -> Iterator[Result]:
 
 
 def _outside(limit: dict[str, Any], evidence: Evidence) -> Iterator[tuple[str, str]]:
-    """Yield what is larger or smaller than one limit, with the value behind it."""
+    """Yield what is above or below one limit, with the value behind it."""
     for what, sizes, requests, limits in _sizes(str(limit.get("type")), evidence):
         for name, bound in mapping(limit.get("max")).items():
             if (asked := limits.get(name, requests.get(name, 0.0))) > (quantity(bound) or 0.0):
@@ -173,7 +173,7 @@ def _outside(limit: dict[str, Any], evidence: Evidence) -> Iterator[tuple[str, s
 
 
 def _sizes(kind: str, evidence: Evidence) -> Iterator[tuple[str, str, Amounts, Amounts]]:
-    """Yield each thing that a limit of one type measures: what it is, the section of its sizes, requests, limits."""
+    """Yield each thing that one type of limit applies to: what it is, the section with its sizes, requests, limits."""
     for role, pod in evidence.expected.roles():
         sizes = sizes_of(role, pod)
         if kind == "Pod":

@@ -1,1 +1,1 @@
-"""Servers outside of the run: the Hub, trackers, names."""
+"""Servers outside the run: the Hub, trackers, DNS."""

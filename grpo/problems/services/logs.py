@@ -1,4 +1,4 @@
-"""Services outside of the cluster: Hugging Face, trackers, names."""
+"""Services outside the cluster: Hugging Face, trackers, DNS."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Volumes, disks and what lies on them."""
+"""Volumes, disks and their contents."""
 
 from __future__ import annotations
 

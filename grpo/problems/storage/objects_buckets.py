@@ -1,4 +1,4 @@
-"""Buckets that pods mount by Cloud Storage FUSE."""
+"""Buckets that pods mount with Cloud Storage FUSE."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PAGE: Final = "https://cloud.google.com/kubernetes-engine/docs/how-to/cloud-sto
 
 
 class _Bucket:
-    """One bucket of a pod: its place in the manifest, and its mount options."""
+    """One of a pod's buckets: its place in the manifest, and its mount options."""
 
     __slots__ = ("attributes", "name", "options", "path")
 
@@ -44,7 +44,7 @@ def _options(spec: dict[str, Any]) -> str:
 
 
 def _by_claim(manifests: Manifests) -> dict[str, tuple[dict[str, Any], str]]:
-    """Return CSI source and mount options of the buckets behind the manifests' claims, by the claims' names."""
+    """Return the CSI source and mount options of the bucket behind each of the manifests' claims, by claim name."""
     volumes = {name_of(item): spec for item, spec in objects(manifests, "PersistentVolume")}
     found: dict[str, tuple[dict[str, Any], str]] = {}
     for item, spec in objects(manifests, "PersistentVolumeClaim"):

@@ -60,7 +60,7 @@ def _is_disk(claim: dict[str, Any], types: dict[str, str]) -> str:
 
 
 def _claims(pod: PodView) -> Iterator[tuple[Item, Path, str, dict[str, Any]]]:
-    """Yield each claim of a pod: the object and the path to edit, the words for it, and its spec."""
+    """Yield each of a pod's claims: the object and the path to edit, the claim's name in messages, and its spec."""
     made = {name_of(item): (item, spec) for item, spec in objects(pod.manifests, "PersistentVolumeClaim")}
     for path, name, volume in pod.volumes():
         claim = str(mapping(volume.get("persistentVolumeClaim")).get("claimName"))
@@ -77,7 +77,7 @@ def _claims(pod: PodView) -> Iterator[tuple[Item, Path, str, dict[str, Any]]]:
 
 
 def _types(manifests: Manifests) -> dict[str, str]:
-    """Return the types of disk of the classes here that make disks."""
+    """Return the disk type of each storage class in the manifests that creates disks."""
     return {
         name_of(item): str(mapping(item.object.get("parameters")).get("type", ""))
         for item, _ in objects(manifests, "StorageClass")
@@ -86,7 +86,7 @@ def _types(manifests: Manifests) -> dict[str, str]:
 
 
 def _is_for_several(claim: dict[str, Any]) -> bool:
-    """Return whether a claim asks for a file system that several nodes write."""
+    """Return whether a claim requests a file system that several nodes can write to."""
     return "ReadWriteMany" in sequence(claim.get("accessModes")) and claim.get("volumeMode") != "Block"
 
 

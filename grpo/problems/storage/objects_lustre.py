@@ -1,4 +1,4 @@
-"""Volumes of Managed Lustre that the driver refuses or silently misreads."""
+"""Managed Lustre volumes that the driver rejects or silently misinterprets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Volumes of a pod, and the objects that it names."""
+"""A pod's volumes and the objects that it references."""
 
 from __future__ import annotations
 
@@ -60,9 +60,9 @@ def _no_mount(pod: PodView) -> Found:
 
 
 def _absent(manifests: Manifests) -> Iterator[Finding]:
-    """Find a name that no object of a kind has, if there is exactly one such name and an unused object of this kind.
+    """Find a name that no object of a kind has, if there is exactly one such name and one unused object of this kind.
 
-    Secrets and claims are often made elsewhere: that an object is missing says nothing by itself.
+    Secrets and claims are often created elsewhere, so a missing object alone is no evidence of a mistake.
     """
     made = {(each.object["kind"], name_of(each)) for each, _ in objects(manifests, *_KINDS)}
     named: dict[tuple[str, str], list[tuple[Item, Path]]] = {}
@@ -82,7 +82,7 @@ def _absent(manifests: Manifests) -> Iterator[Finding]:
 
 
 def _named_elsewhere(manifests: Manifests, names: set[str]) -> set[str]:
-    """Return which of some names occur in other objects: an Ingress or an operator's object may name a Secret."""
+    """Return the names that occur in other objects: an Ingress or an operator's object may name a Secret."""
     found: set[str] = set()
     for each in manifests.items:
         if str(each.object.get("kind")) in (*_KINDS, _SCHEMAS):

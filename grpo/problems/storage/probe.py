@@ -1,4 +1,4 @@
-"""Volumes: claims, what makes them, and the drivers that mount them."""
+"""Volumes: claims, what provisions them, and the drivers that mount them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SHARED: Final = ("ReadWriteMany", "ReadOnlyMany")
 
 @probe("claims", "a volume claim of the pods is not bound", "persistentvolumeclaims", "storageclasses")
 def claims(evidence: Evidence) -> Iterator[Result]:
-    """Judge the claims that pods mount; one that the storage layer will make needs its storage class."""
+    """Judge the claims that pods mount; a claim that the storage layer has yet to create needs its storage class."""
     there = {name_of(each): each for each in evidence.of("persistentvolumeclaims")}
     for name, pods in sorted(_claims(evidence).items()):
         by_hand = f"kubectl describe pvc {name} -n {evidence.expected.namespace}"
@@ -74,7 +74,7 @@ def _not_there(name: str, value: str, by_hand: str, evidence: Evidence) -> Resul
 
 
 def _value(claim: str, evidence: Evidence) -> str:
-    """Return the values of the volume that a claim belongs to."""
+    """Return the path of the values for a claim's volume."""
     places = evidence.expected.places
     for path, (value, _) in places.items():
         if path.startswith("storage.") and path.endswith(".existingClaim.name") and value == claim:
@@ -85,7 +85,7 @@ def _value(claim: str, evidence: Evidence) -> str:
 
 @probe("volumes", "a volume that the storage layer makes is not free for its claim", "persistentvolumes")
 def volumes(evidence: Evidence) -> Iterator[Result]:
-    """Judge rendered PersistentVolumes that are there already: one whose claim was deleted is never bound again."""
+    """Judge rendered PersistentVolumes that already exist: a volume whose claim was deleted is never bound again."""
     for item in evidence.expected.of_kind("PersistentVolume"):
         name = name_of(item)
         by_hand = f"kubectl describe pv {name}"
@@ -102,7 +102,7 @@ def volumes(evidence: Evidence) -> Iterator[Result]:
 
 @probe("drivers", "a driver that mounts volumes is missing", "csidrivers")
 def drivers(evidence: Evidence) -> Iterator[Result]:
-    """Judge the CSI drivers of the volumes and storage classes that the storage layer makes."""
+    """Judge the CSI drivers of the volumes and storage classes that the storage layer creates."""
     for need in evidence.expected.needs("CSIDriver"):
         name, item = need.name, need.sources[0].item
         claim = mapping(mapping(item.get("spec")).get("claimRef")).get("name")
@@ -115,7 +115,7 @@ def drivers(evidence: Evidence) -> Iterator[Result]:
 
 @probe("storage-classes", "a storage class of the pods' own volumes is missing", "storageclasses")
 def storage_classes(evidence: Evidence) -> Iterator[Result]:
-    """Judge the classes of volumes that live as long as their pod; the check of claims has those of claims."""
+    """Judge the storage classes of volumes that live as long as their pod; the claims check covers all others."""
     needs = [
         need
         for need in evidence.expected.needs("StorageClass")

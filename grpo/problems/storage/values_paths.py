@@ -1,4 +1,4 @@
-"""Inputs of a run: what it reads lies on a volume, is prepared, or is in the cache of the Hugging Face hub."""
+"""A run's inputs: each is on a volume, is prepared by a task, or is in the Hugging Face hub cache."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ KNOWN: Final = frozenset(REPOSITORIES.values())
 
 
 def files(run: RunConfig) -> Iterator[tuple[str, str]]:
-    """Yield each text of the configuration that may name a file to read, with its path."""
+    """Yield each text of the configuration that may name a file to read, with its key's path."""
     if not run.trains:
         return
     # Another rule tells of a key that the data set does not read.
@@ -87,7 +87,7 @@ def files(run: RunConfig) -> Iterator[tuple[str, str]]:
 
 
 def data_files(run: RunConfig) -> Iterator[tuple[str, str]]:
-    """Yield each text of the configuration that names files of data, with its path."""
+    """Yield each text of the configuration that names data files, with its key's path."""
     for path, text in files(run):
         key = path.removeprefix("data.").split(".")
         if key[-1] in _DATA or key[0] in _DATA:
@@ -112,7 +112,7 @@ def models(run: RunConfig) -> list[str]:
 
 
 def _unmounted(run: RunConfig) -> Iterator[tuple[str, str]]:
-    """Yield each absolute path to read that is below no mount of the stack and in no folder of every image."""
+    """Yield each absolute path to read that is below none of the stack's mounts and in no folder of all images."""
     if run.value("stack.names.cluster"):
         # A cluster that somebody else made may have other mounts.
         return
@@ -123,7 +123,7 @@ def _unmounted(run: RunConfig) -> Iterator[tuple[str, str]]:
 
 
 def _relative(run: RunConfig) -> Iterator[Finding]:
-    """Yield a finding for each file of data with a relative path: below the framework's own folder in the image."""
+    """Yield a finding for each data file with a relative path, which resolves below the image's framework folder."""
     # With verl this has a rule of its own.
     for path, file in data_files(run) if run.framework != "verl" else ():
         is_below = not file.startswith("/") and "${" not in file and "://" not in file
@@ -134,12 +134,12 @@ def _relative(run: RunConfig) -> Iterator[Finding]:
 
 
 def uploaded(run: RunConfig, file: str) -> str:
-    """Return where grpo upload puts a file."""
+    """Return the path to which grpo upload copies a file."""
     return f"{_folder(run)}/{file.rpartition('/')[2]}"
 
 
 def _mounts(run: RunConfig) -> Iterator[str]:
-    """Yield the folders at which the pods mount something."""
+    """Yield the pods' mount paths."""
     sections = ("storage", "accelerator.hostPaths", "ray.head", "ray.workers")
     for section in sections:
         for path, text in texts(run.value(section), section):
@@ -160,8 +160,8 @@ def is_official(run: RunConfig) -> bool:
 def path_not_mounted(run: RunConfig) -> Iterator[Finding]:
     """a file that the run reads is not on a mounted volume
 
-    Why: the run ends when it reads the file: every pod has started, and the GPUs are paid for
-    Fix: write a path below the mountPath of a volume, or mount the volume there under storage
+    Why: the run fails when it reads the file, after every pod has started, with the cluster already running and billing
+    Fix: use a path below a volume's mountPath, or mount the volume there under storage
     """
     if not is_official(run):
         return
@@ -174,7 +174,7 @@ def path_not_mounted(run: RunConfig) -> Iterator[Finding]:
 def mount_hides_image(run: RunConfig) -> Iterator[Finding]:
     """a volume hides a folder that the image needs
 
-    Why: the programs of the image are not found, and no container starts
+    Why: the image's programs are not found, so no container starts
     Fix: choose another folder, such as /data
     """
     for name, volume in mapping(run.value("storage")).items():
@@ -191,8 +191,8 @@ def mount_hides_image(run: RunConfig) -> Iterator[Finding]:
 def path_only_in_image(run: RunConfig) -> Iterator[Finding]:
     """a file is on no mounted volume, and the image may not have it
 
-    Why: if the image does not have the file, the run ends when it reads it, and the GPUs are paid for
-    Fix: write a path below the mountPath of a volume; if your image has the file, ignore this
+    Why: if the image does not have the file, the run fails on reading it, with the cluster already running and billing
+    Fix: use a path below a volume's mountPath; if your image has the file, ignore this finding
     """
     if is_official(run):
         return
@@ -208,10 +208,10 @@ def path_only_in_image(run: RunConfig) -> Iterator[Finding]:
     source="verl/utils/fs.py:207 at 0.7.1",
 )
 def relative_model(run: RunConfig) -> Iterator[Finding]:
-    """a model is neither a name of the hub nor an absolute path
+    """a model is neither a hub name nor an absolute path
 
-    Why: each process looks for it in its own pod, which has no such folder: the run ends when it loads the model
-    Fix: write OWNER/NAME of a model on the hub, or the absolute path of a folder on a volume
+    Why: each process looks for the path in its own pod, which has no such folder, so the run fails on loading the model
+    Fix: use OWNER/NAME of a model on the hub, or the absolute path of a folder on a volume
     """
     for path in models(run) if run.trains else ():
         name = value_at(run.given, tuple(path.split("."))) if run.given_has(path) else None
@@ -223,8 +223,8 @@ def relative_model(run: RunConfig) -> Iterator[Finding]:
 def data_not_prepared(run: RunConfig) -> Iterator[Finding]:
     """a file below GRPO_DATASETS is not one that task prepare-data writes
 
-    Why: nothing writes the file, and the driver does not wait for it: the job ends when every pod has started
-    Fix: add it under job.prepareData and run that task, or write the absolute path of your own file (grpo upload)
+    Why: nothing writes the file, and the driver does not wait for it, so the job fails after every pod has started
+    Fix: add it under job.prepareData and run that task, or use the absolute path of your own file (grpo upload)
     """
     names = [name for name, entry in mapping(run.value("job.prepareData")).items() if entry is not None]
     ending = "parquet" if run.framework == "verl" else "jsonl"
@@ -255,9 +255,10 @@ def _folder(run: RunConfig) -> str:
     source="nemo_rl/data/datasets/response_datasets/__init__.py:57 at v0.7.0",
 )
 def offline_without_data(run: RunConfig) -> Iterator[Finding]:
-    """the run has no access to the hub, but task fetch does not take its data set
+    """the run has no access to the hub, but task fetch does not download its data set
 
-    Why: the run ends when it loads its data set: every pod has started, and the GPUs are paid for
+    Why: the run fails on loading its data set, after every pod has started, with the cluster already running and
+    billing
     Fix: name the data set under job.fetch.datasets and run task fetch, or set huggingface.offline.enabled to false
     """
     trains = run.framework == "nemo-rl" and run.trains
@@ -271,14 +272,14 @@ def offline_without_data(run: RunConfig) -> Iterator[Finding]:
 
 
 def repositories(run: RunConfig) -> Iterator[tuple[str, str]]:
-    """Yield each section of NeMo RL's data that it loads from the hub by name, with the repository."""
+    """Yield each NeMo RL data section that is loaded from the hub by name, with the repository."""
     for path, section in data_sections(run) if run.framework == "nemo-rl" else ():
         if repository := _repository(section):
             yield path, repository
 
 
 def _repository(section: dict[str, object]) -> str | None:
-    """Return the repository of a data set on the hub, None if it is not known or a file."""
+    """Return a data set's repository on the hub; None if it is unknown or the data set is a file."""
     name = str(section.get("dataset_name"))
     file = section.get("data_path")
     if name == "ResponseDataset" and isinstance(file, str) and _HUB.fullmatch(file):

@@ -1,4 +1,4 @@
-"""Space: the volume of a run holds its checkpoints, a local disk its model, the head's memory what it converts."""
+"""Space: the run's volume for checkpoints, a local disk for the model, the head's memory for conversion."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _KEEP: Final = {"nemo-rl": "checkpointing.keep_top_k", "verl": "trainer.max_acto
 
 
 class _Space(NamedTuple):
-    """The key, text and bytes of the run's volume, the bytes of a checkpoint, and their number, None if not known."""
+    """The volume's key, text and bytes, the bytes of a checkpoint, and how many are kept (None if unknown)."""
 
     key: str
     text: str
@@ -35,7 +35,7 @@ class _Space(NamedTuple):
 
 
 def _space(run: RunConfig) -> _Space:
-    """Return what the checkpoints need and the volume has; raise UnknownError where it is not known."""
+    """Return what the checkpoints need and what the volume has; raise UnknownError if the volume's size is unknown."""
     each, saved = planner.checkpoints(run)
     if saved.volume is None or saved.kept == 0:
         raise UnknownError("the size of the volume")
@@ -53,10 +53,10 @@ def _asked(run: RunConfig, size: float) -> str:
 
 @TOPIC.problem("=job.volume", fails=Fails.AT_CHECKPOINT, source="nemo_rl/utils/checkpoint.py:140 at v0.7.0")
 def volume_below_checkpoint(run: RunConfig) -> Iterator[Finding]:
-    """the volume of the run is too small for one checkpoint
+    """the run's volume is too small for one checkpoint
 
-    Why: the run fails when it saves its first checkpoint (No space left on device), and all steps before are lost
-    Fix: write a larger size, with room for all checkpoints that it holds at the same time
+    Why: the run fails when it saves its first checkpoint (No space left on device), and all earlier steps are lost
+    Fix: set a larger size, with room for all checkpoints that are kept at the same time
     """
     key, text, size, each, count = _space(run)
     if size < each:
@@ -72,10 +72,10 @@ def volume_below_checkpoint(run: RunConfig) -> Iterator[Finding]:
     severity=WARNING,
 )
 def volume_below_checkpoints(run: RunConfig) -> Iterator[Finding]:
-    """the volume of the run is too small for all the checkpoints that it keeps
+    """the run's volume is too small for all the checkpoints that it keeps
 
-    Why: the volume fills up in the middle of the training, and the run fails with No space left on device
-    Fix: write a larger size, or keep fewer checkpoints
+    Why: the volume fills up in the middle of training, and the run fails with No space left on device
+    Fix: set a larger size, or keep fewer checkpoints
     """
     key, text, size, each, count = _space(run)
     if count and each <= size < each * count:
@@ -90,8 +90,8 @@ def volume_below_checkpoints(run: RunConfig) -> Iterator[Finding]:
 def disk_below_model(run: RunConfig) -> Iterator[Finding]:
     """the local disk is too small for the model
 
-    Why: the copy of the model fails on every node, and the job ends before the training starts
-    Fix: write a larger size, with room for all models that are trained on these pods
+    Why: copying the model fails on every node, and the job ends before training starts
+    Fix: set a larger size, with room for all models that are trained on these pods
     """
     if run.value("job.stage") is not True or not run.trains:
         return
@@ -106,7 +106,7 @@ def head_below_weights(run: RunConfig) -> str | None:
     """the head has too little memory for the weights that task convert merges
 
     Why: the kernel kills the conversion (exit code 137) after it has read the checkpoint
-    Fix: raise ray.head.memory above the size of the weights; the merge needs more than they take
+    Fix: raise ray.head.memory above the size of the weights; merging needs more memory than the weights alone
     """
     needs = _unheld(run) if run.value("job.task") == "convert" else None
     return f"ray.head.memory is {run.value('ray.head.memory')}, and the weights take {_gib(needs)}" if needs else None

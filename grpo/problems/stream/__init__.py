@@ -1,1 +1,1 @@
-"""A stream of manifests as text."""
+"""A stream of manifests, treated as text."""

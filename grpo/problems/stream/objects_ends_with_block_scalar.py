@@ -1,4 +1,4 @@
-"""No document of a chart ends with a block scalar whose last line break matters."""
+"""No chart document ends with a block scalar whose last line break matters."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _HEADER: Final = re.compile(r"(?:[:-][ \t]+|^)(?:[!&]\S+[ \t]+){0,2}[|>][1-9]?[ 
 
 
 def check(manifests: Manifests) -> Iterator[Finding]:
-    """Search for the header of a block scalar above the last lines of each document."""
+    """Search for a block scalar header above the last lines of each document."""
     # If a document contains several objects, the last one counts.
     for document, item in {item.document: item.object for item in manifests.items}.items():
         text = manifests.texts[document]
@@ -36,14 +36,14 @@ def check(manifests: Manifests) -> Iterator[Finding]:
 
 
 def _ends_with_line(value: Json) -> bool:
-    """Return whether the last value is a text of whole lines."""
+    """Return whether the last value is a text that ends with a line break."""
     while isinstance(value, dict | list) and value:
         value = value[next(reversed(value))] if isinstance(value, dict) else value[-1]
     return isinstance(value, str) and value.endswith("\n")
 
 
 def _header(text: str) -> int | None:
-    """Return where the header line of the last block scalar begins; None if the last line is something else."""
+    """Return the position of the last block scalar's header line; None if the last line is not in a block scalar."""
     start = text.rfind("\n") + 1
     indent = _indent(text[start:])
     while start > 0:

@@ -48,7 +48,7 @@ _KINDS: Final = frozenset(
 
 
 def check(manifests: Manifests) -> Iterator[Finding]:
-    """Search names, addresses and settings; not what shells and programs read."""
+    """Search names, addresses and settings, but not the texts that shells and programs read."""
     for item in manifests.of_kinds(_KINDS):
         for path, text in _texts(item.object):
             found = (_IN_VARIABLES if "env" in path else _LEFT).search(text)

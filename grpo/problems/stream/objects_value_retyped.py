@@ -23,7 +23,7 @@ _WORDS = {bool: "a boolean", int: "a number", float: "a number"}
 
 
 def check(manifests: Manifests) -> Iterator[Finding]:
-    """Check labels, annotations, data, node selectors, and variables of containers."""
+    """Check labels, annotations, data, node selectors and container variables."""
     for item in manifests.items:
         for path, value in _retyped(manifests, item):
             name = _name(item.object, path)
@@ -54,13 +54,13 @@ def _metadata(value: dict[str, Any], path: Path) -> Iterator[Found]:
 
 
 def _entries(value: Json, *path: str | int) -> Iterator[Found]:
-    """Yield the paths and values of a map or list that are not strings."""
+    """Yield the entries of a map or list that are not strings, with their paths."""
     entries = value.items() if isinstance(value, dict) else enumerate(sequence(value))
     return (((*path, key), each) for key, each in entries if type(each) in _WORDS)
 
 
 def _name(value: Json, path: Path) -> str:
-    """Return the key of a path; for a variable, its name."""
+    """Return the last key of a path; for a variable, its name."""
     if path[-1] != "value":
         return str(path[-1]) if isinstance(path[-1], str) else f"{path[-2]} {path[-1]}"
     for part in path[:-1]:

@@ -1,1 +1,1 @@
-"""Signs of a training that goes wrong."""
+"""Signs that training is going wrong."""

@@ -1,4 +1,4 @@
-"""Define rules over logs: the sign is found by jobs/runlog/signs.py, which a job uses too."""
+"""Define rules over logs: jobs/runlog/signs.py, which jobs use too, finds the signs."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ OUR_DEFAULT = "jobs/runlog/signs.py at v0.1.0"
 
 
 class Shown(NamedTuple):
-    """Signs that the steps of a log show, each with the place of its step."""
+    """Signs that a log's steps show, each with the place of its step."""
 
     signs: Sequence[tuple[Sign, Location]]
 
 
 def judged(steps: Sequence[Step], file: str) -> Shown:
-    """Return the signs that the steps of a file show, each where it begins."""
+    """Return the signs that a file's steps show, each at the step where it begins."""
     judge = Judge()
     return Shown([(sign, Location(file, step.line)) for step in steps for sign in judge.add(step)])
 
 
 def rule(sign: str, *, title: str, why: str, fix: str, source: str) -> Problem:
-    """Return the rule of a sign by its id."""
+    """Return the rule for the sign with this id."""
 
     def check(shown: Shown) -> Iterator[Finding]:
         # A log may hold prompts and answers, so no report shows its line.

@@ -1,4 +1,4 @@
-"""Rules over the agreement of the policy that is trained and the engine that generates."""
+"""Rules over the agreement between the policy being trained and the engine that generates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules over the length of the answers."""
+"""Rules over answer length."""
 
 from __future__ import annotations
 

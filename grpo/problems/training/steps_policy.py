@@ -1,4 +1,4 @@
-"""Rules over the updates of the policy."""
+"""Rules over policy updates."""
 
 from __future__ import annotations
 

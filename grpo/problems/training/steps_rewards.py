@@ -1,4 +1,4 @@
-"""Rules over the rewards of a run."""
+"""Rules over a run's rewards."""
 
 from __future__ import annotations
 

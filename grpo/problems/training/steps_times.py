@@ -1,4 +1,4 @@
-"""Rules over the time of steps."""
+"""Rules over step times."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Reports about trainings: findings, figures, graphs and samples of one run, or of several side by side."""
+"""Reports about training runs: findings, figures, graphs and samples of one run, or of several side by side."""

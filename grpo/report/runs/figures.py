@@ -1,4 +1,4 @@
-"""The figures of runs, and how those of one differ from those of another."""
+"""The figures of runs, and how they differ from run to run."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _AT_BOTH_ENDS: Final = (
 
 
 class Figure(NamedTuple):
-    """A figure of each run, None where the log does not have it; `id` is its key in JSON."""
+    """One figure for each run, None if the run's log does not have it; `id` is its key in JSON."""
 
     id: str
     title: str
@@ -40,12 +40,12 @@ class Figure(NamedTuple):
     form: str
 
     def text(self, index: int) -> str:
-        """Return the figure of a run."""
+        """Return a run's figure as text."""
         value = self.values[index]
         return _ABSENT if value is None else self.form.format(value)
 
     def difference(self, index: int) -> str:
-        """Return how much the figure of a run is above that of the first run; empty if one of them has none."""
+        """Return how far a run's figure is above the first run's; empty if either run does not have it."""
         first, value = self.values[0], self.values[index]
         if first is None or value is None:
             return ""
@@ -63,7 +63,7 @@ def figures(runs: Sequence[Run]) -> list[Figure]:
 
 
 def missing(run: Run) -> list[str]:
-    """Return the titles of the measures that no step of a run has."""
+    """Return the titles of the measures that none of a run's steps has."""
     measures = (*MEASURES, SECONDS)
     titles = [measure.title for measure in measures if not run.values(measure.name)]
     phases = [] if any(step.phases for step in run.steps) else ["Time by phase"]
@@ -71,7 +71,7 @@ def missing(run: Run) -> list[str]:
 
 
 def notes(runs: Sequence[Run]) -> list[str]:
-    """Return what a reader must know to compare the figures."""
+    """Return what a reader must know in order to compare the figures."""
     short = [run.name for run in runs if len(run.steps) < 2 * MEAN_STEPS]
     told = [f"{name} has fewer than {2 * MEAN_STEPS} steps: its first and last {MEAN_STEPS} overlap" for name in short]
     gaps = ((run, run.steps[-1].number - run.steps[0].number + 1 - len(run.steps)) for run in runs)
@@ -87,7 +87,7 @@ def notes(runs: Sequence[Run]) -> list[str]:
 
 
 def _changed(limits: Limits) -> list[str]:
-    """Return the limits of `job.guard.limits` that are not the usual ones; a report judges no silence."""
+    """Return the limits in `job.guard.limits` that differ from the defaults; a report ignores those on silence."""
     usual = dataclasses.asdict(Limits())
     given = {name: value for name, value in dataclasses.asdict(limits).items() if name not in _OF_SILENCE}
     return [

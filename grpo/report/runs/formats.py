@@ -1,4 +1,4 @@
-"""Write the report about runs as a page, as JSON or as Markdown."""
+"""Write the report about runs as an HTML page, JSON or Markdown."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _MARKUP: Final = re.compile(r"([\\`*_{}\[\]<>|#&!])")
 
 
 def write(runs: Sequence[Run], form: str) -> str:
-    """Return the report in one of FORMATS; raise InstallationError if the libraries of the page are missing."""
+    """Return the report in one of FORMATS; raise InstallationError if the libraries for the page are missing."""
     if form == HTML:
         return _page(runs)
     if form == JSON:
@@ -50,7 +50,7 @@ def _page(runs: Sequence[Run]) -> str:
 
 
 def tree(runs: Sequence[Run]) -> dict[str, Any]:
-    """Return the report as JSON has it; a figure or measure that the log does not have is left out."""
+    """Return the report's JSON object; figures and measures that the log does not have are left out."""
     found = figures.figures(runs)
     return {
         "writtenBy": "grpo report",
@@ -107,5 +107,5 @@ def _row(figure: figures.Figure, runs: int) -> list[str]:
 
 
 def _escaped(text: str) -> str:
-    """Return a text in which Markdown and HTML find no markup."""
+    """Escape a text so that neither Markdown nor HTML finds markup in it."""
     return _MARKUP.sub(r"\\\1", " ".join(text.split()))

@@ -1,4 +1,4 @@
-"""Draw the graphs of runs with Vega-Lite; the extra `report` installs the libraries.
+"""Draw graphs of runs with Vega-Lite; the extra `report` installs the libraries.
 
 Colours are variables of the page's style sheet, so that a graph follows the reader's choice of light or dark.
 """
@@ -38,7 +38,7 @@ Rows = list[dict[str, Any]]
 
 
 class Graph(NamedTuple):
-    """A graph: its title, a text that tells what it shows, what to know about it, and its specification."""
+    """A graph: its title, a text alternative, notes for the reader, and its specification."""
 
     title: str
     text: str
@@ -54,7 +54,7 @@ def program() -> str:
 
 
 def graphs(runs: Sequence[Run]) -> list[Graph]:
-    """Return a graph of each measure that a run has, and for each run one of the time of its steps."""
+    """Return one graph for each measure that any run has, and for each run one of its step times."""
     size = points.size(runs)
     drawn = [points.thin(run, size) for run in runs]
     measures = [measure for measure in MEASURES if any(run.values(measure.name) for run in runs)]
@@ -83,7 +83,7 @@ def _of_measure(measure: Measure, runs: Sequence[Run], drawn: Sequence[Run], siz
 
 
 def _lines(measure: Measure, rows: Rows, runs: Sequence[Run], *, logarithmic: bool) -> Iterator[alt.Chart]:
-    """Yield the line of each run, and with many steps a thick one of the mean of the last steps."""
+    """Yield each run's line and, if there are many steps, a thick line for the moving average."""
     scale = alt.Scale(type="log") if logarithmic else alt.Scale(zero=False)
     share = measure.form.endswith("%}")
     axis = alt.Axis(format=".3~%") if share else alt.Axis(labelExpr=_LABEL)
@@ -108,7 +108,7 @@ def _lines(measure: Measure, rows: Rows, runs: Sequence[Run], *, logarithmic: bo
 
 
 def _validations(measure: Measure, runs: Sequence[Run]) -> Rows:
-    """Return the validations of runs, which have a reward and a length."""
+    """Return the runs' validations of a measure; only rewards and lengths are validated."""
     return [
         {"step": each.number, "value": value, "run": run.name}
         for run in runs
@@ -127,7 +127,7 @@ def _diamonds(rows: Rows, runs: Sequence[Run]) -> Iterator[alt.Chart]:
 
 
 def _marks(runs: Sequence[Run]) -> Iterator[alt.Chart]:
-    """Yield a vertical line at each step at which a finding begins."""
+    """Yield a vertical line at each step where a finding begins."""
     rows = [
         {"step": sign.step, "finding": f"run/{sign.id}", "run": run.name, "severity": sign.severity}
         for run in runs
@@ -142,7 +142,7 @@ def _marks(runs: Sequence[Run]) -> Iterator[alt.Chart]:
 
 
 def _of_times(runs: Sequence[Run], drawn: Sequence[Run], size: int) -> Iterator[Graph]:
-    """Yield a graph of the time of each run's steps, all with the same axes."""
+    """Yield a graph of each run's step times, all with the same axes."""
     names = phases.longest(runs)
     timed = [pair for pair in zip(runs, drawn, strict=True) if pair[0].values("seconds")]
     highest = max((_highest_time(each, names) for _, each in timed), default=1.0)
@@ -219,7 +219,7 @@ def _told_times(run: Run, names: Sequence[str]) -> str:
 
 
 def _told(measure: Measure, run: Run) -> str:
-    """Return in words what the line of a run shows."""
+    """Describe in words what a run's line shows."""
     known = [(step.number, value) for step in run.steps if (value := getattr(step, measure.name)) is not None]
     finite = [point for point in known if isfinite(point[1])]
     if not finite:
@@ -235,7 +235,7 @@ def _many(runs: Sequence[Run]) -> bool:
 
 
 def line_style(index: int) -> tuple[str, str]:
-    """Return the colour and the dashes of a run's line, for the legend."""
+    """Return the colour and the dash pattern of a run's line, for the legend."""
     return _RUN_COLOURS[index], " ".join(map(str, _DASHES[index])) if index else ""
 
 
@@ -244,7 +244,7 @@ def _finite(value: float) -> float | None:
 
 
 def _steps(runs: Sequence[Run]) -> alt.Scale:
-    """Return the scale of the steps, which all graphs of a page share."""
+    """Return the step scale, which all graphs on a page share."""
     # A step's bar reaches half a step to each side.
     numbers = [step.number for run in runs for step in run.steps]
     numbers += [each.number for run in runs for each in run.validations if each.number is not None]

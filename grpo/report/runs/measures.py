@@ -1,4 +1,4 @@
-"""The measures of a step that a report shows."""
+"""The per-step measures that a report shows."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 
 class Measure(NamedTuple):
-    """A measure: its field in `Step`, its title, its unit, and the format of a number."""
+    """A measure: its field in `Step`, its title, its unit, and its number format."""
 
     name: str
     title: str
@@ -19,7 +19,7 @@ class Measure(NamedTuple):
         return f"{self.title} ({self.unit})" if self.unit else self.title
 
     def text(self, value: float) -> str:
-        """Return a number as the report writes it."""
+        """Format a number as in the report."""
         return self.form.format(value)
 
 

@@ -1,6 +1,6 @@
-"""Write the page of runs: one HTML file that needs nothing from another place.
+"""Write the page about runs: one self-contained HTML file.
 
-A log is text of somebody else: Jinja escapes every text, and a content security policy forbids every request.
+Logs contain untrusted text, so Jinja escapes every text, and a content security policy forbids every request.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ def write(runs: Sequence[Run]) -> str:
 
 
 def _script(text: str) -> Markup:
-    """Return JavaScript that may stand in a page: no text in it ends the element."""
+    """Return JavaScript that is safe to embed in a page: no text in it closes the script element."""
     return Markup(text.replace("</script", r"<\/script"))  # noqa: S704 (the library's own program)
 
 
 def _swatch(index: int) -> Markup:
-    """Return the colour and the dashes of a run's line."""
+    """Return a sample of a run's line, with its colour and dash pattern."""
     colour, dashes = graphs.line_style(index)
     line = Markup('<line x1="0" y1="6" x2="36" y2="6" style="stroke: {}" stroke-dasharray="{}"/>').format(
         colour, dashes
@@ -66,7 +66,7 @@ def _swatch(index: int) -> Markup:
 
 
 def _groups(found: Sequence[Finding]) -> list[tuple[str, list[Finding]]]:
-    """Return findings by rule, the worst rules first."""
+    """Return findings grouped by rule, the most severe rules first."""
     ordered = sorted(found, key=lambda each: (SEVERITIES.index(each.severity), each.rule))
     return [(rule, list(same)) for rule, same in groupby(ordered, key=lambda each: each.rule)]
 
@@ -81,13 +81,13 @@ def _cell(measure: Measure, step: Step) -> str:
 
 
 def _words(text: str) -> Markup:
-    """Return a text whose short words are not broken, as a browser does at the hyphen of a number."""
+    """Return a text whose short words are never broken; browsers would break a line at a number's hyphen."""
     whole = Markup('<span class="word">{}</span>')
     return Markup(" ").join(whole.format(word) if len(word) <= _WORD else escape(word) for word in text.split())
 
 
 def _cut(text: str) -> str:
-    """Return the start of a text of a sample; secrets are hidden before it is cut."""
+    """Return the start of a sample's text; secrets are masked before the text is cut."""
     visible = shown(text)
     more = len(visible) - _LONGEST
     return visible[:_LONGEST] + (f"\n… {more} more characters: grpo samples shows them" if more > 0 else "")

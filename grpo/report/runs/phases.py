@@ -1,4 +1,4 @@
-"""The time of each step by phase."""
+"""Step times by phase."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SHOWN: Final = 8
 
 
 class Part(NamedTuple):
-    """The seconds of a phase in a step."""
+    """The seconds that one phase takes in one step."""
 
     step: int
     phase: str
@@ -22,9 +22,9 @@ class Part(NamedTuple):
 
 
 def longest(runs: Sequence[Run]) -> list[str]:
-    """Return the phases that take the most time in all runs, the longest one first.
+    """Return the phases that take the most time over all runs, the longest first.
 
-    A timer with a slash in its name is part of another one.
+    A timer with a slash in its name is part of another timer, so it is not counted.
     """
     total: dict[str, float] = defaultdict(float)
     for run in runs:
@@ -36,7 +36,7 @@ def longest(runs: Sequence[Run]) -> list[str]:
 
 
 def parts(run: Run, names: Sequence[str]) -> Iterator[Part]:
-    """Yield the time of each step by phase; the rest is what the time of the step has besides."""
+    """Yield each step's time by phase; the rest is the step time that no phase accounts for."""
     for step in run.steps:
         if step.seconds is None or not step.phases:
             continue
@@ -47,7 +47,7 @@ def parts(run: Run, names: Sequence[str]) -> Iterator[Part]:
 
 
 def overlap(run: Run, names: Sequence[str]) -> bool:
-    """Return whether the phases of a run add up to clearly more than its steps: some run at the same time."""
+    """Return whether a run's phases add up to clearly more than its steps, because some run at the same time."""
     steps = [step for step in run.steps if step.seconds is not None]
     whole = sum(step.seconds or 0.0 for step in steps)
     return sum(step.phases.get(name, 0.0) for step in steps for name in names) > 1.02 * whole

@@ -1,4 +1,4 @@
-"""The points that a page draws of a run: its steps, or in a long run the means of steps that follow each other."""
+"""The points that a page draws for a run: its steps or, in a long run, the means of consecutive steps."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _MEASURES: Final = [each.name for each in fields(Step) if each.name not in ("num
 
 
 def size(runs: Sequence[Run]) -> int:
-    """Return how many steps a point stands for, the same number in all runs of a page: 1 up to MOST steps."""
+    """Return how many steps each point represents, the same for all runs on a page: 1 up to MOST steps."""
     numbers = [step.number for run in runs for step in run.steps]
     return -(-(max(numbers) - min(numbers) + 1) // MOST)
 
 
 def thin(run: Run, steps: int) -> Run:
-    """Return a run with the mean of each group of so many steps as one step, which has the number of the first."""
+    """Return a run with each group of consecutive steps averaged into one, numbered like the group's first step."""
     if steps == 1:
         return run
     groups = groupby(run.steps, key=lambda step: (step.number - 1) // steps)
@@ -30,7 +30,7 @@ def thin(run: Run, steps: int) -> Run:
 
 
 def _mean(steps: Sequence[Step]) -> Step:
-    """Return the means of steps; a value that is not a number makes the mean none either."""
+    """Return the means of steps; if a value is NaN, so is its mean."""
     known: dict[str, Any] = {}
     for name in _MEASURES:
         values = [value for step in steps if (value := getattr(step, name)) is not None]

@@ -1,4 +1,4 @@
-"""A run as a report shows it: its steps, its validations, and the findings of the rules over logs."""
+"""A run as a report shows it: its steps, its validations, and the findings of the log rules."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ Reader = Callable[[str], Iterator[list[Found]]]
 
 @dataclass
 class Run:
-    """A run; `word` is what the command line calls it, `name` is what the report calls it.
+    """A run; `word` is its name on the command line, `name` its name in the report.
 
-    Texts that a log or a model wrote are masked (secrets) and have no control characters, but they are not escaped.
+    In texts that a log or a model wrote, secrets are masked and control characters removed, but nothing is escaped.
     """
 
     word: str
@@ -41,7 +41,7 @@ class Run:
     limits: Limits = field(default_factory=Limits)
 
     def values(self, measure: str) -> list[float]:
-        """Return what is known of a measure, NaN included, in the order of the steps."""
+        """Return a measure's known values, NaN included, in step order."""
         return [value for step in self.steps if (value := getattr(step, measure)) is not None]
 
 
@@ -61,7 +61,7 @@ def read_all(words: Sequence[str], limits: Limits | None = None, read: Reader = 
 
 
 def shown(written: str) -> str:
-    """Return a text that somebody else wrote without secrets and control characters."""
+    """Return untrusted text without secrets and control characters."""
     return visible.text(masking.text(written))
 
 
@@ -81,7 +81,7 @@ def _read(word: str, limits: Limits, read: Reader) -> Run:
 
 
 def _add(run: Run, step: Step) -> None:
-    """Append a step; a resumed run repeats steps and validations, and the later ones count."""
+    """Append a step. A resumed run repeats some steps and validations; the later ones replace the earlier."""
     while run.steps and run.steps[-1].number >= step.number:
         run.steps.pop()
     run.validations = [each for each in run.validations if (each.number or 0) <= step.number]
@@ -95,7 +95,7 @@ def _validate(run: Run, validation: Validation) -> None:
 
 
 def _names(words: Sequence[str]) -> list[str]:
-    """Return a name for each run: the last part of its path where that tells them apart, else what was given."""
+    """Return a name for each run: the last part of its path if these parts are unique, else the word as given."""
     whole = [os.path.abspath(word) if os.path.isdir(word) else word for word in words]
     short = ["stdin" if word == events.STDIN else os.path.basename(word) or "run" for word in whole]
     names = short if len({*short}) == len(short) else list(words)

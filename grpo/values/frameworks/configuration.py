@@ -1,4 +1,4 @@
-"""Read a configuration of the framework's own, without our charts, and its overrides."""
+"""Read a framework's own configuration, without our charts, and its overrides."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def run_of(
     accelerator: Mapping[str, Any],
     nodes: int | None = None,
 ) -> RunConfig:
-    """Return the run of a configuration on a machine, an `accelerator` section of values.
+    """Return the run for a configuration on a machine, given by the values' `accelerator` section.
 
-    `nodes` replaces the number that the configuration has. NeMo RL's configuration has its own `defaults`; verl's is
-    composed over its default configuration, as Hydra does.
-    Raises InputError for a file that cannot be read, and for numbers of nodes or GPUs below 1; UsageError for an
-    override that cannot be applied.
+    `nodes` replaces the number of nodes in the configuration. A NeMo RL configuration has its own `defaults`; a verl
+    configuration is composed over verl's default configuration, as Hydra does.
+    Raises InputError if a file cannot be read, or if a number of nodes or GPUs is below 1; UsageError if an
+    override cannot be applied.
     """
     is_nemo_rl = framework == "nemo-rl"
     base = catalogue.load(framework, version).base
@@ -64,7 +64,7 @@ def run_of(
 
 
 def _number(tree: Mapping[str, Any], path: Sequence[str]) -> int:
-    """Return a number above zero at a path, 0 where none is set or only the job knows it; raise InputError."""
+    """Return the positive number at a path; 0 if unset or known only to the job. Raises InputError if invalid."""
     try:
         value = merge.value_at(tree, path)
     except KeyError:
@@ -84,7 +84,7 @@ def _read(file: str) -> dict[str, Any]:
 
 
 def _with_defaults(file: str, base: Mapping[str, Any], seen: Sequence[str] = ()) -> dict[str, Any]:
-    """Return a configuration over the files that its key `defaults` names, which are relative to its folder."""
+    """Return a configuration merged over the files in its key `defaults`, whose paths are relative to its folder."""
     tree = _read(file)
     named = tree.pop(_DEFAULTS, [])
     merged: dict[str, Any] = {}
@@ -104,7 +104,7 @@ def _with_defaults(file: str, base: Mapping[str, Any], seen: Sequence[str] = ())
 
 
 def _overridden(config: dict[str, Any], text: str) -> dict[str, Any]:
-    """Return a configuration with one override of Hydra: key=value, +key=value, ++key=value or ~key."""
+    """Return a configuration with one Hydra override applied: key=value, +key=value, ++key=value or ~key."""
     key, equals, value = text.partition("=")
     path = key.lstrip("+~").split(".")
     if not all(path) or (not equals and not key.startswith("~")):
@@ -115,7 +115,7 @@ def _overridden(config: dict[str, Any], text: str) -> dict[str, Any]:
 
 
 def _value(text: str, value: str) -> Json:
-    """Return the value of an override: a number, a word, a list, a text in quotes, or an empty text."""
+    """Return an override's value: a number, a word, a list, a quoted text, or an empty text."""
     if not value:
         return ""
     if value.lstrip().startswith("{"):

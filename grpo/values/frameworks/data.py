@@ -1,4 +1,4 @@
-"""Say on which data a run trains, in a few words; the template grpo.dataWords of the chart says the same."""
+"""Describe in a few words what data a run trains on; the chart's template grpo.dataWords gives the same description."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _FILES: Final = ("data_path", "train_data_path", "data_files")
 
 
 def words(run: RunConfig) -> str:
-    """Return the data sets or files of the training, with commas between them; empty if none is known."""
+    """Return the training data sets or files, separated by commas; empty if none is known."""
     given = mapping(run.config.get("data"))
     if run.framework == "verl":
         entries = _listed(given.get("train_files"))

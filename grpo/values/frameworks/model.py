@@ -1,7 +1,7 @@
-"""The dimensions of a run's model, and the constraints that hold for it in every framework.
+"""The dimensions of a run's model, and the constraints on them that every framework has.
 
-A model or a number that is not in schemas/models.yaml, and an override that cannot be resolved, raise UnknownError: the
-rule then finds nothing.
+UnknownError is raised for a model or number that is not in schemas/models.yaml, and for an override that cannot be
+resolved; the rule then finds nothing.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _OFF: Final = ("", "0", "false", "none", "null")
 
 
 class Model:
-    """The config.json of a model, with the overrides of a run."""
+    """A model's config.json, with a run's overrides."""
 
     __slots__ = ("_known", "_over", "name")
 
@@ -39,13 +39,13 @@ class Model:
 
     @property
     def architecture(self) -> str:
-        """Return the class of the model."""
+        """Return the model's class."""
         if self._overridden("architectures") is not None:
             raise UnknownError("the class of the model")
         return str(self._known["architectures"][0])
 
     def number(self, key: str) -> int:
-        """Return a number above zero; raise UnknownError if it is unknown."""
+        """Return a positive number; raise UnknownError if it is unknown."""
         value = self.value(key)
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
             raise UnknownError(key)
@@ -57,7 +57,7 @@ class Model:
         return next(found, 0)
 
     def positions(self) -> int:
-        """Return how many tokens a sequence may have."""
+        """Return the maximum number of tokens in a sequence."""
         if any(self._overridden(key) is not None for key in _LENGTHENING):
             raise UnknownError("the length of a sequence")
         return self.number("max_position_embeddings")
@@ -74,23 +74,23 @@ class Model:
         return self.number("hidden_size") // self.number("num_attention_heads")
 
     def feed_forward(self) -> int:
-        """Return the inner width of the MLP, of one expert in a model with experts."""
+        """Return the inner width of the MLP; in a model with experts, that of one expert."""
         has_own = self.experts() and self.value("moe_intermediate_size") is not None
         return self.number("moe_intermediate_size" if has_own else "intermediate_size")
 
     def is_tied(self, *, default: bool) -> bool:
-        """Return whether the output layer is the embedding; `default` is that of the model's class."""
+        """Return whether the output layer shares the embedding's weights; `default` is the model class's default."""
         value = self.value("tie_word_embeddings")
         return default if value is None else bool(value)
 
     def window(self) -> int:
-        """Return how many tokens the layers with sliding attention see, 0 if all layers see all tokens."""
+        """Return the window of the layers with sliding attention, in tokens; 0 if all layers attend to all tokens."""
         if self.value("use_sliding_window") is False or self.value("sliding_window") is None:
             return 0
         return self.number("sliding_window")
 
     def value(self, key: str) -> Json:
-        """Return a value; a multimodal model has most values of its language model one level deeper."""
+        """Return a value; in a multimodal model, most of the language model's values are one level deeper."""
         given = self._overridden(key)
         return given if given is not None else self._known.get(key, _map(self._known.get("text_config")).get(key))
 
@@ -104,7 +104,7 @@ def _map(value: Json) -> Mapping[str, Any]:
 
 
 def uneven_heads(model: Model, size: int, *, repeats: bool) -> str | None:
-    """Say that GPUs cannot share the attention heads and the KV heads evenly.
+    """Return an error if GPUs cannot share the attention heads and the KV heads evenly.
 
     `repeats` is for engines that replicate KV heads if there are more GPUs than KV heads.
     """
@@ -118,12 +118,12 @@ def uneven_heads(model: Model, size: int, *, repeats: bool) -> str | None:
 
 
 def no_experts(model: Model) -> str | None:
-    """Say that a model has no experts."""
+    """Return an error if a model has no experts."""
     return None if model.experts() else f"{model.name} has no experts"
 
 
 def allows_longer(run: RunConfig, more: Json = None) -> bool:
-    """Say whether a variable lets vLLM accept sequences longer than the model's; `more` are additional variables."""
+    """Return whether a variable lets vLLM accept sequences longer than the model's; `more` are additional variables."""
     runtime = _map(_map(run.value("job.runtimeEnv")).get("env_vars"))
     switches = (run.variable(_ALLOWS_LONGER), *(_map(each).get(_ALLOWS_LONGER) for each in (runtime, more)))
     return any(str(switch).lower() not in _OFF for switch in switches)

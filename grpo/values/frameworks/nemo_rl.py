@@ -1,4 +1,4 @@
-"""Read the configuration of NeMo RL's GRPO, from v0.4.0 on: its keys, GPUs, parallel sizes and batches."""
+"""Read a NeMo RL GRPO configuration, from v0.4.0 on: its keys, GPUs, parallel sizes and batches."""
 
 from __future__ import annotations
 
@@ -30,38 +30,38 @@ CONTROLLER: Final = "async_rl"
 
 
 def model_of(run: RunConfig) -> Model:
-    """Return the model that is trained."""
+    """Return the model to be trained."""
     return Model(run.at("policy.model_name"), run.at("policy.hf_config_overrides"))
 
 
 def is_vllm(run: RunConfig) -> bool:
-    """Say whether vLLM generates, and not another backend."""
+    """Return whether vLLM generates, rather than another backend."""
     return bool(run.at(f"{GENERATION}.backend") == "vllm")
 
 
 def is_megatron(run: RunConfig) -> bool:
-    """Say whether Megatron trains, and not DTensor."""
+    """Return whether Megatron trains, rather than DTensor."""
     return run.on(f"{MEGATRON}.enabled")
 
 
 def is_v2(run: RunConfig) -> bool:
-    """Say whether the second version of the DTensor worker trains."""
+    """Return whether the second version of the DTensor worker trains."""
     return not is_megatron(run) and run.on(f"{DTENSOR}._v2")
 
 
 def is_controlled(run: RunConfig) -> bool:
-    """Say whether the Single Controller trains: the chart starts its script where this section is set."""
+    """Return whether the Single Controller trains: the chart starts its script if this section is set."""
     return run.since("v0.8.0") and run.on(CONTROLLER)
 
 
 def validates(run: RunConfig) -> bool:
-    """Say whether a run validates at all."""
+    """Return whether a run validates at all."""
     at_end = run.since("v0.6.0") and run.on("grpo.val_at_end")
     return run.number("grpo.val_period") > 0 or run.on("grpo.val_at_start") or at_end
 
 
 def rows(run: RunConfig) -> int:
-    """Return how many answers per step trains on."""
+    """Return the number of answers that each step trains on."""
     return run.integer(PROMPTS) * run.integer(GENERATIONS)
 
 
@@ -72,7 +72,7 @@ def tensor_parallel(run: RunConfig) -> int:
 
 
 def needs_equal_micro_batches(run: RunConfig) -> bool:
-    """Say whether training and log probabilities must have the same micro batch size, as from TP 4 on."""
+    """Return whether training and log probabilities must have the same micro batch size, as required from TP 4 on."""
     is_off = run.variable("NRL_IGNORE_TP_ACCURACY_CHECK") or run.on("loss_fn.force_on_policy_ratio")
     return run.since("v0.6.0") and tensor_parallel(run) >= 4 and not is_off and run.has(LOGPROB_BATCH)
 
@@ -88,7 +88,7 @@ def pipeline_parallel(run: RunConfig) -> int:
 
 
 def reward_model_nodes(run: RunConfig) -> tuple[int, int]:
-    """Return the nodes of a separate reward model, and the GPUs of each; zeros if there is none."""
+    """Return the number of nodes for a separate reward model, and the GPUs on each; zeros if there is none."""
     if not _has_reward_model(run):
         return 0, 0
     place = "env.reward_model.resources"
@@ -96,21 +96,21 @@ def reward_model_nodes(run: RunConfig) -> tuple[int, int]:
 
 
 def _has_reward_model(run: RunConfig) -> bool:
-    """Say whether there is one: v0.4.0 has a switch for it, later versions look for its name in the data."""
+    """Return whether there is a reward model: v0.4.0 has a switch, later versions look for its name in the data."""
     if not run.since("v0.5.0"):
         return run.on("env.reward_model.enabled")
     return "reward_model" in environments(run)
 
 
 def environments(run: RunConfig) -> dict[str, str]:
-    """Return the environments that NeMo RL starts, each with the key that names it; a list of data sets names none."""
+    """Return the environments that NeMo RL starts, each with the key that names it; lists of data sets name none."""
     sections = ("data.default", "data.train", "data.validation") if run.since("v0.6.0") else ("data",)
     named = {f"{path}.env_name": run.at(f"{path}.env_name") for path in sections}
     return {name: key for key, name in reversed(named.items()) if isinstance(name, str)}
 
 
 def data_sections(run: RunConfig) -> list[tuple[str, dict[str, object]]]:
-    """Return path and settings of every data set, with their defaults; before v0.6.0 there is one flat section."""
+    """Return each data set's path and settings, with their defaults; before v0.6.0 there is one flat section."""
     data = run.at("data")
     if not isinstance(data, dict):
         return []
@@ -162,12 +162,12 @@ def worlds(run: RunConfig) -> tuple[int, int]:
 
 
 def has_teachers(run: RunConfig) -> bool:
-    """Say whether teachers of a distillation use separate nodes; their number is not computed here."""
+    """Return whether distillation teachers use separate nodes, whose number is not computed here."""
     return run.since("v0.7.0") and run.on("on_policy_distillation.non_colocated_teachers.enabled")
 
 
 def data_parallel(run: RunConfig) -> int:
-    """Return the data parallel size of training; raise UnknownError where the GPUs cannot be divided."""
+    """Return the data parallel size of training; raise UnknownError if the GPUs cannot be divided."""
     world = worlds(run)[0]
     parts = tensor_parallel(run) * context_parallel(run) * pipeline_parallel(run)
     if world % parts:

@@ -1,6 +1,6 @@
-"""Compute the number of a model's parameters from its config.json, part by part.
+"""Compute a model's number of parameters from its config.json, part by part.
 
-The counts are those of the classes in transformers 5.23; tests/plan/test_parameters.py holds them.
+The counts match the classes in transformers 5.23; tests/plan/test_parameters.py verifies them.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 class Parameters(NamedTuple):
-    """How many parameters each part of a model has.
+    """The number of parameters in each part of a model.
 
-    A layer has `attention` (with its norms) and `feed_forward`; the latter is one expert of the `experts` in a model
-    with experts, and `router` chooses `active` of them for a token. `vision` is the tower of a model that takes images.
+    A layer has `attention` (with its norms) and `feed_forward`; in a model with experts, the latter is one of the
+    `experts`, of which `router` chooses `active` for each token. `vision` is the tower of a model that takes images.
     """
 
     layers: int
@@ -33,32 +33,32 @@ class Parameters(NamedTuple):
 
     @property
     def layer(self) -> int:
-        """Return the parameters of one layer."""
+        """Return the number of parameters in one layer."""
         return self.dense_layer + self.experts * self.feed_forward * (self.experts > 1)
 
     @property
     def dense_layer(self) -> int:
-        """Return the parameters of one layer without its experts."""
+        """Return the number of parameters in one layer without its experts."""
         return self.attention + self.router + self.feed_forward * (self.experts == 1)
 
     @property
     def total(self) -> int:
-        """Return the parameters of the whole model."""
+        """Return the number of parameters in the complete model."""
         return self.layers * self.layer + self.outside
 
     @property
     def of_experts(self) -> int:
-        """Return the parameters of all experts, 0 in a model without experts."""
+        """Return the number of parameters in all experts; 0 in a model without experts."""
         return self.layers * self.experts * self.feed_forward * (self.experts > 1)
 
     @property
     def outside(self) -> int:
-        """Return the parameters outside the layers."""
+        """Return the number of parameters outside the layers."""
         return self.embedding + self.head + self.norm + self.vision
 
 
 class _Family(NamedTuple):
-    """What a class of models has besides its matrices, in the order of config.json's names."""
+    """What a model class has besides its matrices."""
 
     qkv_bias: bool = False
     output_bias: bool = False
@@ -91,7 +91,7 @@ _VISION_HIDDEN, _VISION_FEED, _VISION_LAYERS, _PATCH, _POSITIONS = 1152, 4304, 2
 
 
 def count(model: Model) -> Parameters:
-    """Count the parameters of a model; raise UnknownError for a class or a shape that is not known."""
+    """Count a model's parameters; raise UnknownError if its class or a shape is unknown."""
     family = FAMILIES.get(model.architecture)
     shaped = any(model.value(key) for key in _UNKNOWN_SHAPES) or model.value("decoder_sparse_step") not in (None, 1)
     if family is None or shaped:
@@ -115,7 +115,7 @@ def count(model: Model) -> Parameters:
 
 
 def _attention(family: _Family, hidden: int, width: int, heads: int, pairs: int, *, qkv_bias: bool) -> int:
-    """Return the parameters of attention and of the layer's norms."""
+    """Return the number of parameters in attention and in the layer's norms."""
     projections = hidden * width * 2 * (heads + pairs)
     bias = (width * (heads + 2 * pairs)) * (family.qkv_bias or qkv_bias) + hidden * (family.output_bias or qkv_bias)
     norms = family.norms * hidden + 2 * width * family.head_norms
@@ -123,12 +123,12 @@ def _attention(family: _Family, hidden: int, width: int, heads: int, pairs: int,
 
 
 def _feed_forward(family: _Family, hidden: int, inner: int) -> int:
-    """Return the parameters of a gated MLP: two matrices up, one down."""
+    """Return the number of parameters in a gated MLP: two matrices up, one down."""
     return 3 * hidden * inner + (2 * inner + hidden) * family.expert_bias
 
 
 def _vision(hidden: int) -> int:
-    """Return the parameters of Gemma 3's vision tower and of its projection to the language model."""
+    """Return the number of parameters in Gemma 3's vision tower and in its projection to the language model."""
     size, feed = _VISION_HIDDEN, _VISION_FEED
     embeddings = (3 * _PATCH * _PATCH + 1) * size + _POSITIONS * size
     layer = 4 * (size * size + size) + (size * feed + feed) + (feed * size + size) + 2 * 2 * size

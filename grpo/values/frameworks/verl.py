@@ -1,7 +1,7 @@
-"""Read the configuration of verl's GRPO, 0.6.1 to 0.9.1: its keys, GPUs, parallel sizes and batches.
+"""Read a verl GRPO configuration, 0.6.1 to 0.9.1: its keys, GPUs, parallel sizes and batches.
 
-The charts compose job.config over ppo_trainer, whose actor is FSDP's. What concerns Megatron alone is not read: no
-file can choose it (rule verl/strategy).
+The charts compose job.config over ppo_trainer, whose actor uses FSDP. Settings that concern only Megatron are not
+read, because no file can choose it (rule verl/strategy).
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ KL_COEFFICIENTS: Final = (
 
 
 def gpus(run: RunConfig) -> int:
-    """Return all GPUs of the run."""
+    """Return the run's total number of GPUs."""
     if run.nodes < 1 or run.gpus < 1:
         raise UnknownError("GPUs")
     return run.nodes * run.gpus
 
 
 def sequences(run: RunConfig) -> int:
-    """Return the answers that a step samples."""
+    """Return the number of answers that a step samples."""
     return run.integer(BATCH) * run.integer(SAMPLES)
 
 
 def data_parallel(run: RunConfig) -> int:
-    """Return the data parallel size of the actor; raise UnknownError where the GPUs cannot be divided."""
+    """Return the actor's data parallel size; raise UnknownError if the GPUs cannot be divided."""
     parts = sequence_parallel(run)
     if parts < 1 or gpus(run) % parts:
         raise UnknownError(f"how to split {gpus(run)} GPUs by sequence parallel {parts}")
@@ -54,7 +54,7 @@ def data_parallel(run: RunConfig) -> int:
 
 
 def sequence_parallel(run: RunConfig) -> int:
-    """Return the Ulysses sequence parallel size: the actor's replaces the engine's own where it is above 1."""
+    """Return the Ulysses sequence parallel size: the actor's size replaces the engine's own if it is above 1."""
     size = run.integer(SEQUENCE)
     if size > 1 or not has_engine_workers(run):
         return size
@@ -62,17 +62,17 @@ def sequence_parallel(run: RunConfig) -> int:
 
 
 def has_engine_workers(run: RunConfig) -> bool:
-    """Say whether the newer workers run: always from 0.8.0, on demand in 0.7.1."""
+    """Return whether the newer workers run: always from 0.8.0, on demand in 0.7.1."""
     return run.since("0.8.0") or (run.since("0.7.1") and run.at("trainer.use_legacy_worker_impl") == "disable")
 
 
 def has_new_trainer(run: RunConfig) -> bool:
-    """Say whether the trainer of 0.9 runs, which pads batches that cannot be divided."""
+    """Return whether the 0.9 trainer runs, which pads batches that cannot be divided."""
     return run.since("0.9.1") and run.on("trainer.use_v1")
 
 
 def validates(run: RunConfig) -> bool:
-    """Say whether there is a validation: before the training, or during it."""
+    """Return whether the run validates, before or during training."""
     try:
         return run.at("trainer.val_before_train", True) is not False or run.integer("trainer.test_freq") > 0
     except UnknownError:
@@ -80,30 +80,30 @@ def validates(run: RunConfig) -> bool:
 
 
 def uses_reference(run: RunConfig) -> bool:
-    """Say whether a reference policy is loaded, for one of the two KL terms."""
+    """Return whether a reference policy is loaded for one of the two KL terms."""
     return run.on("algorithm.use_kl_in_reward") or run.on(f"{ACTOR}.use_kl_loss")
 
 
 def has_critic(run: RunConfig) -> bool:
-    """Say whether a critic is trained too."""
+    """Return whether a critic is trained too."""
     switch = run.at("critic.enable")
     return run.at("algorithm.adv_estimator") == "gae" if switch is None else bool(switch)
 
 
 def recomputes_log_probs(run: RunConfig) -> bool:
-    """Say whether the actor computes the log probabilities of its answers again; else it uses the rollout's."""
+    """Return whether the actor recomputes its answers' log probabilities; otherwise it uses the rollout's."""
     return not run.on("algorithm.rollout_correction.bypass_mode")
 
 
 def is_on_policy(run: RunConfig) -> bool:
-    """Say whether the ratio of probabilities is always 1: each step has one update, of answers of the same weights."""
+    """Return whether the probability ratio is always 1: one update per step, on answers from the same weights."""
     once = run.integer(BATCH) == run.integer(MINI) and run.at(f"{ACTOR}.ppo_epochs", 1) == 1
     # Answers sampled with older weights have another ratio than 1.
     return once and recomputes_log_probs(run) and run.at("trainer.v1.trainer_mode", "sync") == "sync"
 
 
 def model_of(run: RunConfig) -> Model:
-    """Return the model as verl reads it: another folder may have its config, and overrides may be one level deeper."""
+    """Return the model as verl reads it: its config may be in another folder, and overrides may be one level deeper."""
     overrides = run.at(f"{MODEL}.override_config")
     if isinstance(overrides, dict) and "model_config" in overrides:
         overrides = overrides["model_config"]

@@ -1,4 +1,4 @@
-"""Read the training data of a run with verl: the files that task prepare-data writes, their rows, and the steps."""
+"""Read the training data of a verl run: the files written by task prepare-data, their rows, and the steps."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _ROWS: Final = {"openai/gsm8k": 7473}
 
 
 def files(run: RunConfig, key: str) -> list[str]:
-    """Return file names as they are written: only the running job knows the folder in front of them."""
+    """Return file names as written, unresolved: only the running job knows the folder that precedes them."""
     given = value_at(run.config, ("data", key))
     return [file for file in (given if isinstance(given, list) else [given]) if isinstance(file, str)]
 
 
 def prepared(run: RunConfig) -> list[dict[str, Any]]:
-    """Return the entries of job.prepareData that the run trains on; none if it trains on other files too."""
+    """Return the entries of job.prepareData that the run trains on; none if it also trains on other files."""
     trained = files(run, "train_files")
     names = [found[1] for file in trained if (found := _PREPARED.fullmatch(file))]
     entries = mapping(run.value("job.prepareData"))
@@ -38,7 +38,7 @@ def prepared(run: RunConfig) -> list[dict[str, Any]]:
 
 
 def rows(run: RunConfig) -> int:
-    """Return the rows that the run trains on; raise UnknownError if they are not known."""
+    """Return the number of rows that the run trains on; raise UnknownError if it is unknown."""
     each = [_ROWS.get(str(entry.get("repository"))) for entry in prepared(run)]
     if not each or None in each:
         raise UnknownError("data.train_files")
@@ -56,29 +56,29 @@ def counted_rows(run: RunConfig) -> int:
 
 
 def most_rows(run: RunConfig) -> int:
-    """Return the number of rows that the run takes of its data at most; 0 if it takes all."""
+    """Return the maximum number of rows that the run uses of its data; 0 if it uses all rows."""
     # verl takes all rows with a number below 1 (utils/dataset/rl_dataset.py).
     most = run.at(TRAIN_SAMPLES)
     return most if isinstance(most, int) and not isinstance(most, bool) and most > 0 else 0
 
 
 def batch(run: RunConfig) -> int:
-    """Return the prompts that the run takes of its data for a step."""
+    """Return the number of prompts that the run reads from its data per step."""
     return run.integer("data.gen_batch_size") if run.at("data.gen_batch_size") else run.integer(BATCH)
 
 
 def takes_prompts_singly(run: RunConfig) -> bool:
-    """Say whether the trainer of 0.9 reads prompt by prompt (trainer/ppo/v1/trainer_base.py:733 at 0.9.1)."""
+    """Return whether the 0.9 trainer reads prompts one at a time (trainer/ppo/v1/trainer_base.py:733 at 0.9.1)."""
     refills = run.on("algorithm.filter_groups.enable") or run.on("trainer.v1.sampler.sync_refill_failed_groups")
     return has_new_trainer(run) and (refills or run.at("trainer.v1.trainer_mode") != "sync")
 
 
 def steps_of_data(run: RunConfig, count: int) -> int:
-    """Return the steps that the epochs over a number of rows give; the last rows, which fill no batch, are left out."""
+    """Return the steps in the run's epochs over this many rows; trailing rows that do not fill a batch are dropped."""
     size = batch(run)
     return run.integer(EPOCHS) * (count // size) if size > 0 else 0
 
 
 def steps_of_run(run: RunConfig) -> int:
-    """Return the steps of the run; raise UnknownError if the data, which give them, are not known."""
+    """Return the run's number of steps; raise UnknownError if it depends on data that is unknown."""
     return run.integer(STEPS) if run.at(STEPS) is not None else steps_of_data(run, counted_rows(run))

@@ -1,1 +1,1 @@
-"""What a pod names of another cloud than the one of its machine."""
+"""What a pod references of a cloud that its machine is not in."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def check(manifests: Manifests) -> Iterator[Finding]:
-    """Compare what containers with GPUs request with what the machines that the pod selects offer."""
+    """Compare the requests of containers with GPUs with what the machines selected by the pod offer."""
     wiring = manifests.wiring
     for item, pod in manifests.pods():
         own = {GPU, *(wiring.resources if wiring and not wiring.foreign_labels(pod.spec) else ())}
@@ -33,7 +33,7 @@ def check(manifests: Manifests) -> Iterator[Finding]:
 
 
 def _requested(pod: Pod) -> Iterator[tuple[Path, str]]:
-    """Yield path and name of each resource that a container with GPUs requests, once."""
+    """Yield the path and name of each resource that containers with GPUs request, once per resource."""
     for position, container in enumerate(pod.containers()):
         for name, part in requested(container).items() if gpus(container) else ():
             yield (*pod.path, "spec", "containers", position, "resources", part, name), name

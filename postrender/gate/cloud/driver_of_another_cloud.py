@@ -1,4 +1,4 @@
-"""A volume must not need the storage driver of another cloud."""
+"""A volume must not need another cloud's storage driver."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _CLOUDS: Final = {".gke.io": _GKE, ".aws.com": "EKS", ".azure.com": "AKS"}
 
 
 def check(manifests: Manifests) -> Iterator[Finding]:
-    """Compare the drivers of volumes with the platform of the values."""
+    """Compare the volumes' drivers with the values' platform."""
     if not manifests.wiring:
         return
     for item, path, driver in _drivers(manifests):
@@ -34,7 +34,7 @@ def check(manifests: Manifests) -> Iterator[Finding]:
 
 
 def _drivers(manifests: Manifests) -> Iterator[tuple[Item, Path, str]]:
-    """Yield object, path and name of each driver that a pod or a PersistentVolume names."""
+    """Yield the object, path and name of each driver that a pod or a PersistentVolume names."""
     for item, pod in manifests.pods():
         for position, volume in enumerate(map(mapping, sequence(pod.spec.get("volumes")))):
             if driver := mapping(volume.get("csi")).get("driver"):

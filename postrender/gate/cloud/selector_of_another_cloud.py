@@ -1,4 +1,4 @@
-"""A pod must not select nodes that the cloud of the values does not have."""
+"""A pod must not select nodes that the values' cloud does not have."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _WORDS: Final = re.compile(r"[a-z0-9]+")
 
 
 def check(manifests: Manifests) -> Iterator[Finding]:
-    """Judge every label that a pod asks for by its node selector, or in every term of its required affinity."""
+    """Judge every label that a pod requires in its node selector, or in every term of its required affinity."""
     wiring = manifests.wiring
     own = clouds.of_wiring(wiring) if wiring else frozenset()
     if wiring is None or not own:
@@ -73,7 +73,7 @@ def _terms(spec: Mapping[str, Json]) -> Iterator[list[Asked]]:
 
 
 def _fault(label: str, values: list[str], wiring: Wiring, own: frozenset[str], *, takes_node: bool) -> str:
-    """Return what a pod selects that the cluster cannot have; empty if it may have it."""
+    """Return what a pod selects that the cluster cannot have; empty if the cluster may have it."""
     others = clouds.of_label(label)
     if others and not others & own:
         return f"a label of {clouds.listed(others)} ({label})"
@@ -94,7 +94,7 @@ def _fault(label: str, values: list[str], wiring: Wiring, own: frozenset[str], *
 
 
 def _names_another_gpu(value: str, profile: str) -> bool:
-    """Return whether the value of a label names a GPU, such as H100_NVLINK_80GB, and not that of the profile."""
+    """Return whether a label's value names a GPU, such as H100_NVLINK_80GB, that is not the profile's."""
     words = set(_WORDS.findall(value.lower()))
     return bool(words & profiles.names()) and not words & {*_WORDS.findall(profile.lower())}
 

@@ -1,1 +1,1 @@
-"""What NCCL reads in a pod: its variables, its tuner table and the script of its plugin."""
+"""What NCCL reads in a pod: its variables, its tuner table and its plugin's script."""

@@ -1,4 +1,4 @@
-"""A container must start with bash to read the script of the NCCL plugin."""
+"""A container must start with bash in order to read the NCCL plugin's script."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MAY_BE_BASH: Final = ("bash", ".sh")
 
 
 def check(manifests: Manifests) -> Iterator[Finding]:
-    """Find containers with GPUs whose command is known and does not read the script; KubeRay starts Ray with bash."""
+    """Find GPU containers whose command is known but does not read the script; KubeRay starts Ray with bash."""
     for item, pod in manifests.pods():
         if not pod.ray:
             for path, what in _unread(manifests, item, pod):

@@ -1,4 +1,4 @@
-"""NCCL's tuner table must be the one of the machine."""
+"""NCCL's tuner table must be the machine's."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _OF_PLUGIN = "tuner_config_"
 
 
 def check(manifests: Manifests) -> Iterator[Finding]:
-    """Compare the variable with the table of the values, or of the machine that the pod selects."""
+    """Compare the variable with the values' table, or with the table of the machine that the pod selects."""
     for item, pod, wiring in manifests.whole_pods():
         wanted = next((str(each["value"]) for each in wiring.nccl if each["name"] == _NAME), "")
         for path, file in _tables(manifests, item, pod):
@@ -39,7 +39,7 @@ def check(manifests: Manifests) -> Iterator[Finding]:
 
 
 def _own(wanted: str, labels: Mapping[str, str]) -> set[str]:
-    """Return the tables of a machine; without GPU networks it has none, and its own table is still allowed."""
+    """Return a machine's tables; even if the values disable the GPU networks, the machine's own table is allowed."""
     chosen = profiles.chosen({label: {value} for label, value in labels.items()})
     return {wanted, *(machine.tuner for machine in chosen)} - {""}
 
@@ -58,7 +58,7 @@ def _tables(manifests: Manifests, item: Item, pod: Pod) -> Iterator[tuple[Path, 
 
 
 def _is_of_another(file: str, own: set[str]) -> bool:
-    """Compare by the file's name: a copy in another folder is the same table; a custom table is never wrong."""
+    """Return whether a table is another machine's, by file name; a custom table or a copy of its own never is."""
     name = _base(file)
     if name in map(_base, own):
         return False

@@ -1,4 +1,4 @@
-"""The variables of NCCL in a container must leave it a network that it can use."""
+"""A container's NCCL variables must leave NCCL a network that it can use."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _of_values(pod: Pod, wiring: Wiring) -> _Machine:
 
 
 def _contradictions(manifests: Manifests, item: Item, pod: Pod, machine: _Machine) -> Iterator[tuple[Path, str, str]]:
-    """Yield path and name of a variable, and what it contradicts."""
+    """Yield each contradictory variable's path and name, and what it contradicts."""
     for position, container in enumerate(pod.containers()):
         given = _variables(manifests, item, container)
         # Another container than that of the GPUs, or a source elsewhere, does not tell what NCCL gets.
@@ -110,7 +110,7 @@ def _may_name_devices(pod: Pod) -> bool:
 
 
 def _of_other_machines() -> frozenset[str]:
-    """Return the prefixes of devices that some machine has and those without a prefix of their own do not."""
+    """Return the device name prefixes of some machines that never occur on machines without a prefix of their own."""
     found = (machine.hca for machine in profiles.machines())
     return frozenset(hca for hca in found if hca and not hca.startswith(("=", _ANYWHERE)))
 

@@ -39,19 +39,19 @@ def helm_test(stack: Stack, kube: Kube, name: str) -> tuple[bool, str]:
 
 
 @pytest.mark.ci
-def test_storage_passes_and_leaves_nothing_behind(ready: Installed, kube: Kube) -> None:
+def test_the_storage_check_passes_and_leaves_nothing_behind(ready: Installed, kube: Kube) -> None:
     passed, said = helm_test(ready.stack, kube, "storage")
     assert passed, said
     assert not list(ready.stack.on_volume("/data").glob(".helm-test-*"))
 
 
-def test_gpus_that_do_not_exist_are_named(ready: Installed, kube: Kube) -> None:
+def test_missing_gpus_are_reported(ready: Installed, kube: Kube) -> None:
     passed, said = helm_test(ready.stack, kube, "gpus")
     assert not passed
     assert "nvidia-smi" in said
 
 
-def test_nccl_comes_as_far_as_without_gpus(ready: Installed, kube: Kube) -> None:
+def test_the_nccl_check_starts_all_ranks_and_fails_for_lack_of_pytorch(ready: Installed, kube: Kube) -> None:
     """Sixteen ranks have started on two nodes, with NCCL's variables; then they need PyTorch."""
     passed, said = helm_test(ready.stack, kube, "nccl")
     assert not passed

@@ -62,7 +62,9 @@ def inside(kube: Kube, pod: Manifest) -> list[str]:
     return dranet.interfaces(kube.execute(pod, "ip", "-json", "address"))
 
 
-def test_a_machine_that_lacks_an_interface(stack: Stack, rails: Rails, machines: list[Node], kube: Kube) -> None:
+def test_a_worker_waits_until_its_machine_has_every_interface(
+    stack: Stack, rails: Rails, machines: list[Node], kube: Kube
+) -> None:
     """Its worker waits with the words of the scheduler, and starts when the interface is there."""
     until(
         lambda: "cannot allocate all claims" in kube.events(stack.namespace),
@@ -76,7 +78,7 @@ def test_a_machine_that_lacks_an_interface(stack: Stack, rails: Rails, machines:
     report("the cluster is ready", since)
 
 
-def test_each_worker_has_the_interfaces_of_its_machine(stack: Stack, machines: list[Node], kube: Kube) -> None:
+def test_each_worker_gets_the_interfaces_of_its_machine(stack: Stack, machines: list[Node], kube: Kube) -> None:
     names = [dranet.interface(number) for number in range(RAILS)]
     claims = allocated(kube, stack.namespace)
     for node in machines:
@@ -91,7 +93,7 @@ def test_each_worker_has_the_interfaces_of_its_machine(stack: Stack, machines: l
         assert reported == dict(zip(names, names, strict=True))
 
 
-def test_the_workers_reach_each_other_by_every_rail(stack: Stack, machines: list[Node], kube: Kube) -> None:
+def test_the_workers_reach_each_other_over_every_rail(stack: Stack, machines: list[Node], kube: Kube) -> None:
     first, _ = stack.pods()[1:]
     (other,) = [node for node in machines if node.name != first["spec"]["nodeName"]]
     for number in range(RAILS):
@@ -103,7 +105,9 @@ def has_all(node: Node) -> bool:
     return len(dranet.interfaces(node.machine.run("ip", "-json", "address"))) == RAILS
 
 
-def test_the_machines_have_them_back_after_an_uninstall(stack: Stack, machines: list[Node], kube: Kube) -> None:
+def test_the_machines_get_their_interfaces_back_after_an_uninstall(
+    stack: Stack, machines: list[Node], kube: Kube
+) -> None:
     stack.uninstall("raycluster")
     until(lambda: not allocated(kube, stack.namespace), "devices released", 60)
     for node in machines:

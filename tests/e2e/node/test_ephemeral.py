@@ -30,7 +30,7 @@ def run(new_stack: NewStack) -> Iterator[Stack]:
     stack.uninstall_all()
 
 
-def test_a_failed_run_gets_a_new_cluster_and_runs_the_newer_programs(run: Stack, kube: Kube) -> None:
+def test_a_failed_run_restarts_on_a_new_cluster_with_the_newer_programs(run: Stack, kube: Kube) -> None:
     """The operator takes the entrypoint from the RayJob at each start. The run means the same, so it goes on."""
     trainer = Trainer(run.on_volume(STATE))
     trainer.behave(hold=True, exit=[9, 0])
@@ -45,7 +45,7 @@ def test_a_failed_run_gets_a_new_cluster_and_runs_the_newer_programs(run: Stack,
     until(lambda: not kube.list("rayclusters", run.namespace), "the job's cluster gone")
 
 
-def test_a_run_that_the_guard_gives_up_leaves_its_evidence_and_no_cluster(run: Stack, kube: Kube) -> None:
+def test_a_run_stopped_by_the_guard_leaves_its_evidence_and_no_cluster(run: Stack, kube: Kube) -> None:
     """The operator is not asked for another cluster: nothing holds GPUs any more."""
     guard = {"deadlines": SHORT, "evidenceSeconds": 60, "restarts": 0}
     stalls = run.with_values(job={"retries": 0, "guard": guard})
@@ -66,7 +66,7 @@ def test_a_run_that_the_guard_gives_up_leaves_its_evidence_and_no_cluster(run: S
     assert trainer.starts() == [0]
 
 
-def test_a_run_that_is_uninstalled_saves(run: Stack) -> None:
+def test_an_uninstalled_run_saves_a_checkpoint(run: Stack) -> None:
     """KubeRay asks Ray to stop the job and deletes the cluster at the same time."""
     trainer = Trainer(run.on_volume(STATE))
     trainer.behave(hold=True, save_seconds=SAVE)
@@ -81,7 +81,7 @@ def test_a_run_that_is_uninstalled_saves(run: Stack) -> None:
 
 
 @pytest.mark.parametrize(("version", "ray"), [("v0.6.0", "2.54.0"), ("v0.8.0", "2.58.0")])
-def test_a_run_with_another_version_of_the_framework(run: Stack, kube: Kube, version: str, ray: str) -> None:
+def test_a_run_can_use_another_framework_version(run: Stack, kube: Kube, version: str, ray: str) -> None:
     """Its values file changes the image, and so the Ray of head, workers and Jobs API."""
     other = run.with_values(
         **yaml.safe_load((run.repository / f"values/frameworks/nemo-rl-{version}.yaml").read_text())

@@ -119,7 +119,7 @@ def driver_log(run: Stack, kube: Kube) -> str:
     return kube.execute(run.pods()[0], "cat", file)
 
 
-def test_the_kubelet_is_away(run: Stack, ready: Installed, cluster: RealCluster) -> None:
+def test_a_run_survives_a_kubelet_outage(run: Stack, ready: Installed, cluster: RealCluster) -> None:
     """As in an upgrade of the node's programs: containers go on, and nothing is replaced."""
     before = uids(run.pods())
     node = cluster.nodes[run.pods()[0]["spec"]["nodeName"]]
@@ -139,7 +139,7 @@ def test_the_kubelet_is_away(run: Stack, ready: Installed, cluster: RealCluster)
     assert uids(run.pods()) == before
 
 
-def test_the_api_server_is_away(run: Stack, ready: Installed, cluster: RealCluster, kube: Kube) -> None:
+def test_a_run_survives_an_api_server_outage(run: Stack, ready: Installed, cluster: RealCluster, kube: Kube) -> None:
     """The operator, a pod as well, ends and is started again with growing pauses: the news reach the RayJob late."""
     before, earlier = uids(run.pods()), restarts(kube.list("pods", OPERATOR))
     assert cluster.server.api
@@ -158,7 +158,7 @@ def test_the_api_server_is_away(run: Stack, ready: Installed, cluster: RealClust
     until(lambda: restarts(kube.list("pods", OPERATOR)) > earlier, "a restart of the operator", 60)
 
 
-def test_the_container_of_the_head_is_killed(run: Stack, ready: Installed, kube: Kube) -> None:
+def test_a_run_restarts_after_the_head_container_is_killed(run: Stack, ready: Installed, kube: Kube) -> None:
     """Ray's head process holds the driver: both are gone, and the run starts again on what comes back.
 
     Nobody has released the run, so the second start waits for the first one's silence.
@@ -174,7 +174,7 @@ def test_the_container_of_the_head_is_killed(run: Stack, ready: Installed, kube:
     let_end(run, ready, [0, STEPS])
 
 
-def test_the_head_pod_is_deleted(run: Stack, ready: Installed, kube: Kube) -> None:
+def test_a_run_restarts_after_the_head_pod_is_deleted(run: Stack, ready: Installed, kube: Kube) -> None:
     head = run.pods()[0]
     asked = time.time()
     kube.run("delete", "pod", head["metadata"]["name"], "--namespace", run.namespace, "--wait=false")
@@ -189,7 +189,9 @@ def test_the_head_pod_is_deleted(run: Stack, ready: Installed, kube: Kube) -> No
     let_end(run, ready, [0, STEPS])
 
 
-def test_the_container_of_a_worker_is_killed(run: Stack, ready: Installed, cluster: RealCluster, kube: Kube) -> None:
+def test_a_killed_worker_container_restarts_and_rejoins_the_head(
+    run: Stack, ready: Installed, cluster: RealCluster, kube: Kube
+) -> None:
     """It starts again in the same pod, and joins the same head."""
     before, worker = uids(run.pods()), run.pods()[-1]
     machine, since = cluster.nodes[worker["spec"]["nodeName"]].machine, time.time()
@@ -207,7 +209,7 @@ def test_the_container_of_a_worker_is_killed(run: Stack, ready: Installed, clust
     let_end(run, ready, [0])
 
 
-def test_a_worker_is_deleted_by_force(run: Stack, ready: Installed, kube: Kube) -> None:
+def test_a_force_deleted_worker_is_replaced_while_the_driver_goes_on(run: Stack, ready: Installed, kube: Kube) -> None:
     """The operator makes another one, and the driver goes on."""
     before, worker = uids(run.pods()), run.pods()[-1]
     words, since = ["--namespace", run.namespace, "--grace-period=0", "--force"], time.time()
@@ -236,7 +238,9 @@ def fill(folder: Path) -> None:
             stream.write(bytes(1 << 20))
 
 
-def test_the_volume_is_full(ready: Installed, volumes: Path, tmp_path: Path) -> None:
+def test_a_run_on_a_full_volume_fails_and_a_later_attempt_resumes(
+    ready: Installed, volumes: Path, tmp_path: Path
+) -> None:
     """The trainer cannot write: the run fails with the words of the file system, and a later attempt goes on."""
     run = ready.with_run("volume-full")
     begin(run, ready, 1)

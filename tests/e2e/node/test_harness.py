@@ -9,7 +9,7 @@ from harness.realnode.cluster import RealCluster
 from harness.realnode.node import PREFIX, cgroups, remove_cgroups_of_killed_runs
 
 
-def test_control_groups_of_a_killed_run_are_removed(cluster: RealCluster) -> None:
+def test_cgroups_of_a_killed_run_are_removed(cluster: RealCluster) -> None:
     with subprocess.Popen(["true"]) as ended:
         pass
     own = [folder for name in cluster.nodes for folder in cgroups(name)]

@@ -43,7 +43,7 @@ def output(run: Stack) -> str:
     return file.read_text() if file.exists() else ""
 
 
-def test_layers_that_disagree_fail_within_seconds(ready: Installed) -> None:
+def test_a_job_that_disagrees_with_its_cluster_fails_within_seconds(ready: Installed) -> None:
     ready.trainer.behave()
     other = ready.with_run("disagrees").with_values(images={"training": {"tag": "v0.7.0-ours"}})
     other.install("grpo-job")
@@ -81,7 +81,7 @@ def test_a_model_is_copied_to_each_node_before_the_trainer_starts(ready: Install
     run.uninstall("grpo-job")
 
 
-def test_tasks_beside_a_run(ready: Installed) -> None:
+def test_data_is_prepared_before_a_run_and_checkpoints_deleted_after_it(ready: Installed) -> None:
     """The real programs: data is prepared before the run, and its checkpoints are deleted after it."""
     run = ready.with_run("tasks")
     raw = run.on_volume("/data/raw/train.jsonl")
@@ -115,7 +115,7 @@ def held(ready: Installed) -> Iterator[Stack]:
     run.uninstall("grpo-job")
 
 
-def test_a_check_refuses_to_run_beside_a_training(held: Stack, kube: Kube) -> None:
+def test_a_check_refuses_to_run_during_training(held: Stack, kube: Kube) -> None:
     passed, said = helm_test(held, kube, "nccl")
     assert not passed
     assert said.startswith(f"grpo: nccl failed: another job is running: {held.job_status()['jobId']} (RUNNING). ")
@@ -131,7 +131,7 @@ def kubectl_apply(run: Stack, kube: Kube) -> None:
     kube.run("apply", "--namespace", run.namespace, "-f", "-", stdin=dump(run.render("grpo-job")))
 
 
-def test_kubectl_goes_on_after_the_refusal_and_the_run_too(held: Stack, kube: Kube) -> None:
+def test_kubectl_apply_and_the_run_both_continue_after_the_refusal(held: Stack, kube: Kube) -> None:
     """KubeRay does not look at what it finds in the RayJob of a job that runs."""
     with pytest.raises(KubectlError, match=r"locked-raise-job\.attempt"):
         kubectl_apply(held.with_values(job={"config": {"grpo": {"max_num_steps": 11}}}), kube)

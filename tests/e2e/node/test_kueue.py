@@ -61,7 +61,7 @@ def until_it_waits(kueue: Kueue, kind: str, name: str, stack: Stack) -> None:
     assert stack.pods() == []
 
 
-def test_a_cluster_and_a_run_wait_for_room_and_start(new_queued: NewQueued, kueue: Kueue, kube: Kube) -> None:
+def test_a_cluster_and_a_run_wait_for_quota_and_then_start(new_queued: NewQueued, kueue: Kueue, kube: Kube) -> None:
     first, second = new_queued(), new_queued()
     first.install("storage", "raycluster")
     kueue.until_admitted("RayCluster", first.cluster, first.namespace)

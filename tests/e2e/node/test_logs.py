@@ -41,7 +41,9 @@ def environment(shared: Installed) -> dict[str, str]:
     return {**os.environ, "PATH": f"{TOOLS.bin}:{os.environ['PATH']}", "KUBECONFIG": kubeconfig}
 
 
-def test_the_output_of_a_run_lives_and_stays(shared: Installed, environment: dict[str, str]) -> None:
+def test_output_is_followed_live_and_stays_readable_on_the_volume(
+    shared: Installed, environment: dict[str, str]
+) -> None:
     """Followed to the end of the job, then from the volume: of the attempt whose RayJob is gone, too."""
     shared.trainer.behave(steps=2)
     run = shared.with_run("logged")
@@ -67,7 +69,7 @@ def test_the_output_of_a_run_lives_and_stays(shared: Installed, environment: dic
     assert "attempts/7/output.log" in missing.stderr
 
 
-def test_a_directory_runs_with_the_variables_of_the_run(
+def test_a_submitted_directory_runs_with_the_environment_of_the_run(
     shared: Installed, environment: dict[str, str], tmp_path: Path
 ) -> None:
     (tmp_path / "job.py").write_text("import os, sys; print('has', os.environ['MINE'], os.environ['HF_HOME'])\n")
@@ -86,7 +88,7 @@ def test_a_directory_runs_with_the_variables_of_the_run(
     assert token not in done.stdout + done.stderr
 
 
-def test_a_data_file_lies_on_the_volume(shared: Installed, environment: dict[str, str], tmp_path: Path) -> None:
+def test_an_uploaded_file_ends_up_on_the_volume(shared: Installed, environment: dict[str, str], tmp_path: Path) -> None:
     file, folder = tmp_path / "rows.parquet", shared.stack.on_volume("/data/datasets")
     file.write_bytes(b"PAR1" + os.urandom(50_000_000))
     done = grpo("upload", shared.stack, str(file), "--to", "sent", environment=environment)
@@ -114,7 +116,9 @@ wait $!
 """
 
 
-def test_a_killed_kubectl_leaves_no_half_file(shared: Installed, environment: dict[str, str], tmp_path: Path) -> None:
+def test_a_killed_kubectl_leaves_no_partial_file(
+    shared: Installed, environment: dict[str, str], tmp_path: Path
+) -> None:
     """The program in the pod hears that the connection has ended."""
     folder, file, stalling = shared.stack.on_volume("/data/datasets/killed"), tmp_path / "rows", tmp_path / "kubectl"
     stalling.write_text(STALLS.format(kubectl=TOOLS.bin / "kubectl", pid=tmp_path / "pid"))
@@ -131,7 +135,7 @@ def test_a_killed_kubectl_leaves_no_half_file(shared: Installed, environment: di
     until(lambda: not [*folder.iterdir()], "an empty folder", 60)
 
 
-def test_a_user_without_rights_is_told_in_a_sentence(
+def test_a_user_without_permission_gets_a_clear_message(
     shared: Installed, environment: dict[str, str], tmp_path: Path
 ) -> None:
     config = yaml.safe_load(shared.stack.kube.kubeconfig.read_text())

@@ -11,7 +11,7 @@ from harness.realnode.cluster import RealCluster
 from harness.waiting import until
 
 
-def test_a_machine_without_the_installers_files(
+def test_a_machine_without_the_installers_files_is_refused(
     new_stack: NewStack, cluster: RealCluster, kube: Kube, profiles: dict[str, Profile]
 ) -> None:
     """The init container ends with the path that is missing; without the whole folder not even that starts."""

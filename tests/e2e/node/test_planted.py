@@ -47,7 +47,7 @@ def identities(stack: PlantedStack) -> list[tuple[str, int]]:
     return [(pod["metadata"]["uid"], pod["status"]["containerStatuses"][0]["restartCount"]) for pod in stack.pods()]
 
 
-def test_a_planted_failure_costs_no_more_than_it_must(site: PodSite, kind: Kind, seed: int) -> None:
+def test_a_planted_failure_loses_no_more_than_necessary(site: PodSite, kind: Kind, seed: int) -> None:
     FOLDER.mkdir(parents=True, exist_ok=True)
     file = FOLDER / f"{kind.name}-{seed}.json"
     file.unlink(missing_ok=True)

@@ -48,7 +48,7 @@ def stranger(kube: Kube) -> Manifest:
     return until(running, "the stranger", 60)
 
 
-def test_the_operator_runs_a_job_and_the_token_waits_for_its_end(without_token: Installed, kube: Kube) -> None:
+def test_the_operator_runs_a_job_and_a_token_change_waits_for_its_end(without_token: Installed, kube: Kube) -> None:
     """The hook asks the head that runs, whatever the new release says of the token."""
     trainer = without_token.trainer
     trainer.behave(hold=True)
@@ -67,7 +67,7 @@ def test_the_operator_runs_a_job_and_the_token_waits_for_its_end(without_token: 
 @pytest.mark.ci
 @pytest.mark.shared
 @pytest.mark.parametrize(("token", "answer"), [("own", "200"), ("wrong", "403"), ("none", "401")])
-def test_the_head_answers_only_who_shows_its_token(shared: Installed, kube: Kube, token: str, answer: str) -> None:
+def test_the_head_answers_only_requests_with_its_token(shared: Installed, kube: Kube, token: str, answer: str) -> None:
     assert kube.execute(shared.stack.pods()[0], "python3", "-c", ASK, token).strip() == answer
 
 
@@ -81,7 +81,7 @@ def test_the_pods_of_the_cluster_reach_each_other(shared: Installed, kube: Kube)
 @pytest.mark.ci
 @pytest.mark.shared
 @pytest.mark.parametrize("port", [JOBS, GCS, CLIENT])
-def test_a_stranger_does_not(shared: Installed, kube: Kube, stranger: Manifest, port: int) -> None:
+def test_a_pod_outside_the_cluster_cannot_connect(shared: Installed, kube: Kube, stranger: Manifest, port: int) -> None:
     head = shared.stack.pods()[0]
     assert connects(kube, head, address(head), port), "the port is closed for everybody"
     assert not connects(kube, stranger, address(head), port)
@@ -106,7 +106,7 @@ def test_without_the_operators_token_no_head_starts(
 
 @pytest.mark.ci
 @pytest.mark.shared
-def test_the_stranger_is_not_cut_off_from_everything(kube: Kube, stranger: Manifest) -> None:
+def test_a_pod_outside_the_cluster_can_connect_elsewhere(kube: Kube, stranger: Manifest) -> None:
     """Otherwise the refusals above would show nothing."""
     operator = kube.list("pods", OPERATOR)[0]
     assert connects(kube, stranger, address(operator), 8080)

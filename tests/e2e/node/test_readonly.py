@@ -41,7 +41,9 @@ def ready(disk: Disk, stack: Stack) -> Iterator[Installed]:
         yield found
 
 
-def test_the_volume_turns_read_only(ready: Installed, disk: Disk, kube: Kube, tmp_path: Path) -> None:
+def test_a_run_fails_on_a_read_only_volume_and_a_later_attempt_resumes(
+    ready: Installed, disk: Disk, kube: Kube, tmp_path: Path
+) -> None:
     """Neither the trainer nor its retry can write; a later attempt goes on once the disk is repaired."""
     ready.trainer.behave(steps=2, hold=True, save_seconds=1)
     run = ready.with_run("read-only", retries=1)

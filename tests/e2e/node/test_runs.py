@@ -42,7 +42,7 @@ def with_steps(run: Stack, number: int) -> Stack:
     return run.with_values(job={"config": {"grpo": {"max_num_steps": number}}})
 
 
-def test_ray_has_all_nodes_and_their_gpus(ready: Installed, kube: Kube) -> None:
+def test_ray_sees_all_nodes_and_their_gpus(ready: Installed, kube: Kube) -> None:
     head, *workers = ready.stack.pods()
     assert len({pod["spec"]["nodeName"] for pod in [head, *workers]}) == 3
     code = "import json, ray; ray.init('auto', logging_level='ERROR'); print(json.dumps(ray.nodes()))"
@@ -54,14 +54,14 @@ def test_ray_has_all_nodes_and_their_gpus(ready: Installed, kube: Kube) -> None:
     assert "CPU" not in of_head, "Ray would put actors on the head"
 
 
-def test_ray_has_the_settings_of_the_machine(ready: Installed, kube: Kube) -> None:
+def test_ray_inherits_the_settings_of_the_machine(ready: Installed, kube: Kube) -> None:
     """Bash reads the script of the installer before it starts Ray; Ray's actors inherit what it says."""
     for worker in ready.stack.pods()[1:]:
         environment = kube.execute(worker, "sh", "-c", "tr '\\0' '\\n' </proc/$(pgrep -o raylet)/environ").splitlines()
         assert {"NCCL_IB_TC=52", "NCCL_NET=gIB"} <= set(environment)
 
 
-def test_a_shell_without_the_script_of_the_machine_still_names_the_plugin(
+def test_nccl_net_is_set_even_without_the_machines_script(
     ready: Installed, kube: Kube, cluster: RealCluster, profiles: dict[str, Profile]
 ) -> None:
     """Bash says nothing of a missing script and goes on. NCCL_NET is set, so that NCCL refuses TCP."""
@@ -76,7 +76,7 @@ def test_a_shell_without_the_script_of_the_machine_still_names_the_plugin(
 
 
 @pytest.mark.parametrize("ready", FOR_CI, indirect=True, scope="module")
-def test_upgrades_under_a_run(ready: Installed, kube: Kube) -> None:
+def test_upgrades_during_a_run_never_end_it(ready: Installed, kube: Kube) -> None:
     """The hook is a pod that asks Ray: it needs the token, the network policy and the cluster's DNS to be right."""
     ready.trainer.behave(hold=True)
     run = ready.with_run("goes-on")
@@ -113,7 +113,7 @@ def succeeded(ready: Installed) -> Iterator[Stack]:
     run.uninstall("grpo-job")
 
 
-def test_the_trainer_is_called_as_the_image_expects(succeeded: Stack, ready: Installed) -> None:
+def test_the_trainer_is_started_as_the_image_expects(succeeded: Stack, ready: Installed) -> None:
     (call,) = ready.trainer.calls()
     assert call.cwd == CODE
     assert call.argv[:2] == ["examples/run_grpo.py", "--config"]
@@ -144,7 +144,7 @@ def test_the_driver_has_the_environment_of_the_head(succeeded: Stack, ready: Ins
         assert not {name for name in own if name.startswith("NCCL_")} & set(call.environ)
 
 
-def test_the_drivers_log_begins_with_the_run(succeeded: Stack, kube: Kube) -> None:
+def test_the_driver_log_begins_with_the_name_of_the_run(succeeded: Stack, kube: Kube) -> None:
     """Ray writes the entrypoint into it."""
     file = f"/tmp/ray/session_latest/logs/job-driver-{succeeded.job_status()['jobId']}.log"
     lines = kube.execute(succeeded.pods()[0], "cat", file).splitlines()
@@ -173,7 +173,7 @@ def test_a_failed_trainer_is_retried_and_then_fails(ready: Installed) -> None:
     run.uninstall("grpo-job")
 
 
-def test_an_uninstall_lets_the_trainer_save(ready: Installed) -> None:
+def test_an_uninstall_gives_the_trainer_time_to_save(ready: Installed) -> None:
     ready.trainer.behave(hold=True, save_seconds=4)
     run = ready.with_run("saves")
     run.install("grpo-job")
@@ -184,7 +184,7 @@ def test_an_uninstall_lets_the_trainer_save(ready: Installed) -> None:
     assert ready.trainer.writers()[-1][1] - asked > 4
 
 
-def test_a_new_attempt_takes_over_from_the_last_checkpoint(ready: Installed) -> None:
+def test_a_new_attempt_resumes_from_the_last_checkpoint(ready: Installed) -> None:
     ready.trainer.behave(hold=True, save_seconds=1, steps=2)
     run = ready.with_run("again")
     run.install("grpo-job")

@@ -57,7 +57,7 @@ class Shell:
 
 @pytest.mark.ci
 @pytest.mark.usefixtures("as_on_gke")
-def test_every_command_runs(shared: Installed, tmp_path: Path) -> None:
+def test_every_command_in_the_skill_runs(shared: Installed, tmp_path: Path) -> None:
     """The last printed helm command starts the run; Ray has its layers already."""
     shared.trainer.behave(steps=2)
     run = shared.with_run(RUN)

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.shared
 
 
 @pytest.mark.ci
-def test_a_run_with_its_record(shared: Installed, tmp_path: Path) -> None:
+def test_status_shows_the_record_of_a_run(shared: Installed, tmp_path: Path) -> None:
     """The record is read in the head's pod; the bundle still has it when the run is gone."""
     shared.trainer.behave(hold=True)
     run = shared.with_run("is-shown")
@@ -48,7 +48,7 @@ def test_a_run_with_its_record(shared: Installed, tmp_path: Path) -> None:
 
 @pytest.mark.ci
 @pytest.mark.usefixtures("as_on_gke")
-def test_the_doctor_finds_nothing_on_a_good_cluster(shared: Installed) -> None:
+def test_the_doctor_finds_nothing_on_a_healthy_cluster(shared: Installed) -> None:
     """The operator, the claims, and the installer are pods and volumes here."""
     done = ask("doctor", shared.stack, "--format", "json")
     results = json.loads(done.stdout)

@@ -88,7 +88,7 @@ def shows(process: subprocess.Popen[str], number: int) -> None:
         assert line.startswith(f"step {step}  "), line or process.stderr.read()
 
 
-def test_a_run_is_watched_while_it_goes(shared: Installed, kube: Kube, watcher: Path, dashboard: str) -> None:
+def test_a_live_run_is_watched(shared: Installed, kube: Kube, watcher: Path, dashboard: str) -> None:
     shared.trainer.behave(steps=STEPS, hold=True)
     run: Stack = shared.with_run("watched")
     run.install("grpo-job")
@@ -117,7 +117,7 @@ def test_a_run_is_watched_while_it_goes(shared: Installed, kube: Kube, watcher: 
     run.uninstall("grpo-job")
 
 
-def test_what_a_user_may_not_do_is_said(shared: Installed, kube: Kube, watcher: Path) -> None:
+def test_a_missing_permission_is_reported(shared: Installed, kube: Kube, watcher: Path) -> None:
     kube.run("delete", "rolebinding", "watcher", "--namespace", namespace(shared))
     with watch("any-1", "--namespace", namespace(shared), KUBECONFIG=str(watcher)) as process:
         out, err = process.communicate(timeout=60)

@@ -22,7 +22,7 @@ SAVE = 4.0
 
 
 @pytest.mark.ci
-def test_a_run_that_is_killed_goes_on_and_is_evaluated(shared: Installed, kube: Kube) -> None:
+def test_a_killed_run_resumes_and_is_evaluated(shared: Installed, kube: Kube) -> None:
     """Ray's head dies under the training; the weights that are saved after that are converted and evaluated."""
     base = shared.stack.on_volume(MODEL)
     safetensors(base / "model.safetensors", {"w": ("F32", [1], b"1234")}, {})

@@ -113,7 +113,9 @@ def broken(fault: Fault, spec: Manifest) -> Manifest:
 
 
 @pytest.mark.parametrize("name", HEADS)
-def test_a_head_that_does_not_start(name: str, stacks: dict[str, Stack], kube: Kube, tmp_path: Path) -> None:
+def test_why_explains_a_head_that_does_not_start(
+    name: str, stacks: dict[str, Stack], kube: Kube, tmp_path: Path
+) -> None:
     fault, stack = HEADS[name], stacks[name]
     head = f"{stack.cluster}-head"
 
@@ -137,7 +139,7 @@ def test_a_head_that_does_not_start(name: str, stacks: dict[str, Stack], kube: K
 
 
 @pytest.mark.ci
-def test_runs_that_fail(shared: Installed, tmp_path: Path) -> None:
+def test_why_explains_failed_runs(shared: Installed, tmp_path: Path) -> None:
     """One has another image than its cluster, of the other one the trainer is killed in its third step."""
     shared.trainer.behave(steps=3, die_at=2)
     killed = shared.with_run("is-killed")

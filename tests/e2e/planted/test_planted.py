@@ -13,7 +13,7 @@ FOLDER, KINDS_HERE = RESULTS, KINDS
 KINDS_FOR_CI = first_of_each_outcome(KINDS)
 
 
-def test_a_planted_failure_costs_no_more_than_it_must(site: Site, kind: Kind, seed: int) -> None:
+def test_a_planted_failure_loses_no_more_than_necessary(site: Site, kind: Kind, seed: int) -> None:
     RESULTS.mkdir(parents=True, exist_ok=True)
     file = RESULTS / f"{kind.name}-{seed}.json"
     file.unlink(missing_ok=True)

@@ -77,7 +77,7 @@ def job_id(errors: str) -> str:
 
 
 @pytest.mark.ci
-def test_a_command_runs_in_its_directory_with_what_the_run_has(person: Person) -> None:
+def test_a_command_runs_in_its_directory_with_the_environment_of_the_run(person: Person) -> None:
     (person.code / "mine.py").write_text("NAME = 'from the directory'\n")
     (person.code / ".gitignore").write_text("data/\n")
     (person.code / "data").mkdir()
@@ -114,7 +114,7 @@ def test_a_command_runs_in_its_directory_with_what_the_run_has(person: Person) -
     ("command", "code"),
     [pytest.param("exit 7", 7, marks=pytest.mark.ci), ("kill -9 $$", 137), ("no-such-program", 127)],
 )
-def test_the_exit_code_is_the_commands(person: Person, command: str, code: int) -> None:
+def test_the_exit_code_is_that_of_the_command(person: Person, command: str, code: int) -> None:
     (person.code / "a").write_text("x")
     done = person.submit("--", "sh", "-c", f"echo began; {command}")
     assert (done.returncode, "began" in done.stdout.splitlines()) == (code, True), done.stdout + done.stderr
@@ -131,7 +131,7 @@ def test_no_secret_is_printed(person: Person) -> None:
     assert "<huggingface token>" in done.stdout
 
 
-def test_an_interrupt_leaves_the_job_and_says_how_to_stop_it(person: Person) -> None:
+def test_an_interrupt_leaves_the_job_running_and_prints_how_to_stop_it(person: Person) -> None:
     """The printed commands are run."""
     (person.code / "a").write_text("x")
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
@@ -162,14 +162,14 @@ def test_an_interrupt_leaves_the_job_and_says_how_to_stop_it(person: Person) -> 
     assert b"began" in shown.stdout
 
 
-def test_without_waiting_the_id_is_printed(person: Person) -> None:
+def test_without_waiting_only_the_job_id_is_printed(person: Person) -> None:
     (person.code / "a").write_text("x")
     done = person.submit("--no-wait", "--", "true")
     assert (done.returncode, done.stdout.strip()) == (0, job_id(done.stderr))
     until(lambda: quietly(lambda: person.site.ray.job(done.stdout.strip())["status"] == "SUCCEEDED"), "the job", 60)
 
 
-def test_a_directory_of_the_largest_size_is_taken(person: Person) -> None:
+def test_a_directory_of_the_maximum_size_is_accepted(person: Person) -> None:
     """Its bytes are random, so that the package is as large."""
     (person.code / "data").write_bytes(os.urandom(packing.MAX_BYTES - 1_000_000))
     done = person.submit("--", "sha256sum", "data")
@@ -177,14 +177,14 @@ def test_a_directory_of_the_largest_size_is_taken(person: Person) -> None:
     assert hashlib.sha256((person.code / "data").read_bytes()).hexdigest() in done.stdout
 
 
-def test_a_runtime_environment_that_fails_is_said(person: Person) -> None:
+def test_a_failed_runtime_environment_is_reported(person: Person) -> None:
     (person.code / "a").write_text("x")
     done = person.submit("--set-json", 'job.runtimeEnv={"py_modules":["/no/such/module.whl"]}', "--", "true")
     assert done.returncode in (1, 2), done.stdout
     assert "module.whl" in done.stderr, done.stderr
 
 
-def test_the_commands_by_hand_do_the_same(person: Person) -> None:
+def test_the_printed_commands_submit_the_same_job(person: Person) -> None:
     (person.code / "a").write_text("by hand\n")
     done = person.submit("--show-commands", "--", "sh", "-c", 'cat a; echo "$GRPO_DATASETS"')
     assert done.returncode == 0, done.stderr

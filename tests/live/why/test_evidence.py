@@ -350,7 +350,7 @@ PLANTS: list[tuple[str, Change]] = [
 
 
 @pytest.mark.parametrize(("cause", "change"), PLANTS, ids=[f"{number}-{each[0]}" for number, each in enumerate(PLANTS)])
-def test_the_planted_cause_is_first(cause: str, change: Change) -> None:
+def test_the_planted_cause_is_ranked_first(cause: str, change: Change) -> None:
     evidence = bundles.evidence()
     evidence.objects["pods"][WORKER]["status"]["conditions"][0]["lastTransitionTime"] = "2025-01-01T00:00:00Z"
     evidence.objects["pods"][HEAD]["status"]["conditions"][0]["lastTransitionTime"] = "2025-01-01T00:00:00Z"
@@ -381,7 +381,7 @@ _HOOK = "failed to create containerd task: OCI runtime create failed: nvidia-con
     ],
     ids=range(9),
 )
-def test_a_machine_that_has_failed_is_never_called_configuration(change: Change) -> None:
+def test_a_failed_machine_is_never_blamed_on_configuration(change: Change) -> None:
     """These texts are chosen here, whatever the causes say of themselves."""
     evidence = bundles.evidence()
     change(evidence)
@@ -391,7 +391,7 @@ def test_a_machine_that_has_failed_is_never_called_configuration(change: Change)
 FULL = "Job failed, last available logs:\nOSError: [Errno 28] No space left on device: '/data/x'"
 
 
-def test_an_operator_that_has_stopped_does_not_hide_what_ray_says() -> None:
+def test_a_stopped_operator_does_not_hide_rays_message() -> None:
     """The message of the RayJob is that of a job that runs."""
     evidence = bundles.evidence()
     job(evidence, jobDeploymentStatus="Running", jobStatus="RUNNING", message="Job is currently running.")
@@ -405,7 +405,7 @@ def test_an_operator_that_has_stopped_does_not_hide_what_ray_says() -> None:
 
 
 @pytest.mark.parametrize("state", ["Suspending", "Retrying", "Complete"])
-def test_where_kuberay_has_ended_the_job_its_word_counts(state: str) -> None:
+def test_a_job_ended_by_kuberay_is_not_attributed_to_ray(state: str) -> None:
     evidence = bundles.evidence()
     job(evidence, jobDeploymentStatus=state, jobStatus="SUCCEEDED" if state == "Complete" else "")
     evidence.ray = {"status": "STOPPED", "message": "Job was intentionally stopped."}
@@ -413,7 +413,7 @@ def test_where_kuberay_has_ended_the_job_its_word_counts(state: str) -> None:
 
 
 @pytest.mark.parametrize(("started", "first"), [("12:05", "disk-full"), ("11:00", "preempted-by-priority")])
-def test_a_preemption_after_which_another_pod_started_was_survived(started: str, first: str) -> None:
+def test_a_preemption_followed_by_a_replacement_pod_was_survived(started: str, first: str) -> None:
     evidence = bundles.evidence()
     about = {"kind": "Pod", "name": "s-ray-9"}
     message = "Preempted by pod 11-22 on node n"
@@ -426,7 +426,7 @@ def test_a_preemption_after_which_another_pod_started_was_survived(started: str,
     assert diagnosis.of_evidence(evidence).found[0].cause.id == first
 
 
-def test_an_event_of_another_stack_whose_name_begins_alike_is_not_ours() -> None:
+def test_an_event_of_a_stack_with_a_similar_name_is_ignored() -> None:
     evidence = bundles.evidence()
     about = {"kind": "Pod", "name": "s-ray2-gpu-1"}
     evidence.objects["preemptions"] = [
@@ -436,7 +436,7 @@ def test_an_event_of_another_stack_whose_name_begins_alike_is_not_ours() -> None
     assert [each.cause.id for each in diagnosis.of_evidence(evidence).found] == ["disk-full"]
 
 
-def test_every_cause_has_two_plants() -> None:
+def test_every_cause_has_at_least_two_plants() -> None:
     from tests.live.why.test_logs import PLANTS as LOGS
 
     counts = {cause.id: len(LOGS.get(cause.id, ())) for cause in registry.causes()}
@@ -445,7 +445,7 @@ def test_every_cause_has_two_plants() -> None:
     assert {cause: count for cause, count in counts.items() if count < 2} == {}
 
 
-def test_a_run_that_goes_on_has_no_cause_whatever_its_log_says() -> None:
+def test_a_run_that_continues_has_no_cause_whatever_its_log_says() -> None:
     evidence = bundles.evidence()
     evidence.logs["attempts/1/output.log"] = "OSError: [Errno 28] No space left on device"
     found = diagnosis.of_evidence(evidence)
@@ -453,7 +453,7 @@ def test_a_run_that_goes_on_has_no_cause_whatever_its_log_says() -> None:
     assert "nothing is wrong" in list(found.lines())
 
 
-def test_what_was_said_before_the_run_began_is_left_out() -> None:
+def test_evidence_from_before_the_run_is_ignored() -> None:
     evidence = bundles.evidence()
     ended(WORKER, 137, "OOMKilled")(evidence)
     evidence.objects["rayjobs"][0]["status"]["startTime"] = "2026-11-25T13:00:00Z"
@@ -470,7 +470,7 @@ WARNINGS = [
 
 @pytest.mark.parametrize(("reason", "message", "cause"), WARNINGS)
 @pytest.mark.parametrize("state", ["Running", "Failed", "replaced"])
-def test_a_warning_that_a_pod_has_survived_is_no_cause(reason: str, message: str, cause: str, state: str) -> None:
+def test_a_warning_that_a_pod_survived_is_not_a_cause(reason: str, message: str, cause: str, state: str) -> None:
     """It has started since, or the pod in its place has; the warning stays for an hour."""
     evidence = bundles.evidence()
     failed(evidence)
@@ -496,7 +496,7 @@ def test_a_warning_that_a_pod_has_survived_is_no_cause(reason: str, message: str
         ("Unhealthy", "Liveness probe failed: command timed out", "probe-failed", 0, True, True),
     ],
 )
-def test_a_warning_about_a_container_that_runs_is_over_only_if_it_never_ended(
+def test_a_running_containers_warning_is_over_only_if_the_container_never_ended(
     reason: str, message: str, cause: str, seen: int, is_ready: bool, is_cause: bool
 ) -> None:
     """A restart ends no crash loop, and may follow from a probe; a pod that is ready again has answered."""
@@ -510,7 +510,7 @@ def test_a_warning_about_a_container_that_runs_is_over_only_if_it_never_ended(
     assert (cause in [each.cause.id for each in diagnosis.of_evidence(evidence).found]) == is_cause
 
 
-def test_a_head_that_the_operator_reached_late_is_not_why_a_run_has_failed() -> None:
+def test_a_head_that_the_operator_reached_late_is_not_the_cause_of_a_failure() -> None:
     """While the dashboard starts, the operator's log has refusals of each run."""
     evidence = bundles.evidence()
     failed(evidence, "grpo: the trainer ended with exit code 137 (SIGKILL)")
@@ -518,7 +518,7 @@ def test_a_head_that_the_operator_reached_late_is_not_why_a_run_has_failed() -> 
     assert [each.cause.id for each in diagnosis.of_evidence(evidence).found] == ["killed", "job-not-submitted"]
 
 
-def test_an_event_of_the_second_in_which_the_run_began_is_kept() -> None:
+def test_an_event_in_the_second_when_the_run_began_is_kept() -> None:
     """Times of events may have microseconds, and those of objects have none."""
     evidence = bundles.evidence()
     reason, message, cause = WARNINGS[2]
@@ -536,14 +536,14 @@ def test_an_event_of_the_second_in_which_the_run_began_is_kept() -> None:
         ("RuntimeError: x", "python-error"),
     ],
 )
-def test_a_pod_that_waits_now_is_not_why_a_run_has_failed(log: str, first: str) -> None:
+def test_a_pod_waiting_now_is_not_the_cause_of_an_earlier_failure(log: str, first: str) -> None:
     evidence = bundles.evidence()
     unscheduled(evidence)
     of_driver(log)(evidence)
     assert [each.cause.id for each in diagnosis.of_evidence(evidence).found] == [first, "cannot-be-scheduled"]
 
 
-def test_the_events_of_a_pod_that_waits_now_are_not_why_a_run_has_failed() -> None:
+def test_events_of_a_pod_waiting_now_are_not_the_cause_of_an_earlier_failure() -> None:
     evidence = bundles.evidence()
     unscheduled(evidence)
     of_driver("RuntimeError: x")(evidence)
@@ -556,7 +556,7 @@ def test_the_events_of_a_pod_that_waits_now_are_not_why_a_run_has_failed() -> No
     assert found[1].count == 2
 
 
-def test_a_pod_that_waits_now_comes_before_a_symptom_of_what_was_lost() -> None:
+def test_a_pod_waiting_now_ranks_before_a_symptom_of_the_lost_one() -> None:
     evidence = bundles.evidence()
     waits(WORKER, "RunContainerError", "failed to create containerd task: nvidia hook failed")(evidence)
     of_driver("RuntimeError: Engine core initialization failed. See root cause above.")(evidence)
@@ -564,7 +564,7 @@ def test_a_pod_that_waits_now_comes_before_a_symptom_of_what_was_lost() -> None:
     assert found == ["container-not-created", "engine-died"]
 
 
-def test_a_run_whose_place_kueue_gave_away_failed_for_that() -> None:
+def test_a_run_preempted_by_kueue_failed_for_that_reason() -> None:
     """It waits for another place now, and its log shows only how its processes ended."""
     evidence = bundles.evidence()
     queued(evidence)
@@ -575,7 +575,7 @@ def test_a_run_whose_place_kueue_gave_away_failed_for_that() -> None:
     assert found == ["preempted-by-priority", "python-error"]
 
 
-def test_the_value_depends_on_the_pod() -> None:
+def test_the_blamed_value_depends_on_the_pod() -> None:
     values = []
     # A head with GPUs has the size of a worker.
     for number, gpus in ((HEAD, 0), (HEAD, 8), (WORKER, 8)):
@@ -586,7 +586,7 @@ def test_the_value_depends_on_the_pod() -> None:
     assert values == ["ray.head.memory", "accelerator.worker.memory", "accelerator.worker.memory"]
 
 
-def test_command_with_a_bundle(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_why_reads_a_bundle_and_hides_tokens(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     token = "hf_" + "aB3" * 8
     evidence = bundles.evidence()
     waits(WORKER, "CreateContainerConfigError", 'secret "hf" not found')(evidence)
@@ -659,7 +659,7 @@ DRIVER = "attempts/1/output.log"
         ),
     ],
 )
-def test_the_phase_in_which_the_memory_was_not_enough(log: str, phase: str, plan: dict[str, Any], said: str) -> None:
+def test_an_out_of_memory_cause_names_the_phase(log: str, phase: str, plan: dict[str, Any], said: str) -> None:
     evidence = bundles.evidence()
     ended(WORKER, 137, "OOMKilled")(evidence)
     evidence.record["phase"] = phase
@@ -669,7 +669,7 @@ def test_the_phase_in_which_the_memory_was_not_enough(log: str, phase: str, plan
     assert said in found["remark"]
 
 
-def test_the_phase_is_that_of_the_line_which_shows_it() -> None:
+def test_the_phase_is_taken_from_the_line_that_shows_it() -> None:
     """The trainer that was started again had come further."""
     evidence = bundles.evidence()
     of_driver(f"{STARTS}torch: DefaultCPUAllocator: can't allocate memory\n▶ Training policy...\n")(evidence)
@@ -677,7 +677,7 @@ def test_the_phase_is_that_of_the_line_which_shows_it() -> None:
     assert f"phase generation ({DRIVER}:2)" in found["remark"]
 
 
-def test_of_the_head_the_plan_says_nothing() -> None:
+def test_the_plan_does_not_cover_the_heads_memory() -> None:
     evidence = bundles.evidence()
     ended(HEAD, 137, "OOMKilled")(evidence)
     evidence.expected.host.update(PLAN)
@@ -692,7 +692,7 @@ def test_of_the_head_the_plan_says_nothing() -> None:
         ("stalled", "grpo: guard: the trainer has stalled: phase step has shown nothing for 1800 s"),
     ],
 )
-def test_the_rank_that_stopped_first_by_the_flight_recorder(cause: str, line: str) -> None:
+def test_the_flight_recorder_names_the_rank_that_stopped_first(cause: str, line: str) -> None:
     evidence = bundles.evidence()
     of_driver(line)(evidence)
     first = (

@@ -28,7 +28,7 @@ def ranked(text: str) -> list[Found]:
 
 
 @pytest.mark.parametrize(("cause", "number"), CASES)
-def test_the_planted_cause_is_first(cause: str, number: int) -> None:
+def test_the_planted_cause_is_ranked_first(cause: str, number: int) -> None:
     text = f"{NOISE * 30}{PLANTS[cause][number]}\n{NOISE * 3}"
     found = ranked(text)
     assert [each.cause.id for each in found[:1]] == [cause], [(each.cause.id, each.lines[0].text) for each in found]
@@ -41,11 +41,11 @@ def test_the_planted_cause_is_first(cause: str, number: int) -> None:
         'Traceback (most recent call last):\n  File "a.py", line MANY, in step\n    a()\nKeyError: 1',
     ],
 )
-def test_a_number_of_more_digits_than_python_reads_is_text(line: str) -> None:
+def test_a_number_too_long_for_python_to_parse_is_treated_as_text(line: str) -> None:
     assert ranked(f"{NOISE}{line.replace('MANY', '9' * 5000)}\n")
 
 
-def test_every_plant_has_two_and_a_cause() -> None:
+def test_every_cause_with_plants_exists_and_has_at_least_two() -> None:
     assert all(len(texts) >= 2 for texts in PLANTS.values())
     assert PLANTS.keys() <= {cause.id for cause in registry.causes()}
 
@@ -73,7 +73,7 @@ def test_every_plant_has_two_and_a_cause() -> None:
         "OSError: [Errno 5] Input/output error: '/data/x'",
     ],
 )
-def test_a_fault_of_hardware_is_never_called_configuration(text: str) -> None:
+def test_a_hardware_fault_is_never_blamed_on_configuration(text: str) -> None:
     """These texts are chosen here, whatever the causes say of themselves."""
     assert ranked(f"{NOISE}{text}\n")[0].cause.blame != CONFIGURATION
 
@@ -116,12 +116,12 @@ def test_a_fault_of_hardware_is_never_called_configuration(text: str) -> None:
         PLANTS["killed"][0] + "\ngrpo: the trainer runs as process 77: python3 train.py\n" + NOISE,
     ],
 )
-def test_what_is_harmless_or_was_survived_shows_no_cause(text: str) -> None:
+def test_harmless_and_survived_lines_show_no_cause(text: str) -> None:
     assert [(each.cause.id, each.lines[0].text) for each in ranked(text)] == []
 
 
 @pytest.mark.parametrize("before", [380, 980])
-def test_a_token_where_a_long_line_is_cut_is_not_shown(before: int) -> None:
+def test_a_token_at_the_cut_of_a_long_line_is_not_shown(before: int) -> None:
     """Half of it has no shape that is known."""
     token = "hf_" + "Ab1" * 12
     found = diagnosis.of_log(iter([f"RuntimeError: 401 Client Error {'x' * before} {token}\n".encode()]), "log")
@@ -129,7 +129,7 @@ def test_a_token_where_a_long_line_is_cut_is_not_shown(before: int) -> None:
         assert token[:8] not in shown
 
 
-def test_an_assertion_without_words_shows_what_was_asserted() -> None:
+def test_an_assertion_without_a_message_shows_the_asserted_expression() -> None:
     text = """\
 Traceback (most recent call last):
   File "/opt/megatron/data/gpt_dataset.py", line 500, in build
@@ -142,18 +142,18 @@ AssertionError
     assert ranked(text.replace("num_samples > 0", "'cuda out of memory' not in x"))[0].cause.id == "data-set"
 
 
-def test_consequences_alone_say_so() -> None:
+def test_a_log_with_only_consequences_says_so() -> None:
     found = diagnosis.of_log(iter([PLANTS["actor-died"][0].encode()]), "log")
     assert "only consequences" in found.unread["log"]
 
 
-def test_roots_come_before_symptoms_and_consequences_whatever_was_printed_first() -> None:
+def test_roots_rank_before_symptoms_and_consequences_in_any_order() -> None:
     parts = ("actor-died", "nccl-timeout", "python-error", "cuda-oom", "disk-full")
     text = "\n".join(PLANTS[each][0] for each in parts)
     assert [each.cause.id for each in ranked(text)][:4] == ["cuda-oom", "disk-full", "python-error", "nccl-timeout"]
 
 
-def test_of_two_signs_as_long_the_cause_nearer_to_the_root_is_shown() -> None:
+def test_among_equally_long_matches_the_cause_nearer_the_root_is_shown() -> None:
     """A connection that is reset follows from something else."""
     assert [each.cause.id for each in ranked("DistBackendError: ncclSystemError: BrokenPipeError")] == ["nccl-error"]
 
@@ -169,7 +169,7 @@ def test_of_two_signs_as_long_the_cause_nearer_to_the_root_is_shown() -> None:
         ({0: 41}, "the only rank with output waits in collective 41"),
     ],
 )
-def test_the_rank_that_stopped_first(ranks: dict[int, int], said: str) -> None:
+def test_the_rank_that_stopped_first_is_named(ranks: dict[int, int], said: str) -> None:
     text = "".join(
         f"[rank{rank}]:[E] [Rank {rank}] Watchdog caught collective operation timeout: "
         f"WorkNCCL(SeqNum={number}, OpType=ALLREDUCE, Timeout(ms)=600000) ran for 600001 milliseconds\n"
@@ -178,7 +178,7 @@ def test_the_rank_that_stopped_first(ranks: dict[int, int], said: str) -> None:
     assert ranked(text)[0].remark(None).startswith(said)
 
 
-def test_a_part_that_is_repeated_takes_no_time() -> None:
+def test_repeated_fragments_are_read_quickly() -> None:
     for part in ("requires ", "target modules ", "does not support ", "12", "*** JOB 1 ON "):
         with limited(4):
             text = f"ValueError: {part}not found to be installed CANCELLED AT {part * (200_000 // len(part))}\n"
@@ -186,7 +186,7 @@ def test_a_part_that_is_repeated_takes_no_time() -> None:
 
 
 @pytest.mark.full
-def test_a_long_log_takes_little_time_and_memory() -> None:
+def test_a_long_log_is_read_with_little_time_and_memory() -> None:
     """200 MB: the middle is not read, and the lines that are left out are named."""
     piece = (NOISE * 9 + "(W pid=2) answer: the error of the estimate is 0.5\n").encode() * 1800
 
@@ -205,7 +205,7 @@ def test_a_long_log_takes_little_time_and_memory() -> None:
 
 
 @pytest.mark.full
-def test_a_log_without_line_ends_needs_no_memory() -> None:
+def test_a_log_without_line_ends_is_read_with_little_memory() -> None:
     tracemalloc.start()
     for _ in log_reader.read((b"x" * (1 << 20) for _ in range(200)), "log"):
         pass
@@ -218,7 +218,7 @@ REFUSED = [
 ]
 
 
-def test_the_error_of_a_framework_leads_to_what_lint_says_before() -> None:
+def test_a_framework_error_leads_to_the_lint_rule_that_predicts_it() -> None:
     by_words: dict[str, list[str]] = {}
     for problem, words in REFUSED:
         by_words.setdefault(words, []).append(problem.id)
@@ -231,7 +231,9 @@ def test_the_error_of_a_framework_leads_to_what_lint_says_before() -> None:
         assert found.value.startswith("job.config.") or found.value in ("job.config", "ray.workers.replicas"), words
 
 
-def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_why_reads_a_log_and_names_the_cause(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     token = "hf_" + "aB3" * 8
     path = tmp_path / "log"
     path.write_text(f"{NOISE}OSError: [Errno 28] No space left on device: 'x?token={token}'\n")
@@ -284,7 +286,9 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch
         ("\ufeffERROR: killed\n".encode("utf-16-be"), "this is UTF-16, expected UTF-8"),
     ],
 )
-def test_what_is_no_log_is_said(content: bytes, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_that_is_not_a_log_is_reported(
+    content: bytes, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "log"
     path.write_bytes(content)
     assert cli.main(["why", str(path)]) == 2

@@ -1,1 +1,1 @@
-"""Commands that ask a cluster."""
+"""Commands that query a cluster."""

@@ -42,14 +42,14 @@ _ELSEWHERE = (
 @click.option("--hugging-face", is_flag=True, help="Also ask the hub for the model, with the token of HF_TOKEN.")
 @options.output_format("text", "json")
 def doctor(source: Source, form: str, *, show_commands: bool, hugging_face: bool) -> int:
-    """Check whether the cluster has what a stack needs, before it is installed.
+    """Check whether the cluster has what a stack needs, before the stack is installed.
 
-    It checks your rights, the operator and the kinds that it brings, nodes and what is free on them, networks and
-    device classes, Secrets and their keys, volumes and their drivers, quotas, limits, Pod Security and queues. Each
-    result is pass, warn, fail or not checked, with the value behind it. Nothing is changed; values of Secrets are not
-    read.
+    It checks your rights, the operator and its kinds, nodes and their free capacity, networks and device classes,
+    Secrets and their keys, volumes and their drivers, quotas, limits, Pod Security and queues. Each result is pass,
+    warn, fail or not checked, with the value behind it. Nothing is changed; values of Secrets are not read.
 
-    The exit code is 1 if a check has failed, else 0; a warning and what was not checked are named and do not fail.
+    The exit code is 1 if a check has failed, else 0; warnings and skipped checks are listed but do not fail the
+    command.
     """
     evidence = source.ask("")
     if hugging_face:
@@ -67,7 +67,7 @@ def doctor(source: Source, form: str, *, show_commands: bool, hugging_face: bool
 
 
 def _lines(results: list[tuple[Problem, Result]], expected: Expected, *, show_commands: bool) -> Iterator[str]:
-    """Yield the failures, then the warnings, what was not checked, what is fine, and a count."""
+    """Yield the failures, then the warnings, the skipped checks, the passed checks, and a count."""
     for state in _STATES:
         for check, result in results:
             if result.state != state:

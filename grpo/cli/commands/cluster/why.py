@@ -85,7 +85,7 @@ def _of_log(path: str) -> Diagnosis:
 
 
 def _last_output(folder: str) -> str:
-    """Return the output of the last attempt in the directory of a run; raise UnreadableError if there is none."""
+    """Return the output of the last attempt in a run's directory; raise UnreadableError if there is none."""
     if not (outputs := directory.outputs(folder)):
         fix = "name a log, or <mountPath>/runs/NAME"
         raise UnreadableError("the directory has no attempts/N/output.log", at=Location(folder), fix=fix)
@@ -93,7 +93,7 @@ def _last_output(folder: str) -> str:
 
 
 def _pieces(file: IO[bytes], name: str) -> Iterator[bytes]:
-    """Return the pieces of a log; raise InputError if it is empty or no text."""
+    """Return a log in pieces; raise InputError if the log is empty or not text."""
     pieces = log_reader.pieces(file)
     head = next(pieces, b"")
     if not head.strip():

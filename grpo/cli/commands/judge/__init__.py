@@ -1,1 +1,1 @@
-"""Commands that judge."""
+"""Commands that check, plan and explain."""

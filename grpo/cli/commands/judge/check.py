@@ -66,23 +66,23 @@ def check(
 
     To judge a stack, use grpo lint.
 
-    Manifests are a FILE, all .yaml, .yml and .json files of a folder DIR and of the folders below it, or - for stdin.
+    Manifests are a FILE, all .yaml, .yml and .json files in a folder DIR and its subfolders, or - for stdin.
     A CHART is any chart: a folder with a Chart.yaml, or a package (.tgz).
 
-    The rules judge all pods of all objects; grpo rules lists the rules. They include the rules by which the
-    post-renderer refuses a stream. Rules about the stack's machine need values files. With values files, the RayCluster
-    that their job looks for (stack.names.cluster) is compared with what the job expects: volumes, GPU nodes, image,
-    variables, shared memory.
+    The rules cover all pods of all objects; grpo rules lists them. They include the rules by which the post-renderer
+    rejects a stream. Rules about the stack's machine need values files. With values files, the RayCluster that their
+    job looks for (stack.names.cluster) is compared with what the job expects: volumes, GPU nodes, image, variables,
+    shared memory.
 
-    The files of one folder are installed together, as are the objects of one file: an object must not occur twice in
-    them. The FILEs and DIRs of one command are for one cluster: no two of them may have the same object of a namespace,
-    unless with --apart. Folders below one DIR may be for several clusters. A chart is rendered twice, with its own
+    The files in one folder are installed together, as are the objects in one file: no object may occur twice among
+    them. The FILEs and DIRs of one command are for one cluster: no two of them may contain the same namespaced object,
+    unless --apart is given. Folders below one DIR may be for several clusters. A chart is rendered twice, with its own
     values and the files given with -f; a difference between the two renders is a finding, which shows no values. A
-    values file with only checks.ignore is not passed to charts, because a chart's schema may refuse it.
+    values file with only checks.ignore is not passed to charts, because a chart's schema may reject it.
 
     Helm 3 does not pass hooks to a post-renderer: check its output with the last example.
 
-    To accept a finding, add its rule to checks.ignore of the values, with the reason.
+    To accept a finding, add its rule to checks.ignore in the values, with the reason.
     """
     given = options.with_profile(files, accelerator)
     if not words:

@@ -17,10 +17,10 @@ from postrender.errors import EXIT_CLEAN
 )
 @click.argument("ids", nargs=-1, required=True, shell_complete=explanations.complete_ids, metavar="ID...")
 def explain(ids: Sequence[str]) -> int:
-    """Explain what a command has found, by its id.
+    """Explain something that a command has found, by its id.
 
-    An id with a slash is that of a finding of grpo lint, check, watch or report. One without a slash is a cause of
-    grpo why or a check of grpo doctor. grpo rules lists all.
+    An id with a slash names a finding of grpo lint, check, watch or report. An id without a slash names a cause from
+    grpo why or a check of grpo doctor. grpo rules lists all ids.
     """
     output.write(explanations.pages(ids))
     return EXIT_CLEAN

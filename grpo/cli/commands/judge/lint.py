@@ -74,17 +74,17 @@ def lint(
 ) -> int:
     """Judge a stack: values, charts and objects.
 
-    The command checks spelling, types and structure with the schemas of the charts, and looks for secrets and for
-    values that Helm misreads. It judges the run that the values describe with the rules of its training framework and
-    version. Then it renders the charts, those that grpo init --vendor has copied beside the values files if there are
-    any, and judges the objects as grpo check does. The last line says what was judged,
-    and what was not. If Helm cannot run, the values are judged all the same, and the exit code is 3.
+    The command checks spelling, types and structure with the charts' schemas, and looks for secrets and for values that
+    Helm misreads. It judges the run that the values describe with the rules of its training framework and version. Then
+    it renders the charts and judges the objects as grpo check does; if grpo init --vendor has copied charts beside the
+    values files, it renders those. The last line says what was judged and what was not. If Helm cannot run, the values
+    are still judged, and the exit code is 3.
 
     With --data it reads the first rows of a file, at most 1,000 and 64 MiB, and compares them with what the framework
-    and the rewards of this run read: columns, types, answers, rows that are in both files. What it cannot judge, such
-    as a data set class of your own, is named, and the exit code is 3.
+    and this run's rewards read: columns, types, answers, rows that are in both files. Anything that it cannot judge,
+    such as a custom data set class, is named, and the exit code is 3.
 
-    To accept a finding, add its rule to checks.ignore of the values, with the reason.
+    To accept a finding, add its rule to checks.ignore in the values, with the reason.
     """
     if yes and not fix:
         raise wrong("--yes needs --fix", fix="grpo lint --fix --yes -f …")
@@ -160,7 +160,7 @@ def _scope(
 
 
 def _summary(stack: Stack, scope: Scope, *, clean: bool) -> str:
-    """Return the line that says what was judged and what was not, and one more for a provisional version."""
+    """Return the line that says what was judged and what was not, plus another line for a provisional version."""
     word = "clean" if clean else "judged"
     selected = "" if scope.all_rules else " (selected rules only)"
     provisional = catalogue.provisional(str(stack.values.get("job.framework")), str(stack.values.get("job.version")))

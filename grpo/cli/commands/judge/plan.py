@@ -146,7 +146,7 @@ def plan(
 def _configuration(
     files: Sequence[str], arguments: Sequence[Argument], overrides: Sequence[str], own: dict[str, Any]
 ) -> Own | None:
-    """Return the configuration that --framework and its options give; None without --framework."""
+    """Return the configuration given by --framework and its options; None without --framework."""
     if own["framework"] is None:
         if given := [f"--{name.replace('_', '-')}" for name, value in own.items() if value is not None]:
             raise wrong(f"{given[0]} needs --framework", fix="give the values files with -f, or --framework")
@@ -162,7 +162,7 @@ def _configuration(
 
 
 def _tell_provisional(*planned: Subject) -> None:
-    """Say once that the version of the runs is provisional, if it is."""
+    """Report, once, that the version of the runs is provisional, if it is."""
     runs = [each.run for each in planned]
     for text in dict.fromkeys(catalogue.provisional(run.framework, run.version) for run in runs):
         sys.stderr.write(f"{text}\n" if text else "")

@@ -35,9 +35,9 @@ _JUDGES = {
 def rules(words: Sequence[str], form: str) -> int:
     """List what can go wrong, or explain one problem.
 
-    Without a name, the command lists all problems: what lint and check find, what watch and report see in the steps,
-    what why reads in a failed run, what doctor finds in a cluster. With a domain, such as nemo-rl, it lists those of
-    the domain. With an id, it is grpo explain.
+    Without a name, the command lists all problems: those that lint and check find, those that watch and report see in
+    the steps, those that why reads in a failed run, and those that doctor finds in a cluster. With a domain, such as
+    nemo-rl, it lists the domain's problems. With an id, it does the same as grpo explain.
     """
     domains = {each.domain for each in index.findable()}
     lists = all(word in domains for word in words)

@@ -164,7 +164,7 @@ def _write_json(record: dict[str, Any]) -> None:
 
 
 def _write_text(tried: Trial, prompt: Prompt, rendered: str | None) -> None:
-    """Print the prompt, the table of scores, the range, and what is wrong."""
+    """Print the prompt, the table of scores, the range, and any problems."""
     shown = "".join(f"  {line}\n" for line in rendered.splitlines()) if rendered is not None else ""
     output.write(f"prompt of the first sample: {prompt.source}\n{shown}\n")
     names = [each["name"] for each in tried.rewards]
@@ -194,7 +194,7 @@ def _write_text(tried: Trial, prompt: Prompt, rendered: str | None) -> None:
 
 
 def _shown(tried: Trial) -> list[Scored]:
-    """Return the samples of the table: of many rows, the first ones and those on which a reward fails."""
+    """Return the samples for the table: if there are many rows, the first ones and those on which a reward fails."""
     return [each for at, each in enumerate(tried.scored) if each.sample.row is None or at < _FEW or each.failures][
         :_MANY
     ]

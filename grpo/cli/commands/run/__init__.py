@@ -1,1 +1,1 @@
-"""Commands that look at a run."""
+"""Commands that work with a run."""

@@ -56,7 +56,7 @@ def checkpoints(run: Run, metric: str | None, framework: str | None, form: str) 
 
 
 def _write(text: str) -> None:
-    """Print the program's table, and its advice below it."""
+    """Print the program's table, followed by its advice."""
     head, *lines = text.splitlines()
     rows = [line for line in lines if line.startswith(" ")]
     advice = "".join(f"{line}\n" for line in lines[len(rows) :])

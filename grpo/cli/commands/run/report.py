@@ -95,7 +95,7 @@ def report(
 
 
 def _refuse_place(output: str, form: str) -> None:
-    """Raise OutputError before the logs are read, which can take long."""
+    """Raise OutputError for an unusable output path before the logs are read, which can take long."""
     suffix, known = os.path.splitext(output)[1].lower(), _SUFFIXES[form]
     if suffix and suffix not in known:
         other = next((each for each, suffixes in _SUFFIXES.items() if suffix in suffixes), "")

@@ -58,18 +58,18 @@ def submit(
     no_wait: bool,
     show_commands: bool,
 ) -> int:
-    """Run a command in a working directory on the cluster of a stack, as a job of its own.
+    """Run a command in a working directory on a stack's cluster, as a separate job.
 
-    DIR is sent to the head pod without what .gitignore and .rayignore exclude, at most 100 MiB. Links that lead out of
-    it and files that hold secrets by their names (.env, .netrc, *.pem, .kube …) are not sent but named, and a text with
-    a token in it is refused. The command runs in a
-    copy of it, with what the run of the values files has: job.env, job.runtimeEnv, PYTHONPATH, the Hugging Face cache
-    and token, and what else the pods have. It is no attempt of the run: it owns no folder, and takes GPUs that are
-    free. Ray's Jobs API is asked in the head pod, with the pod's own token.
+    DIR is sent to the head pod without the files that .gitignore and .rayignore exclude, at most 100 MiB. Links that
+    lead out of DIR and files whose names mark them as secret (.env, .netrc, *.pem, .kube …) are listed but not sent,
+    and a text file with a token in it is rejected. The command runs in a copy of DIR, with the settings of the values
+    files' run: job.env, job.runtimeEnv, PYTHONPATH, the Hugging Face cache and token, and whatever else the pods have.
+    It is not an attempt of the run: it owns no folder, and takes free GPUs. Ray's Jobs API is called from inside the
+    head pod, with the pod's own token.
 
-    The output follows, with secrets hidden. Ctrl-C ends only that, and says how to stop the job.
+    The output is streamed, with secrets masked. Ctrl-C stops only the streaming, and prints how to stop the job.
 
-    The exit code is that of the command; 2 if Ray refuses the job, and 3 if the cluster does not answer.
+    The exit code is the command's; 2 if Ray rejects the job, and 3 if the cluster does not answer.
     """
     directory, command = _words(words)
     began = time.monotonic()
@@ -99,7 +99,7 @@ def submit(
 
 
 def _words(words: Sequence[str]) -> tuple[str, Sequence[str]]:
-    """Return the directory and the command; raise UsageError unless there are both, and no token among them."""
+    """Return the directory and the command; raise UsageError if either is missing, or if a word contains a token."""
     path = click.get_current_context().command_path
     if len(words) < 2:
         raise wrong("a directory and a command are needed", fix=f"{path} DIR -f FILE … -- COMMAND …")

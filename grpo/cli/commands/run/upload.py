@@ -48,17 +48,18 @@ def upload(
     *,
     replace: bool,
 ) -> int:
-    """Put data files onto the volume of a stack, for a run to train on.
+    """Put data files onto a stack's volume, for a run to train on.
 
-    Each FILE goes to datasets/ on the volume job.volume, through a running pod that mounts it: the head of the Ray
-    cluster, or any other. It gets its name there when all of it has arrived, with its size and sha256; else nothing is
-    left of it. A file that is there already is not sent again. Files that hold secrets by their names (.env, *.pem …)
-    and links that leave their folder are refused, and so is a text of at most 1 MiB with a token in it.
+    Each FILE goes to datasets/ on the volume job.volume, through a running pod that mounts it: the Ray cluster's head
+    pod, or any other. The file gets its final name only once it has arrived completely, with matching size and sha256;
+    otherwise nothing of it is left behind. A file that already exists there is not sent again. Files whose names mark
+    them as secret (.env, *.pem …) and links that leave their folder are rejected, and so is a text file of at most 1
+    MiB with a token in it.
 
-    The output is the path of each file, for the configuration of the run. Where no pod runs, the error says what else
-    writes on the volume.
+    The output is each file's path, for use in the run's configuration. If no pod is running, the error says how else to
+    write to the volume.
 
-    The exit code is 2 if a file is refused, and 3 if it did not arrive.
+    The exit code is 2 if a file is rejected, and 3 if it did not arrive.
     """
     if not words:
         raise wrong("no file is given", fix=f"{click.get_current_context().command_path} FILE … -f VALUES …")
@@ -85,7 +86,7 @@ def upload(
 
 
 def _sent(pods: list[sending.Pod], file: data_file.DataFile, target: str, *, replace: bool) -> bool:
-    """Send a file through the first pod that can take it, and forget those that cannot; return whether it was there."""
+    """Send a file through the first pod that can take it, dropping pods that cannot; return whether it existed."""
     while True:
         try:
             return pods[0].send(file, target, replace=replace)
@@ -97,7 +98,7 @@ def _sent(pods: list[sending.Pod], file: data_file.DataFile, target: str, *, rep
 
 
 def _folder(to: str, volume: Volume, run: RunConfig) -> str:
-    """Return the folder on the volume; raise UsageError unless it is below datasets/ and nobody else's."""
+    """Return the folder on the volume; raise UsageError unless it is below datasets/ and not reserved for other use."""
     inside = to.removeprefix(f"{volume.datasets}/").rstrip("/")
     if to.rstrip("/") == volume.datasets:
         inside = ""
@@ -113,7 +114,7 @@ def _folder(to: str, volume: Volume, run: RunConfig) -> str:
 
 
 def _keys(run: RunConfig) -> str:
-    """Return the keys that name a file of data, as the framework of a run spells them."""
+    """Return the keys that name a data file, as spelled by the run's framework."""
     if run.framework == "verl":
         return "job.config.data.train_files, or val_files"
     if run.since("v0.6.0"):

@@ -26,7 +26,7 @@ _DOMAIN = "run/"
 
 
 def _names() -> dict[str, set[str]]:
-    """Return the signs that each word of --stop-on means: one, or all that are errors."""
+    """Return the signs that each --stop-on word stands for: a single sign, or all signs that are errors."""
     severities = {rule.id.removeprefix(_DOMAIN): rule.severity for rule in registry.rules(LOG)}
     errors = {name for name, severity in severities.items() if severity == ERROR}
     return {ERROR: errors, **{name: {name} for name in severities}}

@@ -77,18 +77,18 @@ def diff(
 ) -> int:
     """Show how the rendered stack differs between two sides.
 
-    The sides are accelerators, values files, or what grpo render wrote before. All get the files of -f and the
-    arguments of --set. A side without files of its own has only these.
+    The sides are accelerators, values files, or earlier output of grpo render. All sides get the files given with -f
+    and the --set arguments. A side without files of its own has only these.
 
-    Of a program that comes with the charts, of the lock of a run, and of an object that a side lacks, one line says so;
-    --full shows all lines.
+    Programs that come with the charts, a run's lock, and an object missing from one side are each summarized in one
+    line; --full shows all lines.
 
-    Some fields never change in a cluster, such as the lock of a run and the bucket of a volume. If the second side
-    differs from the first one in such a field, the API server refuses it. The charts refuse a run whose attempt is
-    older than the one that is there, as after a revert, or which cannot resume from its steps. The last lines name
-    them, and say what to do. They also name what is applied and ends a run, or lets it start at step 0.
+    Some fields can never change in a cluster, such as a run's lock and a volume's bucket. If the second side differs
+    from the first one in such a field, the API server rejects it. The charts reject a run whose attempt is older than
+    the existing one, as after a revert, or which cannot resume from the existing steps. The last lines name these cases
+    and say what to do. They also name changes that are accepted but end a run, or make it start at step 0.
 
-    Differences are not findings: the exit code is 0. With --fail-on locked it is 1 if something is refused.
+    Differences are not findings: the exit code is 0. With --fail-on locked it is 1 if something is rejected.
     """
     accelerators = [*map(machine_names.profile, accelerators)]
     sides = (
@@ -114,7 +114,7 @@ def diff(
 def _layers_of(
     before: Sequence[RenderedFiles], sides: Mapping[str, Stack | RenderedFiles]
 ) -> dict[str, Mapping[str, Objects]]:
-    """Return the layers of the rendered sides; those of a folder of several stacks have the names of both folders."""
+    """Return the layers of the rendered sides; in a folder of several stacks, layers are named by both folders."""
     several = next((each for each in before if len(each.folders) > 1), None)
     read = {side: each for side, each in sides.items() if isinstance(each, RenderedFiles)}
     if several is None:
@@ -135,7 +135,7 @@ def _layers_of(
 def _rendered(
     stacks: Mapping[str, Stack], helm: str | None, namespace: str, kube_version: str | None
 ) -> dict[str, Mapping[str, Objects]]:
-    """Render the stacks of some sides: side → layer → objects."""
+    """Render the stacks of the given sides: side → layer → objects."""
     objects: dict[str, Mapping[str, Objects]] = {}
     with engines.choose(helm) as engine:
         for side, stack in stacks.items():
@@ -154,7 +154,7 @@ def _rendered(
 def _accelerators(
     accelerators: Sequence[str], files: Sequence[str], arguments: Sequence[Argument]
 ) -> dict[str, Stack | RenderedFiles]:
-    """Return one stack for each accelerator."""
+    """Return one stack per accelerator."""
     names = [*dict.fromkeys(accelerators)]
     if len(names) < 2:
         known = ", ".join(paths.accelerators())
@@ -170,7 +170,7 @@ def _two_sides(
     right: Sequence[str],
     arguments: Sequence[Argument],
 ) -> dict[str, Stack | RenderedFiles]:
-    """Return the left and the right side; raise UsageError for files that do not go together."""
+    """Return the left and the right side; raise UsageError if the files do not go together."""
     if len(accelerators) > 2:
         raise wrong(f"--accelerator is given {len(accelerators)} times", fix="give one for both sides, or one for each")
     sides: dict[str, Stack | RenderedFiles] = {}
@@ -194,7 +194,7 @@ def _two_sides(
 
 
 def _refuse_empty(side: str, path: str) -> None:
-    """Raise UsageError for a file without a byte: behind it, a command has failed, and no side would differ."""
+    """Raise UsageError if a file is empty: the command that wrote it has failed, and no side would differ."""
     if not os.path.isdir(path) and not textfile.read_bytes(path).strip():
         fix = "correct the command that writes it; its message is above, or behind 2>/dev/null"
         raise wrong(f"--{side} {path} is empty: neither manifests nor values", fix=fix)
@@ -203,7 +203,7 @@ def _refuse_empty(side: str, path: str) -> None:
 def _comparable(
     sides: Mapping[str, Mapping[str, Objects]], before: Sequence[RenderedFiles]
 ) -> dict[str, dict[str, Objects]]:
-    """Return layer → side → objects, without what a rendered side does not hold; say on stderr what is left out."""
+    """Return layer → side → objects, skipping layers that a rendered side lacks; list the skipped layers on stderr."""
     found = dict.fromkeys(layer for each in sides.values() for layer in each)
     layers = dict.fromkeys([*(layer for layer in paths.LAYERS if layer in found), *found])
     # A stack that a folder of several does not have is new there, or gone.

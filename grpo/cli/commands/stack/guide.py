@@ -55,13 +55,14 @@ def guide(
     *,
     change: bool,
 ) -> int:
-    """Print the tutorial with the names of your stack.
+    """Print the tutorial with your stack's names filled in.
 
-    It has every command, in the order in which you run them. The page goes from an empty project, or from a cluster of
-    your own, to a converted and evaluated checkpoint. It is Markdown. The charts are rendered. What they name and do
-    not make has a command, which creates a Secret, a ConfigMap or a service account, and looks for anything else.
-    Where the page has no steps for a part of the stack, the command says for which. With --change the page says what a
-    change touches, such as another learning rate, more nodes or another image, and has the commands for it.
+    It contains every command, in the order in which you run them. The page leads from an empty project, or from your
+    own cluster, to a converted and evaluated checkpoint. It is Markdown. The charts are rendered to find the objects
+    that they name but do not create: for a Secret, a ConfigMap or a service account, the page has a command that
+    creates it; for anything else, one that looks it up. If the page has no steps for a part of the stack, the command
+    names that part. With --change, the page says what a change affects, such as another learning rate, more nodes or
+    another image, and has the commands for it.
     """
     given = options.with_profile(options.stack_files(files, accelerator), accelerator)
     stack = options.stack(files, accelerator, arguments)

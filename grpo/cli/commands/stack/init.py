@@ -138,15 +138,16 @@ def init(
 ) -> int:
     """Write the values files of a new stack, and judge them.
 
-    The command asks on a terminal for what no option gives and nobody can guess. It writes a site file with comments.
-    For a model that no recipe trains, it also writes a recipe: that of the nearest model, with the new name, and with a
-    list of what to check. Then it judges the stack as grpo lint does, and prints the next commands. If Helm cannot run,
-    the files are written and the values judged, but not the charts, and the exit code is 3.
+    On a terminal, the command asks for whatever no option gives and cannot be guessed. It writes a site file with
+    comments. For a model that no recipe trains, it also writes a recipe: a copy of the recipe for the most similar
+    model, with the new name and a list of what to check. Then it judges the stack as grpo lint does, and prints the
+    next commands. If Helm cannot run, the files are written and the values judged, but not the charts, and the exit
+    code is 3.
 
-    No file that it writes names a folder of this machine. With --vendor the charts, the profile and the recipe are
-    copied beside the site file, and the commands that it prints run in every clone of the repository. A copy that
-    differs is never replaced. Run grpo init --vendor again, in CI and with a newer grpo: it asks and writes nothing,
-    and names what differs or is missing; the exit code is then 1.
+    No file that it writes names a folder on this machine. With --vendor, the charts, the profile and the recipe are
+    copied beside the site file, and the printed commands run in every clone of the repository. A copy that differs is
+    never replaced. Run grpo init --vendor again, in CI and with a newer grpo: it then asks nothing and writes nothing,
+    but names what differs or is missing, and the exit code is 1 if anything does.
     """
     if is_list:
         told = [
@@ -196,7 +197,7 @@ def init(
 
 
 def _compared(folder: str, site: str, *, yes: bool) -> int:
-    """Tell how the copies in a folder differ from this version; with `yes`, write what is missing if none does."""
+    """Report how a folder's copies differ from this version; with `yes`, write the missing ones if no copy differs."""
 
     def command(place: str, *words: str) -> str:
         return shlex.join(["grpo", "init", "--vendor", place, "--output", site, *words])
@@ -214,7 +215,7 @@ def _compared(folder: str, site: str, *, yes: bool) -> int:
 
 
 def _needs(files: Sequence[str], helm: str | None, namespace: str) -> Sequence[Need] | None:
-    """Return what must exist before the stack is installed; None where nothing can be rendered."""
+    """Return what must exist before the stack is installed, or None if nothing can be rendered."""
     try:
         with engines.choose(helm) as engine:
             return prerequisites.of_stack(Stack.load(files), engine, namespace).needs
@@ -223,7 +224,7 @@ def _needs(files: Sequence[str], helm: str | None, namespace: str) -> Sequence[N
 
 
 def _add(model: str | None, config: str | None) -> None:
-    """Add the config.json of a model, if it is given."""
+    """Add a model's config.json, if one is given."""
     if config and not model:
         raise wrong("--model-config needs --model", fix="grpo init --model OWNER/NAME --model-config config.json")
     if config and model:
@@ -231,7 +232,7 @@ def _add(model: str | None, config: str | None) -> None:
 
 
 def _explain(interview: Interview, choice: Choice, trained: str) -> None:
-    """Print which defaults were taken, and why this recipe."""
+    """Print which defaults were used, and why this recipe was chosen."""
     for line in interview.defaults():
         sys.stderr.write(f"default: {line}\n")
     sys.stderr.write(f"recipe: {choice.recipe.name} ({choice.why})\n")
@@ -246,7 +247,7 @@ def _named(given: Mapping[str, str | None]) -> dict[str, str | None]:
 
 
 def _interview(given: Mapping[str, str | None], *, yes: bool) -> tuple[Interview, Choice]:
-    """Get all answers; raise UsageError if one is missing and nobody can be asked."""
+    """Collect all answers; raise UsageError if one is missing and there is nobody to ask."""
     # stdin is None if the shell has closed it (<&-).
     watched = sys.stdin is not None and sys.stdin.isatty() and not yes
     interview = Interview(given, _ask if watched else None)
@@ -268,7 +269,7 @@ def _fix(flags: str) -> str:
 
 
 def _ask(question: Question, default: str, known: Sequence[str], refusal: Callable[[str], str]) -> str:
-    """Ask until an answer fits; raise KeyboardInterrupt if the person leaves."""
+    """Ask until an answer is valid; raise KeyboardInterrupt if the user quits."""
 
     def checked(text: str) -> str:
         if not text:
@@ -292,7 +293,7 @@ def _ask(question: Question, default: str, known: Sequence[str], refusal: Callab
 
 
 def _version(choice: Choice, version: str | None) -> Sequence[str]:
-    """Return the file that moves the recipe to another version of its framework, if one is asked for."""
+    """Return the values file that switches the recipe to another framework version, if one was requested."""
     if version in (None, choice.recipe.version):
         return []
     known = paths.frameworks(choice.recipe.framework)
@@ -303,7 +304,7 @@ def _version(choice: Choice, version: str | None) -> Sequence[str]:
 
 
 def _schema(schema: str, file: str) -> str:
-    """Return the schema as an editor finds it from a file, empty where the way would be that of this machine alone."""
+    """Return the schema's path relative to a file, for an editor; empty if that path works only on this machine."""
     root, folder = (os.path.dirname(os.path.dirname(os.path.abspath(schema))), os.path.dirname(os.path.abspath(file)))
     is_near = root != paths.data_root() or os.path.commonpath([root, folder]) == root
     return os.path.relpath(schema, folder) if is_near else ""

@@ -101,20 +101,20 @@ def render(
     fold: bool | None,
     commands: bool,
 ) -> int:
-    """Print the manifests of the charts.
+    """Print the charts' manifests.
 
-    LAYER is network, storage, raycluster, grpo-job or all (the default): all four in the order of installation, without
-    raycluster where job.cluster.mode is ephemeral.
+    LAYER is network, storage, raycluster, grpo-job or all (the default): all four in installation order, without
+    raycluster if job.cluster.mode is ephemeral.
 
-    On a terminal, one line stands for each program that comes with the charts and for the lock of the run. A pipe and a
+    On a terminal, each program that comes with the charts and the run's lock are folded into one line. A pipe and a
     file get every line, and so does --output-dir. Folded manifests cannot be applied.
 
-    The charts are rendered with a helm executable, or with the Helm in helm-python-sdk. They are those that grpo init
-    --vendor has copied beside the values files, or else those that come with grpo.
+    The charts are rendered with a helm executable, or with the Helm in helm-python-sdk. They are the charts that grpo
+    init --vendor has copied beside the values files, or else those that come with grpo.
 
-    With --commands it prints a helm command for each layer instead, with these files, to paste into a shell. They
-    install a layer or upgrade it; network is installed once per cluster, and left out where it creates nothing. grpo
-    installs nothing itself.
+    With --commands it instead prints a helm command for each layer, with these files, to paste into a shell. The
+    commands install or upgrade a layer; network is installed once per cluster, and skipped if it creates nothing. grpo
+    itself installs nothing.
     """
     if release and layer == _ALL:
         raise wrong("--release names one release", fix="name the layer: grpo render LAYER …")
@@ -188,7 +188,7 @@ def _tell_left_out(layers: Sequence[str]) -> None:
 
 
 def _print(rendered: dict[str, Rendered], *, fold: bool) -> None:
-    """Write everything at once: a partial stream must not reach a program that reads the pipe."""
+    """Write everything at once: a program that reads the pipe must not receive a partial stream."""
     text = "".join(each.manifest for each in rendered.values())
     if not fold:
         output.write_document(text)
