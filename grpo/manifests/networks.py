@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from postrender import json_text
 from postrender.counting import counted
 from postrender.manifests import apiserver, pods
 from postrender.manifests.apiserver import Object
@@ -39,7 +39,7 @@ def named(item: Object) -> set[str]:
 
 def _listed(text: Json) -> Iterator[str]:
     try:
-        entries = json.loads(str(text or "[]"))
+        entries = json_text.loads(str(text or "[]"))
     except ValueError:
         return
     for each in entries if isinstance(entries, list) else ():
