@@ -22,7 +22,8 @@ from typing import Any
 NOW, NEXT = Path("/release"), Path("/upgrade")
 ALIVE = ("PENDING", "RUNNING")
 CALL, POLL = 10.0, 1.0
-# How long the head may not answer: after a start its dashboard answers some seconds later than its port opens.
+# How long the head may not answer: after a start its dashboard answers some seconds later than its port opens. And its
+# name is unknown while its pod is not ready, as on a busy node, although a job runs.
 PATIENCE_SECONDS = 30.0
 QUEUED = (
     "Kueue stops the cluster for it, and then the cluster waits in LocalQueue {queue} again: a stack that waits there "
@@ -71,6 +72,9 @@ def running(address: str) -> list[str]:
     while True:
         try:
             jobs = get_jobs(address)
+            if jobs is None and time.monotonic() <= deadline:
+                time.sleep(POLL)
+                continue
         except (OSError, ValueError, http.client.HTTPException) as error:
             if time.monotonic() > deadline:
                 raise RefusedError(f"the Ray head at {address} does not say whether a job runs: {error}") from None

@@ -190,6 +190,20 @@ def test_a_busy_resolver_is_not_taken_for_a_missing_head(tmp_path: Path) -> None
     assert check(tmp_path, 1, CHANGED, answer=refuse(socket.EAI_NONAME)).code == 0
 
 
+@pytest.mark.parametrize("absent", [socket.gaierror(socket.EAI_NONAME, "unknown"), ConnectionRefusedError()])
+def test_a_head_that_is_absent_for_some_seconds_is_queried_again(absent: OSError, head: Head, tmp_path: Path) -> None:
+    """A head whose pod is not ready for a moment has no name, but its job runs."""
+    head.text = json.dumps(RUNS)
+    connect, refused = socket.create_connection, iter([absent] * 20)
+
+    def answer(*words: Any, **more: Any) -> socket.socket:
+        if error := next(refused, None):
+            raise error
+        return connect(*words, **more)
+
+    assert check(tmp_path, head.server_port, CHANGED, answer=answer).code == 1
+
+
 def test_a_head_that_just_started_is_queried_again(head: Head, tmp_path: Path) -> None:
     head.statuses = (500, 500)
     assert check(tmp_path, head.server_port, CHANGED).code == 0
