@@ -22,7 +22,7 @@ from grpo.values.set_arguments import Argument
 from postrender.errors import ClusterError, InputError
 from postrender.manifests.pods import mapping
 
-USAGE: Final = "-f FILE ... | RUN -n NAMESPACE"
+USAGE: Final = f"-f FILE ... | {options.RUN}"
 
 cluster = click.option(
     "--cluster",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import click
 
@@ -174,12 +174,19 @@ def output_format(*forms: str) -> Decorator:
     return one_of("--format", "form", choices=forms, default=forms[0], help="Format of the output.")
 
 
+# How the usage of a command names a run of the cluster.
+RUN: Final = "RUN -n NAMESPACE"
+
+
 def stack_files(files: Sequence[str], accelerator: str | None) -> list[str]:
     """Return a stack's values files; raise UsageError if there is none, or if a name contains a comma."""
     if not files and accelerator is None:
-        path = click.get_current_context().command_path
+        context = click.get_current_context()
+        path = context.command_path
+        named = f", or {path} RUN --namespace NAME" if RUN in (context.command.options_metavar or "") else ""
         raise wrong(
-            "no values file is given", fix=f"{path} -f values/accelerators/NAME.yaml -f RECIPE.yaml -f SITE.yaml"
+            "no values file is given",
+            fix=f"{path} -f values/accelerators/NAME.yaml -f RECIPE.yaml -f SITE.yaml{named}",
         )
     for name in files:
         if "," in name:

@@ -33,7 +33,7 @@ _TIMEOUT_SECONDS = 600
 # How long a kubectl whose output has ended may take to say with which exit code.
 _END_SECONDS = 5.0
 GET_KUBECONFIG = (
-    "the program of the cloud writes it: gcloud container clusters get-credentials, aws eks update-kubeconfig, "
+    "your cloud's CLI writes it: gcloud container clusters get-credentials, aws eks update-kubeconfig, "
     "az aks get-credentials"
 )
 # What kubectl asks without a kubeconfig, and with one that has no current context.

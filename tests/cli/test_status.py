@@ -319,7 +319,7 @@ def put(path: str, name: str, content: object) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (["status"], 2, "no values file is given"),
+        (["status"], 2, "SITE.yaml, or grpo status RUN --namespace NAME"),
         (["status", "--from", "missing.tar.gz"], 3, "there is no such file"),
         (["doctor", "--from", "."], 3, ".: cannot be read: Is a directory\n  fix: name a file that you may read"),
         (["status", "--from", "b", "--watch", "3"], 2, "a bundle does not change"),
