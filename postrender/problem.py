@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from postrender.finding import Finding
 
@@ -68,8 +67,7 @@ def _nothing(_: Any) -> None:  # noqa: ANN401 (a check gets what its target is)
     """Return no findings."""
 
 
-@dataclass(frozen=True)
-class Problem:
+class Problem(NamedTuple):
     """One thing that can go wrong, with the check that finds it; `source` is the evidence.
 
     A problem without a source has no check of its own (grpo/problems/reading.py): each finding has its own why and fix.
@@ -92,6 +90,20 @@ class Problem:
     before: str = ""
     # When it stops a run; None if its reason says it.
     fails: Fails | None = None
+    # What shows it later (grpo/problems): the lines that a failed run has, who is to blame, what another start would
+    # do, how near to the root it is, the value to look at (for a line about the head pod, `on_head`; without them the
+    # first of the keys), and what all lines say together.
+    logs: tuple[Any, ...] = ()
+    blame: str = "configuration"
+    retry: str = "fails the same way"
+    place: int = 0
+    value: str = ""
+    on_head: str = ""
+    remark: Callable[..., str] | None = None
+    # The ids of the problems that say it earlier.
+    earlier: tuple[str, ...] = ()
+    # The kinds of evidence without which the check of a cluster is not done.
+    reads: tuple[str, ...] = ()
 
     @property
     def domain(self) -> str:

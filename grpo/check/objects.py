@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from grpo.check import stacks
 from grpo.manifests.loader import ManifestDocument, kustomize_changes
@@ -100,7 +99,7 @@ def twice(words: Sequence[Sequence[ManifestDocument]]) -> list[Finding]:
                 place = f"{everything[first].file}:{everything[first].start}"
                 one = object_twice.again(Item(number, path, item, ()), identity, place)
                 found.append(one._replace(at=_location(document, one.place), fix=_OF_TWO))
-    return judge(found, [replace(object_twice.RULE, check=iter, severity=WARNING)])
+    return judge(found, [object_twice.RULE._replace(check=iter, severity=WARNING)])
 
 
 def _location(document: ManifestDocument, place: Place) -> Location:

@@ -7,10 +7,8 @@ from collections.abc import Iterator, Sequence
 import click
 
 from grpo.problems import cases, index
-from grpo.problems.problem import Problem
 from postrender import accepted
-from postrender.problem import CLUSTER, FAILURE, LOG
-from postrender.problem import Problem as Judged
+from postrender.problem import CLUSTER, FAILURE, LOG, Problem
 from postrender.registry import GATE, rules_in
 
 # How many of the words that show a failure are listed.
@@ -30,7 +28,7 @@ def pages(words: Sequence[str]) -> str:
     return "\n".join(_page(each) for each in found)
 
 
-def _page(problem: Judged) -> str:
+def _page(problem: Problem) -> str:
     parts = {
         "why": problem.why,
         "fix": problem.fix,
@@ -39,15 +37,15 @@ def _page(problem: Judged) -> str:
         "source": problem.source,
         "judged by": "" if problem.target in _LIVE else _commands(problem),
         "accept it": _acceptance(problem),
-        **(_after(problem) if isinstance(problem, Problem) else {}),
-        "found later by": ", ".join(each.id for each in index.everything() if problem.id in _earlier(each)),
+        **_after(problem),
+        "found later by": ", ".join(each.id for each in index.everything() if problem.id in each.earlier),
     }
     lines = [f"  {name}: {text}\n" for name, text in parts.items() if text]
     kind = problem.command if problem.target in _LIVE else problem.severity
     return f"{problem.id}  ({kind})\n  {problem.title}\n" + "".join(lines) + _examples(problem)
 
 
-def _commands(problem: Judged) -> str:
+def _commands(problem: Problem) -> str:
     return f"{problem.command} and grpo-post-render" if problem in rules_in(GATE) else problem.command
 
 
@@ -66,11 +64,7 @@ def _after(problem: Problem) -> dict[str, str]:
     }
 
 
-def _earlier(problem: Judged) -> tuple[str, ...]:
-    return problem.earlier if isinstance(problem, Problem) else ()
-
-
-def _acceptance(problem: Judged) -> str:
+def _acceptance(problem: Problem) -> str:
     """Return how the values can accept a finding of a problem; empty if nothing accepts it."""
     if problem.target in (*_LIVE, LOG) or problem.id in index.never_ignored():
         return ""
@@ -78,7 +72,7 @@ def _acceptance(problem: Judged) -> str:
     return f'checks: {{ignore: {{{problem.id}: "the reason"}}}}{only}'
 
 
-def _examples(problem: Judged) -> str:
+def _examples(problem: Problem) -> str:
     """Return the first bad example and the first good one."""
     found = {name: cases.case(problem.id, name) for name in ("bad", "good")}
     texts = {name: case.text if case else "" for name, case in found.items()}

@@ -21,7 +21,6 @@ from grpo.plan import host, planner
 from grpo.plan.generation import GENERATION
 from grpo.problems import cases, index, reading, registry
 from grpo.problems.cases import Case
-from grpo.problems.problem import Problem as WithLogs
 from postrender.problem import CLUSTER, FAILURE, Problem
 from postrender.values import merge
 
@@ -145,9 +144,8 @@ def _rule_page(rule: Problem) -> str:
 
 def _texts(rule: Problem) -> dict[str, str]:
     texts = {"Why": rule.why, "Fix": rule.fix, "Source": rule.source}
-    if isinstance(rule, WithLogs):
-        texts["Found before by"] = ", ".join(rule.earlier)
-        texts["Lines of a log with"] = "; ".join(sign.key for sign in rule.logs)
+    texts["Found before by"] = ", ".join(rule.earlier)
+    texts["Lines of a log with"] = "; ".join(sign.key for sign in rule.logs)
     return texts
 
 

@@ -9,13 +9,12 @@ from grpo.live import collection
 from grpo.problems import registry
 from grpo.problems.kubernetes import probe_namespace as namespace
 from grpo.problems.probe import FAILED, Result, skipped
-from grpo.problems.problem import Problem
-from postrender.problem import CLUSTER
+from postrender.problem import CLUSTER, Problem
 
 
 def checks() -> tuple[Problem, ...]:
     """Return the checks for a cluster, sorted by id."""
-    return tuple(each for each in registry.rules(CLUSTER) if isinstance(each, Problem))
+    return registry.rules(CLUSTER)
 
 
 def examine(evidence: Evidence) -> Iterator[tuple[Problem, Result]]:

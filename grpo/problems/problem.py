@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from postrender.finding import ERROR
-from postrender.problem import CLUSTER, FAILURE
-from postrender.problem import Problem as Judged
+from postrender.problem import CLUSTER, FAILURE, Problem
 
 if TYPE_CHECKING:
     from grpo.cluster.evidence import Evidence
@@ -38,27 +36,6 @@ SYMPTOM: Final = 2
 CONSEQUENCE: Final = 3
 
 Remark = Callable[["Sequence[Line]", "Evidence | None"], str]
-
-
-@dataclass(frozen=True)
-class Problem(Judged):
-    """One thing that can go wrong, with the evidence that reveals it when its check has not.
-
-    `logs` are the lines that reveal it after a run has failed. `value` is the path of the value to look at, and
-    `on_head` is that path for a line about the head pod; the default is the first of the keys. `remark` summarizes all
-    lines together with the cluster's evidence, if there is any. `earlier` are the ids of the problems that report the
-    same fault earlier. `reads` are the kinds of evidence without which the cluster check is skipped.
-    """
-
-    logs: tuple[Sign, ...] = ()
-    blame: str = CONFIGURATION
-    retry: str = SAME
-    place: int = ROOT
-    value: str = ""
-    on_head: str = ""
-    remark: Remark | None = None
-    earlier: tuple[str, ...] = ()
-    reads: tuple[str, ...] = ()
 
 
 def failure(

@@ -8,11 +8,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from grpo.problems.problem import Problem
 from grpo.problems.sign import printed
 from grpo.values.config import OF_VALUES, RunConfig
 from postrender.finding import ERROR
-from postrender.problem import REASONS, VALUES, Fails, Verdict
+from postrender.problem import REASONS, VALUES, Fails, Problem, Verdict
 
 Check = Callable[[RunConfig], Verdict]
 

@@ -19,10 +19,10 @@ from grpo.problems.kubernetes import probe_version as version
 from grpo.problems.network import probe as network
 from grpo.problems.nodes import probe as nodes
 from grpo.problems.probe import Result, warned
-from grpo.problems.problem import Problem
 from grpo.problems.queue import probe as queue
 from grpo.problems.ray import probe as operator
 from grpo.problems.scheduling import probe_limits as limits
+from postrender.problem import Problem
 from tests.live import bundles
 
 GPU = "nvidia.com/gpu"

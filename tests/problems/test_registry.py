@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from dataclasses import replace
 
 import pytest
 
@@ -54,14 +53,14 @@ def unread(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("unread")
 def test_a_duplicate_problem_id_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     one = images.RULES[0]
-    monkeypatch.setattr(images, "TWICE", replace(one, title="another"), raising=False)
+    monkeypatch.setattr(images, "TWICE", one._replace(title="another"), raising=False)
     with pytest.raises(RegistryError, match=f"two problems have the id {one.id}"):
         registry.rules.__wrapped__(OBJECTS)
 
 
 @pytest.mark.usefixtures("unread")
 def test_a_problem_in_a_module_of_a_different_target_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
-    strange = replace(images.RULES[0], id="pods/strange", target=VALUES)
+    strange = images.RULES[0]._replace(id="pods/strange", target=VALUES)
     monkeypatch.setattr(images, "STRANGE", strange, raising=False)
     with pytest.raises(RegistryError, match=r"pods/strange, a problem of values, is in a module objects"):
         registry.rules.__wrapped__(OBJECTS)
@@ -91,4 +90,4 @@ def test_cases_are_stored_next_to_their_problems_module() -> None:
 def test_every_problem_listed_as_earlier_exists() -> None:
     ids = {each.id for each in index.everything()}
     for each in index.everything():
-        assert {*getattr(each, "earlier", ())} <= ids, each.id
+        assert {*each.earlier} <= ids, each.id

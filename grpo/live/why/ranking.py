@@ -9,9 +9,10 @@ from typing import Final
 from grpo.cluster.evidence import Evidence
 from grpo.live.why import registry
 from grpo.problems.line import GPU_HEAD, HEAD, LOG, OPERATOR, Line
-from grpo.problems.problem import EXCEPTION, ORIGIN, Problem
+from grpo.problems.problem import EXCEPTION, ORIGIN
 from grpo.problems.topic import whole
 from postrender import masking
+from postrender.problem import Problem
 
 # What is kept of one cause: enough for a line of each rank of a large run.
 _KEPT: Final = 2000

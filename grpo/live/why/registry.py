@@ -9,9 +9,8 @@ from typing import Final
 
 from grpo.problems import registry
 from grpo.problems.line import Line
-from grpo.problems.problem import Problem
 from grpo.problems.sign import Sign
-from postrender.problem import FAILURE, VALUES
+from postrender.problem import FAILURE, VALUES, Problem
 
 # It stands for problems of values that share the words with which a framework ends the run.
 _SHARED: Final = "known-to-lint"
@@ -20,7 +19,7 @@ _SHARED: Final = "known-to-lint"
 @cache
 def causes() -> tuple[Problem, ...]:
     """Return the problems that are visible only in a run's lines, sorted by id."""
-    return tuple(each for each in registry.rules(FAILURE) if isinstance(each, Problem))
+    return registry.rules(FAILURE)
 
 
 @cache
@@ -42,9 +41,8 @@ def _refused() -> dict[str, list[Problem]]:
     """Return the problems of values by the words in the framework's error at startup."""
     found: dict[str, list[Problem]] = {}
     for problem in registry.rules(VALUES):
-        if isinstance(problem, Problem):
-            for sign in problem.logs:
-                found.setdefault(sign.key, []).append(problem)
+        for sign in problem.logs:
+            found.setdefault(sign.key, []).append(problem)
     return found
 
 

@@ -15,7 +15,7 @@ from grpo.cli import main as cli
 from grpo.live.why import diagnosis, log_reader, registry
 from grpo.live.why.ranking import Found
 from grpo.problems import registry as problems
-from grpo.problems.problem import CONFIGURATION, Problem
+from grpo.problems.problem import CONFIGURATION
 from tests.processor import limited
 
 PLANTS: dict[str, list[str]] = yaml.safe_load(Path(__file__).with_name("logs.yaml").read_text("utf-8"))
@@ -213,9 +213,7 @@ def test_a_log_without_line_ends_is_read_with_little_memory() -> None:
     tracemalloc.stop()
 
 
-REFUSED = [
-    (each, sign.key) for each in problems.rules("values") for sign in (each.logs if isinstance(each, Problem) else ())
-]
+REFUSED = [(each, sign.key) for each in problems.rules("values") for sign in each.logs]
 
 
 def test_a_framework_error_leads_to_the_lint_rule_that_predicts_it() -> None:

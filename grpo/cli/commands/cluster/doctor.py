@@ -16,9 +16,9 @@ from grpo.cluster.expected import Expected
 from grpo.live import examination
 from grpo.problems.models import probe as access
 from grpo.problems.probe import FAILED, NOT_CHECKED, PASSED, WARNED, Result
-from grpo.problems.problem import Problem
 from postrender import masking
 from postrender.errors import EXIT_CLEAN, EXIT_FINDINGS
+from postrender.problem import Problem
 
 _STATES = (FAILED, WARNED, NOT_CHECKED, PASSED)
 # Not asked of the API server.
