@@ -167,12 +167,13 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def shared_helm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedHelm]:
+def shared_helm(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedHelm]:
     """Let all tests ask one embedded Helm, which renders the same chart with the same values once."""
     folder = tmp_path_factory.getbasetemp()
     # Workers of pytest-xdist have folders of their own below the one of the run.
-    is_worker = "PYTEST_XDIST_WORKER" in os.environ
-    shared = SharedHelm((folder.parent if is_worker else folder) / "renders")
+    of_run = (folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / "renders"
+    cache = getattr(request.config, "cache", None)  # missing with -p no:cacheprovider
+    shared = SharedHelm(of_run, cache.mkdir("renders") if cache else of_run / "kept")
     with shared.patched():
         yield shared
 

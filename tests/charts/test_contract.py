@@ -285,7 +285,7 @@ def readers(path: shapes.Path_) -> list[str]:
     return sorted(LAYERS, key=lambda layer: path[0] not in READS.get(layer, {path[0]}))
 
 
-@pytest.mark.parametrize("path", thin([(each,) for each in leaf_paths()], 40), ids=".".join)
+@pytest.mark.parametrize("path", thin([(each,) for each in leaf_paths()], 80), ids=".".join)
 def test_every_key_changes_the_output(path: shapes.Path_, render_text: RenderText) -> None:
     """Changing a leaf changes what at least one chart renders or says."""
     values = everything()

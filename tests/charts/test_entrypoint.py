@@ -63,7 +63,7 @@ def test_text_the_shell_would_execute_is_refused(
         unchecked(values)
 
 
-@pytest.mark.parametrize("path", thin([(each,) for each in TEXTS], 12), ids=".".join)
+@pytest.mark.parametrize("path", thin([(each,) for each in TEXTS], 36), ids=".".join)
 def test_no_value_can_inject_a_shell_command(path: shapes.Path_, unchecked: Callable[[dict[str, Any]], str]) -> None:
     try:
         attacked = unchecked(shapes.nested(path, ATTACK))

@@ -29,7 +29,7 @@ def cases() -> Iterator[tuple[str, str, str, str]]:
         yield from ((accelerator, recipe, "gke-standard", "grpo-job") for recipe in RECIPES if recipe != REFERENCE)
 
 
-@pytest.mark.parametrize(("accelerator", "recipe", "platform", "layer"), thin(list(cases()), 3))
+@pytest.mark.parametrize(("accelerator", "recipe", "platform", "layer"), thin(list(cases()), 6))
 def test_the_rendered_objects_match_the_golden_file(
     accelerator: str, recipe: str, platform: str, layer: str, render_text: Callable[..., Rendered], write_goldens: bool
 ) -> None:

@@ -15,7 +15,7 @@ RenderText = Callable[..., Rendered]
 ROWS = options.rows()
 
 
-@pytest.mark.parametrize("row", thin(ROWS, 16), ids=options.label)
+@pytest.mark.parametrize("row", thin(ROWS, 36), ids=options.label)
 def test_each_row_of_options_renders_valid_unique_objects(row: options.Row, render: Render) -> None:
     """Each object is valid by the schema of its kind, and no two have one identity."""
     values = options.values(row)
@@ -31,7 +31,7 @@ def test_the_rows_cover_every_possible_pair() -> None:
     assert len(ROWS) <= 80
 
 
-@pytest.mark.parametrize("pair", thin(list(options.REFUSED), 3), ids=lambda pair: "-".join((*pair.one, *pair.other)))
+@pytest.mark.parametrize("pair", thin(list(options.REFUSED), 6), ids=lambda pair: "-".join((*pair.one, *pair.other)))
 def test_a_pair_that_cannot_work_is_refused(pair: options.Refused, render_text: RenderText) -> None:
     """With what to change, before anything is installed."""
     row = dict((pair.one, pair.other))

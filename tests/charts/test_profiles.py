@@ -33,7 +33,7 @@ def variables(template: Object) -> dict[str, Any]:
     return {entry["name"]: entry.get("value") for entry in template["spec"]["containers"][0]["env"]}
 
 
-@pytest.mark.parametrize("profile", thin(PROFILES, 3))
+@pytest.mark.parametrize("profile", thin(PROFILES, 6))
 def test_a_profile_renders_workers_with_all_gpus_of_the_machine(profile: str, render: Render) -> None:
     """The worker takes the GPUs of its machine, and tells Ray as many."""
     objects = render("raycluster", options.alone(profile), accelerator=profile)
@@ -90,7 +90,7 @@ def test_multus_attaches_each_virtual_function(profile: str) -> None:
     assert len({entry.strip() for entry in entries}) == 1
 
 
-@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("profile", thin(PROFILES, 4))
 def test_the_notes_describe_the_node(profile: str, render_text: RenderText) -> None:
     """Machine type, GPUs, and what a pod takes of the node."""
     machine = MACHINES[profile]
@@ -102,7 +102,7 @@ def test_the_notes_describe_the_node(profile: str, render_text: RenderText) -> N
         assert f"{gpus} of {machine['gpuMemoryGigabytes']} GB" in notes
 
 
-@pytest.mark.parametrize("profile", thin([name for name in PROFILES if MACHINES[name]["gpusPerNode"]], 3))
+@pytest.mark.parametrize("profile", thin([name for name in PROFILES if MACHINES[name]["gpusPerNode"]], 6))
 def test_every_gpu_profile_can_render_a_training_run(profile: str, render: Render) -> None:
     """The same recipe renders on each machine with GPUs."""
     jobs = render("grpo-job", options.alone(profile), accelerator=profile)

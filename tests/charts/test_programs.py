@@ -18,7 +18,7 @@ from grpo.generate import programs
 from grpo.helm.engines import Rendered
 from grpo.manifests import folds
 from tests.charts.test_grpo_job import lock, plan, rayjob
-from tests.conftest import ROOT, Object, Render
+from tests.conftest import ROOT, Object, Render, thin
 from tests.programs import PROGRAMS, carried
 
 ARCHIVE = ROOT / programs.FOLDER / "train.tar.bz2.b64"
@@ -106,7 +106,7 @@ def meaning(source: str) -> str:
 @pytest.mark.parametrize(
     "source",
     [
-        *(pytest.param(path.read_text("utf-8"), id=name) for name, path in PROGRAMS.items()),
+        *thin([path.read_text("utf-8") for path in PROGRAMS.values()], 4),
         pytest.param('def f():\n    """Only."""\n\n\nclass A:\n    "a"; b = 1  # c\n', id="one statement"),
         pytest.param('x = """\n# no comment\n   \n"""  # ein Kommentar: ü\ny = "ü"  # "\n', id="texts"),
         pytest.param('"""Módulo\n\nof three lines."""\ndef f(): "ü"; return 1', id="no line break at the end"),

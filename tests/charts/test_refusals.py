@@ -140,7 +140,7 @@ def errors(stack: Stack, helm: Embedded) -> list[Finding]:
     return [each for each in found if each.severity == ERROR]
 
 
-@pytest.mark.parametrize("case", thin(CASES, 20), ids=lambda case: case.name)
+@pytest.mark.parametrize("case", thin(CASES, 40), ids=lambda case: case.name)
 def test_each_refusal_gives_one_finding_at_its_value(case: Case, helm: Embedded, tmp_path: Path) -> None:
     stack = case.load(tmp_path)
     said = dict(refusals(stack, helm))

@@ -103,7 +103,7 @@ def strip(item: Object) -> Object:
     return item
 
 
-@pytest.mark.parametrize("row", thin(ROWS, 24), ids=options.label)
+@pytest.mark.parametrize("row", thin(ROWS, 48), ids=options.label)
 def test_disabling_the_wiring_changes_nothing_else(row: options.Row, render: Render) -> None:
     """Take the wiring out of what the charts render, and it is what they render without; every object is valid."""
     for layer in options.layers(row):
@@ -139,7 +139,7 @@ def test_the_node_check_runs_only_where_there_is_something_to_check(
     assert ("check-node" in (render_text("raycluster", values).notes or "")) is looks
 
 
-@pytest.mark.parametrize(("profile", "mode"), thin(MACHINES, 16))
+@pytest.mark.parametrize(("profile", "mode"), thin(MACHINES, 32))
 def test_with_wiring_off_no_pod_of_any_machine_has_any(profile: str, mode: str, render: Render) -> None:
     """Every machine in every network that it can have, head with GPUs or not, cluster of its own or not."""
     values = options.merge(options.alone(profile, mode), {**OFF, "tracking": {"wandb": {"enabled": True}}})
@@ -183,7 +183,7 @@ def test_the_wiring_comes_first_and_in_order(render: Render) -> None:
     assert [entry["key"] for entry in worker["spec"]["tolerations"]] == ["nvidia.com/gpu", "theirs"]
 
 
-@pytest.mark.parametrize("mode", ["existing", "ephemeral"])
+@pytest.mark.parametrize("mode", thin(["existing", "ephemeral"], 2))
 @pytest.mark.parametrize("task", ["train", "fetch"])
 def test_the_lock_is_the_same_with_and_without_wiring(task: str, mode: str, render: Render) -> None:
     """Its ConfigMap is immutable: who switches from one applier to the other keeps the run that is there."""

@@ -84,7 +84,7 @@ def test_a_guide_with_local_paths_says_so(grpo: Run, unrendered: None) -> None:
 
 
 @pytest.mark.parametrize("recipe", ["smoke", "qwen2.5-32b-gsm8k-verl"])
-@pytest.mark.parametrize("place", ["", OF_ITS_OWN, CLAIM])
+@pytest.mark.parametrize("place", thin([OF_ITS_OWN, "", CLAIM], 3))
 def test_the_change_guide_covers_a_run_of_every_kind(recipe: str, place: str, grpo: Run) -> None:
     code, out, err = grpo("guide", "--change", *stack("b200", recipe, place + "job: {attempt: 4}\n" * (not place)))
     assert (code, err) == (0, ""), err
@@ -341,7 +341,7 @@ def test_the_guide_lists_what_the_workers_need_from_the_cluster(
     assert ("NVIDIA's DRA driver" in prose) == bool(domains)
 
 
-@pytest.mark.parametrize("place", thin(list(PLACES), 4))
+@pytest.mark.parametrize("place", thin(list(PLACES), len(PLACES)))
 def test_the_page_is_well_formed(place: str, grpo: Run) -> None:
     """Bash reads its blocks, its steps are counted, and no line of prose is wider than a screen."""
     _, text, _ = grpo("guide", *stack("b200", "qwen2.5-32b-gsm8k-verl", PLACES[place]))
@@ -441,7 +441,7 @@ def test_a_recipes_result_is_not_promised_for_other_data_or_rewards(extra: str, 
     assert "11 GiB" in page
 
 
-@pytest.mark.parametrize("folder", ["", "answers"])
+@pytest.mark.parametrize("folder", thin(["answers", ""], 2))
 def test_the_users_data_is_uploaded_after_the_cluster_is_up(folder: str, grpo: Run) -> None:
     own = OWN_DATA.replace("/data/mine/", f"/data/datasets/{folder}/" if folder else "/data/datasets/")
     _, page, _ = grpo("guide", *stack("b200", "smoke", own), "-n", "team")

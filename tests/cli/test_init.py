@@ -262,7 +262,9 @@ OWN_DATA = "job: {config: {data: {train: {dataset_name: ResponseDataset, data_pa
     [
         ("", "", {"job/prompt-not-chosen", "job/reward-not-chosen"}),
         (", default: {prompt_file: null}", ", rewards: {right: {builtin: exact_answer}}", set()),
-        (", default: {prompt_file: examples/prompts/cot.txt, env_name: math}", "", set()),
+        pytest.param(
+            ", default: {prompt_file: examples/prompts/cot.txt, env_name: math}", "", set(), marks=pytest.mark.full
+        ),
     ],
 )
 def test_settings_of_a_derived_recipe_are_not_a_choice_for_the_users_data(

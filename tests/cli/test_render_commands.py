@@ -82,9 +82,11 @@ def test_a_run_with_its_own_cluster_needs_three_commands(capsys: pytest.CaptureF
     [
         ("b200", "", False),
         ("eks-h200", "storage: {data: {gcsfuse: null, existingClaim: {name: shared}}}\n", True),
-        ("b200", "network: {mode: dranet}\n", True),
-        ("b200", "network: {mode: none}\n", True),
-        ("b200", "network: {mode: dranet, rdmaInstaller: {enabled: true}}\n", False),
+        pytest.param("b200", "network: {mode: dranet}\n", True, marks=pytest.mark.full),
+        pytest.param("b200", "network: {mode: none}\n", True, marks=pytest.mark.full),
+        pytest.param(
+            "b200", "network: {mode: dranet, rdmaInstaller: {enabled: true}}\n", False, marks=pytest.mark.full
+        ),
     ],
 )
 def test_a_network_without_objects_is_left_out_of_commands_and_guide(

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.conftest import ROOT
+from tests.conftest import ROOT, thin
 
 # Each program that .ci/run starts: it notes its words, and ends as FAILS says of them.
 PROGRAM = f"""#!{sys.executable}
@@ -84,7 +84,7 @@ def test_a_part_that_fails_ends_the_run_with_its_code(checkout: Path) -> None:
     assert any(row.endswith("make verify") for row in ended.rows)
 
 
-@pytest.mark.parametrize("part", ["make e2e ONLY", "make planted", "make e2e-node"])
+@pytest.mark.parametrize("part", thin(["make e2e ONLY", "make planted", "make e2e-node"], 3))
 def test_a_failing_end_to_end_test_fails_the_run(checkout: Path, part: str) -> None:
     ended = run(checkout, f'{{"{part}": 2}}')
     assert ended.code == 2
@@ -95,7 +95,7 @@ def test_a_failing_end_to_end_test_fails_the_run(checkout: Path, part: str) -> N
     ("fails", "target", "reason"),
     [
         ('{"planted/run.py --preflight": 3}', "planted", "e2e: needs a machine"),
-        ('{"node/run.py --preflight": 3}', "e2e-node", "e2e: needs a machine"),
+        pytest.param('{"node/run.py --preflight": 3}', "e2e-node", "e2e: needs a machine", marks=pytest.mark.full),
         ('{"node.sh": 1}', "e2e-node", "tools/node.sh has failed, or did not end within 15 minutes"),
     ],
 )

@@ -19,7 +19,7 @@ BLOCKS = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
 
 
 @pytest.mark.parametrize("site", thin(SITES, 2), ids=lambda site: site.parent.name)
-@pytest.mark.parametrize("block", thin(BLOCKS, 6), ids=lambda block: "-".join(re.findall(r"[a-z]+", block)[:4]))
+@pytest.mark.parametrize("block", thin(BLOCKS, 18), ids=lambda block: "-".join(re.findall(r"[a-z]+", block)[:4]))
 def test_each_block_works_as_the_last_values_file(
     block: str, site: Path, render_text: Callable[..., Rendered], tmp_path: Path
 ) -> None:

@@ -45,7 +45,7 @@ def blocks() -> Iterator[Any]:
             stack = (above[1], above[2]) if above else pages.stack_of(TEXTS[name])
             if "apiVersion:" not in block:
                 count += 1
-                marks = [pytest.mark.full] if count % 20 else []
+                marks = [pytest.mark.full] if count % 60 else []
                 yield pytest.param(stack, first, block, id=f"{Path(name).stem}-{number}", marks=marks)
 
 
@@ -131,7 +131,7 @@ def test_the_block_pattern_finds_blocks_on_every_page() -> None:
     assert {name for name in HOWTO if name not in RENDERED} == set()
 
 
-@pytest.mark.parametrize("name", TEXTS)
+@pytest.mark.parametrize("name", thin([*TEXTS], 3))
 def test_each_helm_command_renders(name: str, helm: Engine, tmp_path: Path) -> None:
     """With its files and options; the RayJobs that the page names are rendered, or belong to the stack of the page."""
     folder = pages.folder_of(TEXTS[name], tmp_path)
@@ -182,7 +182,7 @@ def is_of_a_cluster(words: list[str]) -> bool:
 
 
 @pytest.mark.parametrize(
-    "name", thin([name for name in TEXTS if "\ngrpo " in TEXTS[name] or "$ grpo " in TEXTS[name]], 6)
+    "name", thin([name for name in TEXTS if "\ngrpo " in TEXTS[name] or "$ grpo " in TEXTS[name]], 12)
 )
 def test_commands_that_need_no_cluster_succeed(name: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pages.folder_of(TEXTS[name], folder)

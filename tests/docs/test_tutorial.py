@@ -251,7 +251,7 @@ huggingface: {cache: {volume: data}}
 """
 
 
-@pytest.mark.parametrize("machine", ["eks-h200", "coreweave-h200", "aks-h200", "infiniband-h100"])
+@pytest.mark.parametrize("machine", thin(["eks-h200", "coreweave-h200", "aks-h200", "infiniband-h100"], 4))
 def test_outside_gke_the_page_states_the_node_sizes_the_pods_request(
     machine: str, tmp_path: Path, render: Render
 ) -> None:

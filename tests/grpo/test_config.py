@@ -77,7 +77,7 @@ OVERLAYS: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("version", thin([each for each in VERSIONS if each != "v0.4.0"], 3))
 @pytest.mark.parametrize(
-    "more", thin(OVERLAYS, 2), ids=lambda more: yaml.safe_dump(more, default_flow_style=True).strip()[:60]
+    "more", thin(OVERLAYS, 4), ids=lambda more: yaml.safe_dump(more, default_flow_style=True).strip()[:60]
 )
 def test_overlays_and_derived_keys_match_the_chart(helm: Engine, version: str, more: dict[str, Any]) -> None:
     files = stack("gemma3-1b-openmath", version)

@@ -97,6 +97,7 @@ REWRITTEN = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", REWRITTEN)
 def test_each_rewritten_function_behaves_like_the_old_one(name: str) -> None:
     old, new, words = REWRITTEN[name]

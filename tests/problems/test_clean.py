@@ -56,7 +56,7 @@ def wired(data: bytes, wiring: Wiring) -> bytes:
     return b"".join(Pipeline(data, wiring, Options(policy=KEEP), gate=False).run().parts)
 
 
-@pytest.mark.parametrize("row", thin(options.rows(), 16), ids=options.label)
+@pytest.mark.parametrize("row", thin(options.rows(), 36), ids=options.label)
 def test_no_rule_objects_to_what_the_charts_render(row: options.Row, render_text: RenderText, tmp_path: Path) -> None:
     """With the values and without, for every profile and each pair of options."""
     values, profile = options.values(row), row["accelerator"]
@@ -72,7 +72,7 @@ def test_no_rule_objects_to_what_the_charts_render(row: options.Row, render_text
     assert {each.rule for each in check(documents, None, KINDS) if each.severity != "info"} <= left
 
 
-@pytest.mark.parametrize(("accelerator", "recipe", "platform"), thin(GOLDENS, 8))
+@pytest.mark.parametrize(("accelerator", "recipe", "platform"), thin(GOLDENS, 16))
 def test_no_rule_objects_to_the_golden_files(
     accelerator: str, recipe: str, platform: str, render_text: RenderText, tmp_path: Path
 ) -> None:

@@ -35,7 +35,7 @@ def with_more(files: list[Path], more: dict[str, Any], folder: Path) -> list[str
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
-@pytest.mark.parametrize("profile", thin(PROFILES, 12))
+@pytest.mark.parametrize("profile", thin(PROFILES, len(PROFILES)))
 def test_a_recipe_is_clean_on_every_profile_and_version(profile: str, recipe: str) -> None:
     files = [ROOT / f"values/accelerators/{profile}.yaml", ROOT / f"values/recipes/{recipe}.yaml"]
     machine = options.machines()[profile]

@@ -24,12 +24,12 @@ def render(helm: Engine, case: Case, folder: Path) -> None:
         helm.render(str(ROOT / "charts" / layer), files(case, folder), release=layer, namespace="team-a")
 
 
-@pytest.mark.parametrize("case", thin([(case,) for case in GOOD], 96), ids=str)
+@pytest.mark.parametrize("case", thin([(case,) for case in GOOD], 192), ids=str)
 def test_good_examples_render(case: Case, helm: Engine, tmp_path: Path) -> None:
     render(helm, case, tmp_path)
 
 
-@pytest.mark.parametrize("case", thin([(case,) for case in OF_CHARTS], 4), ids=str)
+@pytest.mark.parametrize("case", thin([(case,) for case in OF_CHARTS], 8), ids=str)
 def test_examples_marked_as_rejected_are_rejected(case: Case, helm: Engine, tmp_path: Path) -> None:
     with pytest.raises(RenderError):
         render(helm, case, tmp_path)

@@ -85,7 +85,7 @@ def test_a_framework_file_sets_no_key_that_a_profile_sets(profile: str) -> None:
 
 @pytest.mark.parametrize("platform", thin(["gke-standard", "gke-autopilot"], 2))
 @pytest.mark.parametrize("accelerator", thin(ACCELERATORS, 2))
-@pytest.mark.parametrize("recipe", thin(sorted(SETUPS), 2))
+@pytest.mark.parametrize("recipe", thin(sorted(SETUPS), 4))
 def test_every_layer_renders(recipe: str, accelerator: str, platform: str, render: Render) -> None:
     """On both machines and both kinds of GKE cluster, each object valid by its schema."""
     for layer in LAYERS:

@@ -186,7 +186,7 @@ def test_a_missing_validation_set_of_an_older_version_is_detected(configurations
     assert "G1" in dict(violations(config, "v0.5.0"))
 
 
-@pytest.mark.parametrize("version", thin(VERSIONS, 4))
+@pytest.mark.parametrize("version", thin(VERSIONS, len(VERSIONS)))
 def test_the_data_section_has_the_layout_of_its_version(version: str, configurations: Configurations) -> None:
     """Nested from v0.6.0, flat before; the marker only where it is read; gsm8k before v0.6.0 from prepared files."""
     for (name, _, _), config in configurations.of(version).items():

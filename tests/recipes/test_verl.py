@@ -73,7 +73,7 @@ def plan_of(render: Render) -> Callable[..., dict[str, Any]]:
 PlanOf = Callable[..., dict[str, Any]]
 
 
-@pytest.mark.parametrize("version", [DEFAULT, *OTHERS])
+@pytest.mark.parametrize("version", thin([DEFAULT, *OTHERS], 2))
 @pytest.mark.parametrize("accelerator", thin(ACCELERATORS, 2))
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_the_rendered_numbers_match_the_contract(recipe: str, accelerator: str, version: str, plan_of: PlanOf) -> None:
@@ -265,7 +265,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("version", "job", "message"), REFUSED)
+@pytest.mark.parametrize(("version", "job", "message"), thin(REFUSED, 3))
 def test_settings_that_verl_accepts_but_ignores_are_rejected(
     version: str, job: dict[str, Any], message: str, render_text: Callable[..., Rendered]
 ) -> None:
@@ -318,7 +318,7 @@ def test_the_image_and_the_package_belong_to_the_version(version: str, render: R
 
 
 @pytest.mark.parametrize("version", thin([DEFAULT, *OTHERS], 4))
-@pytest.mark.parametrize("recipe", RECIPES)
+@pytest.mark.parametrize("recipe", thin(RECIPES, len(RECIPES)))
 def test_every_layer_renders(recipe: str, version: str, render: Render) -> None:
     """On both machines; the head has no CPU for Ray's actors, so verl's stay on the workers."""
     for accelerator in ACCELERATORS:

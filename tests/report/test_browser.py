@@ -80,7 +80,8 @@ def test_the_page_fits_and_is_legible_in_every_theme_and_width(
         assert page.requests() == [pages[name].as_uri()]
 
 
-@pytest.mark.parametrize("width", thin(WIDTHS, 2))
+@pytest.mark.full
+@pytest.mark.parametrize("width", WIDTHS)
 def test_two_runs_can_be_told_apart(browser: Browser, pages: dict[str, Path], width: int) -> None:
     with browser.page(pages["two"], width, "dark") as page:
         seen = look(page)
