@@ -76,14 +76,8 @@ def _shared(manifests: Manifests, item: Item, container: Mapping[str, Any]) -> I
     for at, source in enumerate(map(mapping, sequence(container.get("envFrom")))):
         name, prefix = mapping(source.get("configMapRef")).get("name"), str(source.get("prefix") or "")
         data = _data(manifests, item, str(name)) if name else None
-        yield (
-            None
-            if data is None
-            else [
-                Variable(("envFrom", at), f"{prefix}{key}", str(value), f"{key} from ConfigMap {name}")
-                for key, value in data.items()
-            ]
-        )
+        given = [(f"{prefix}{key}", str(value), f"{key} from ConfigMap {name}") for key, value in (data or {}).items()]
+        yield None if data is None else [Variable(("envFrom", at), *each) for each in given]
 
 
 def _value(manifests: Manifests, item: Item, entry: dict[str, Any]) -> str | None:
@@ -92,8 +86,8 @@ def _value(manifests: Manifests, item: Item, entry: dict[str, Any]) -> str | Non
         value = str(entry.get("value") or "")
         return None if "$(" in value else value
     key = mapping(mapping(entry["valueFrom"]).get("configMapKeyRef"))
-    value = (_data(manifests, item, str(key.get("name"))) or {}).get(str(key.get("key")))
-    return None if value is None else str(value)
+    found = (_data(manifests, item, str(key.get("name"))) or {}).get(str(key.get("key")))
+    return None if found is None else str(found)
 
 
 def _data(manifests: Manifests, item: Item, name: str) -> dict[str, Any] | None:
