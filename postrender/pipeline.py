@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 from postrender import accepted, registry, secrets
 from postrender.errors import InputError, Location
 from postrender.finding import ERROR, Finding
-from postrender.gate import another_accelerator
+from postrender.gate import another_accelerator, environment
 from postrender.gate.manifests import Item, Manifests
 from postrender.judge import judge
 from postrender.manifests import pods
-from postrender.wiring import apply
+from postrender.wiring import apply, plan
 from postrender.wiring.transforms import FAIL
 from postrender.yaml import editor, spans, stream, writer
 
@@ -38,8 +38,7 @@ _DOMAIN = "ComputeDomain"
 _WHOLE = ("Secret", "ResourceClaimTemplate", *pods.HOLDERS)
 # The field of a ConfigMap that contains base64.
 _ENCODED = "binaryData"
-# How the variables begin that rules read of a ConfigMap.
-_VARIABLES = "NCCL_"
+_CONFIG = "ConfigMap"
 # A step of a place in a conflict, and the keys that name the items of lists there.
 _STEP = re.compile(r"\[([^][]*)\]|([^.\[\]]+)")
 _NAMES = ("name", "mountPath")
@@ -51,6 +50,8 @@ _ASK = (
     f"write {pods.GPU}: {{count}} into resources.limits of a container (a chart ignores a misspelt value:"
     " grpo dead-values finds it)"
 )
+# What the gate says of secrets in manifests.
+_SECRETS = "secrets/"
 # No finding is accepted.
 _NONE: Mapping[str, str] = MappingProxyType({})
 _ALLOW = "--allow-unwired (helm: --post-renderer-args --allow-unwired)"
@@ -102,9 +103,10 @@ class Pipeline:
                 self._note(document, self._known(document), [])
         self._add_objects()
         self._refuse_missing_selection()
-        self._refuse_conflicts()
         if self._gate:
+            self._read_config_maps()
             self._judge()
+        self._refuse_conflicts()
         self._refuse_unwired()
         self._result.refusals.sort(key=lambda each: (each.at.line, each.rule))
         self._result.parts = list(self._parts())
@@ -149,7 +151,7 @@ class Pipeline:
             return document.parse()
         head = document.head()
         item = pods.mapping(head)
-        is_map = item.get("kind") == "ConfigMap" and any(word in text for word in (_ENCODED, _VARIABLES))
+        is_map = item.get("kind") == _CONFIG and _ENCODED in text
         has_data = item.get("kind") in _WHOLE or is_map
         return document.parse() if has_data or not pods.mapping(item.get("metadata")).get("name") else head
 
@@ -251,7 +253,13 @@ class Pipeline:
         for document, wired in self._result.wired:
             before = document.parse() if wired.conflicts else None
             stamp = apply.stamp_of(_at(before, wired.path))
+            # A secret in place of a reference to one is told already, with what to do about it.
+            is_told = any(
+                each.rule.startswith(_SECRETS) and each.at.file == document.name for each in self._result.refusals
+            )
             for each in wired.conflicts:
+                if is_told and _is_literal(each):
+                    continue
                 what = f"{wired.kind} {wired.name}: {each['at']} is {_short(each['there'])}, the wiring wants"
                 what = f"{what} {'none' if each['wanted'] is None else _short(each['wanted'])}"
                 path = (*wired.path, *_path_of(each["at"], _at(before, wired.path)))
@@ -295,6 +303,8 @@ class Pipeline:
             return _ASK.format(count=count)
         if apply.UNKNOWN in reason:
             return _NAME_IT
+        if known := next((fix for what, fix in plan.FIXES.items() if what in reason), None):
+            return known
         if not count or "GPU" not in reason:
             return _FIT
         devices = ", ".join(f"{name}: {amount}" for name, amount in self._wiring.resources.items())
@@ -302,6 +312,15 @@ class Pipeline:
             f" (only whole nodes are wired; a part of one may ask for {devices} and set NCCL itself)" if devices else ""
         )
         return f"{_WHOLE_NODE.format(gpu=pods.GPU, count=count)}{part}"
+
+    def _read_config_maps(self) -> None:
+        """Read the complete ConfigMaps from which the pods take variables; there may be many others, and large ones."""
+        containers = [each for item in self._items for pod in item.pods for each in pod.containers()]
+        wanted = {name for each in containers for name in environment.config_maps(each)}
+        for item in self._items if wanted else ():
+            kind, _, name = _name(item.object)
+            if kind == _CONFIG and name in wanted and not item.path:
+                item.object = pods.mapping(self._documents[item.document].parse())
 
     def _judge(self) -> None:
         texts = [each.text() for each in self._documents]
@@ -344,6 +363,11 @@ class Pipeline:
 def _name(item: dict[str, Any]) -> tuple[str, str, str]:
     metadata = pods.mapping(item.get("metadata"))
     return str(item.get("kind")), str(metadata.get("namespace", "")), str(metadata.get("name"))
+
+
+def _is_literal(conflict: Mapping[str, Any]) -> bool:
+    """Return whether a variable has a value where the wiring wants a reference to a Secret."""
+    return "valueFrom" in pods.mapping(conflict["wanted"]) and "value" in pods.mapping(conflict["there"])
 
 
 def _short(value: Json) -> str:

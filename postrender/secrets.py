@@ -107,9 +107,19 @@ _RANDOM: Final = re.compile(r"(?=[^A-Za-z]*[A-Za-z])[A-Za-z0-9+/_.~=-]{16,}$")
 _LOGIN: Final = re.compile(r"\w://[^\s:/@$]{1,100}:(?![$<{])[^\s:/@]{3,200}@[\w.-]")
 # An address with a secret in its query.
 _QUERY: Final = re.compile(
-    r"(?i)[?&](?:(?:[a-z]{1,20}[_-])?(?:api[_-]?key|access[_-]?key|token|password|passwd|secret)|key)="
+    r"(?i)[?&](?:(?:[a-z]{1,20}[_-])?(?:api[_-]?key|access[_-]?key|token|password|passwd|secret)="
     r"(?=[a-z_.~-]{0,40}\d)[a-z0-9_.~-]{12,}"
+    # What only names its key may be the key of a file, which is words and numbers.
+    r"|key=(?=\d*[a-z]+\d+[a-z])[a-z0-9]{16,}(?![a-z0-9_.~-]))"
 )
+# A variable in a value of Kubernetes or of a shell; the file of a secret, or the key of an object in a store.
+_EXPANDED: Final = re.compile(r"\$(?:\([A-Za-z_][\w.-]*\)|\{[^{}]+\})")
+_FILE: Final = re.compile(
+    r"[\w./-]+\.(?:asc|cer|conf|crt|der|env|gpg|ini|jks|json|key|p12|pem|pfx|pub|toml|txt|ya?ml)$"
+    r"|[a-z0-9_.-]+(?:/[a-z0-9_.-]+)+$"
+)
+# How many times to pass.
+_COUNTED: Final = "PASS"
 # An escape that writes a character by its code, or continues a quoted string on the next line.
 _ESCAPE = re.compile(r"\\[xuU\n\r]")
 _MARK = "privateKey"
@@ -146,6 +156,11 @@ def _matches(text: str) -> Iterator[tuple[str, re.Match[str]]]:
 def shape_of(text: str) -> str | None:
     """Return the shape of the first kind of secret in the text, or None."""
     return next((name for name, _ in _matches(text)), None)
+
+
+def has_shape(value: str, text: str) -> bool:
+    """Return whether a search finds the secret that a value of a text is, perhaps by the name in front of it."""
+    return shape_of(value) is not None or any(value in match[0] for _, match in _matches(text))
 
 
 def is_bare_key(text: str) -> bool:
@@ -226,6 +241,8 @@ def is_literal(name: str, value: str) -> bool:
     """Return whether a variable in a file has a secret as its value rather than an object's name or a placeholder."""
     if in_address(value):
         return True
+    if _EXPANDED.search(value) or _FILE.match(value) or (name.endswith(_COUNTED) and _NUMBER.match(value)):
+        return False
     if name in _VARIABLES:
         return not is_no_value(value)
     sure = is_sure(name) or (_RANDOM.match(value) is not None and any(map(str.isdigit, value)))

@@ -22,7 +22,7 @@ def check(manifests: Manifests) -> Iterator[Finding]:
     if not behind:
         return
     judged = {id(pod) for _, pod, wiring in manifests.whole_pods() if wiring.is_google and wiring.mode != "none"}
-    for _, pod, asked in manifests.other_pods(_has_rdma):
+    for _, pod, asked in manifests.other_pods(lambda _, pod: _has_rdma(pod)):
         if all(machine.rdma and pod.gpu_container()[1] == machine.gpus for machine in asked):
             judged.add(id(pod))
     for item, pod in behind:

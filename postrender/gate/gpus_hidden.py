@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _VISIBLE: Final = "CUDA_VISIBLE_DEVICES"
 _NONE: Final = ("", "NoDevFiles")
+_OVERWRITE: Final = "ray.io/overwrite-container-cmd"
 
 
 def check(manifests: Manifests) -> Iterator[Finding]:
@@ -32,22 +33,25 @@ def check(manifests: Manifests) -> Iterator[Finding]:
 
 def _hidden(manifests: Manifests, item: Item, pod: Pod) -> Iterator[tuple[Path, str]]:
     container = pod.containers()[0]
+    listed = environment.effective(manifests, item, container, _VISIBLE).get(_VISIBLE)
+    if listed is None or listed.value is None or _starts_ray_itself(item, pod):
+        return
     group = mapping(mutations.at(item.object, pod.path[:-1]))
     params = mapping(group.get("rayStartParams"))
     # Where the group names its resources, Ray's GPUs are not known.
     count = 0 if "GPU" in mapping(group.get("resources")) else whole(params.get("num-gpus", gpus(container)))
-    listed = [each for each in environment.variables(manifests, item, container) if each[1] == _VISIBLE][-1:]
-    for below, _, entry in listed:
-        value = str(entry.get("value") or "")
-        # What Kubernetes takes from elsewhere is not known.
-        if "valueFrom" in entry or "$(" in value:
-            continue
-        seen = 0 if value in _NONE else len(value.split(","))
-        if seen < count:
-            title = f"worker group {group.get('groupName')}" if pod.worker else "the head"
-            has = f"lists {seen} GPU{'' if seen == 1 else 's'} ({value})" if seen else "lists no GPU"
-            what = f"{_VISIBLE} of {title} {has}, and Ray starts with {count}"
-            yield (*pod.path, "spec", "containers", 0, *below), what
+    seen = 0 if listed.value in _NONE else len(listed.value.split(","))
+    if seen < count:
+        title = f"worker group {group.get('groupName')}" if pod.worker else "the head"
+        has = f"lists {seen} GPU{'' if seen == 1 else 's'} ({listed.value})" if seen else "lists no GPU"
+        what = f"{_VISIBLE} of {title} {has}, and Ray starts with {count}"
+        yield (*pod.path, "spec", "containers", 0, *listed.path), what
+
+
+def _starts_ray_itself(item: Item, pod: Pod) -> bool:
+    """Return whether the pod's own command starts Ray: with how many GPUs, and what it lists before, is not known."""
+    holders = [mapping(each.get("metadata")) for each in (item.object, pod.template)]
+    return any(str(mapping(each.get("annotations")).get(_OVERWRITE)).lower() == "true" for each in holders)
 
 
 RULE = Problem(

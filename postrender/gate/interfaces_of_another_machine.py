@@ -39,7 +39,7 @@ def check(manifests: Manifests) -> Iterator[Finding]:
             yield item.finding((*pod.path, "spec", "nodeSelector", _MANAGED), what)
         if wiring and wiring.mode == "dranet":
             yield from (item.finding(path, what) for path, what in _unclaimed(pod))
-    for item, pod, asked in manifests.other_pods(lambda pod: INTERFACES in _annotations(pod)):
+    for item, pod, asked in manifests.other_pods(lambda _, pod: INTERFACES in _annotations(pod)):
         there = _read(_annotations(pod).get(INTERFACES))
         (machine, *more) = asked
         if isinstance(there, dict) and not more and machine.rdma and pod.gpu_container()[1] == machine.gpus:

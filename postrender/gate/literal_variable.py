@@ -7,33 +7,23 @@ from typing import TYPE_CHECKING
 from postrender import secrets
 from postrender.finding import ERROR, Finding, Place
 from postrender.gate.manifests import Manifests
-from postrender.manifests import pods
 from postrender.manifests.pods import mapping, sequence
 from postrender.problem import OBJECTS, Fails, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from postrender.manifests.pods import Path, Pod
-
 
 def check(manifests: Manifests) -> Iterator[Finding]:
     """Judge all containers of the stream, also of pods that are not wired."""
-    for item in manifests.items:
-        for pod in item.pods or pods.pods(item.object):
-            for path, name, container in _literals(pod):
-                what = f"{item.title}: {name} of container {container} has its value in the manifest"
-                yield Finding(what, place=Place(item.document, (*item.path, *path)), secret=True)
-
-
-def _literals(pod: Pod) -> Iterator[tuple[Path, str, str]]:
-    for kind in ("initContainers", "containers"):
-        for position, container in enumerate(map(mapping, sequence(pod.spec.get(kind)))):
-            for number, entry in enumerate(map(mapping, sequence(container.get("env")))):
-                name = str(entry.get("name", ""))
-                if secrets.is_literal(name, str(entry.get("value") or "")):
-                    path = (*pod.path, "spec", kind, position, "env", number)
-                    yield path, name, str(container.get("name", ""))
+    for item, path, container in manifests.containers():
+        for number, entry in enumerate(map(mapping, sequence(container.get("env")))):
+            name, value = str(entry.get("name", "")), str(entry.get("value") or "")
+            # Where a secret has a shape, secrets/literal-token reports it.
+            if secrets.is_literal(name, value) and not secrets.has_shape(value, manifests.texts[item.document]):
+                what = f"{item.title}: {name} of container {container.get('name', '')} has its value in the manifest"
+                place = Place(item.document, (*item.path, *path, "env", number))
+                yield Finding(what, place=place, secret=True)
 
 
 RULE = Problem(

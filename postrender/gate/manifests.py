@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from postrender.finding import Finding, Place
-from postrender.manifests.pods import machines, mapping, sequence
+from postrender.manifests.pods import machines, mapping, pods, sequence
 from postrender.secrets import names_secret
 
 if TYPE_CHECKING:
@@ -89,6 +89,14 @@ class Manifests:
         """Return the pod templates with their objects."""
         return self._pods
 
+    def containers(self) -> Iterator[tuple[Item, Path, dict[str, Any]]]:
+        """Yield every container with its object and its path there, also of pods that are not checked otherwise."""
+        for item in self.items:
+            for pod in item.pods or pods(item.object):
+                for kind in ("initContainers", "containers"):
+                    for position, container in enumerate(map(mapping, sequence(pod.spec.get(kind)))):
+                        yield item, (*pod.path, "spec", kind, position), container
+
     def of_kinds(self, kinds: Iterable[str]) -> list[Item]:
         """Return the objects of these kinds, in stream order."""
         found = [item for kind in kinds for item in self._by_kind.get(kind, ())]
@@ -143,14 +151,14 @@ class Manifests:
             ]
         return self._whole
 
-    def other_pods(self, matters: Callable[[Pod], bool]) -> Iterator[tuple[Item, Pod, list[Machine]]]:
+    def other_pods(self, matters: Callable[[Item, Pod], bool]) -> Iterator[tuple[Item, Pod, list[Machine]]]:
         """Yield the other pods that select machines, if all these machines have installed profiles.
 
         The profiles are read only for pods that matter: a chart's stream has many others, and reading takes 0.1 s.
         """
         whole = {id(pod) for _, pod, _ in self.whole_pods()}
         for item, pod in self.pods():
-            known = machines(pod.spec) if id(pod) not in whole and matters(pod) else []
+            known = machines(pod.spec) if id(pod) not in whole and matters(item, pod) else []
             if known:
                 yield item, pod, known
 

@@ -6,15 +6,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from postrender.finding import ERROR, Finding
 from postrender.gate.manifests import Manifests
-from postrender.manifests import pods
-from postrender.manifests.pods import mapping, sequence
+from postrender.manifests.pods import mapping
 from postrender.problem import OBJECTS, Fails, Problem
 from postrender.values.quantity import quantity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from postrender.manifests.pods import Path, Pod
     from postrender.types import Json
 
 _PAGES: Final = "hugepages-"
@@ -22,18 +20,10 @@ _PAGES: Final = "hugepages-"
 
 def check(manifests: Manifests) -> Iterator[Finding]:
     """Compare requests with limits in every container, also in pods that are not wired."""
-    for item in manifests.items:
-        for pod in item.pods or pods.pods(item.object):
-            for path, what in _unlike(pod):
-                yield item.finding(path, what)
-
-
-def _unlike(pod: Pod) -> Iterator[tuple[Path, str]]:
-    for kind in ("initContainers", "containers"):
-        for position, container in enumerate(map(mapping, sequence(pod.spec.get(kind)))):
-            for name, what in _of_container(container):
-                path = (*pod.path, "spec", kind, position, "resources", "requests", name)
-                yield path, f"container {container.get('name', '')} requests {what}"
+    for item, path, container in manifests.containers():
+        for name, what in _of_container(container):
+            found = f"container {container.get('name', '')} requests {what}"
+            yield item.finding((*path, "resources", "requests", name), found)
 
 
 def _of_container(container: dict[str, Any]) -> Iterator[tuple[str, str]]:

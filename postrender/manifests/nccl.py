@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Final, NamedTuple
+
+from postrender.values import profiles
 
 NET: Final = "NCCL_NET"
 PLUGIN: Final = "NCCL_NET_PLUGIN"
@@ -24,6 +26,8 @@ OF_PLUGINS: Final[Mapping[str, frozenset[str]]] = {
 # Nets that use devices of InfiniBand or RoCE: NCCL_IB_DISABLE switches them off, NCCL_IB_HCA chooses among the devices
 # (src/transport/net_ib/init.cc). Google's plugin reads the variables of NCCL's own net; its script sets several.
 VERBS: Final = frozenset({"ib", "gib"})
+# How Linux names the devices of NVIDIA's network cards on any cloud that gives them no names of its own.
+_ANYWHERE: Final = "mlx5"
 
 
 class Names(NamedTuple):
@@ -46,18 +50,20 @@ class Names(NamedTuple):
         return self._lists(name) != self.excludes if self.names else True
 
     def meets(self, own: Names) -> bool:
-        """Return whether it selects some of the names that another list has."""
+        """Return whether it may select some of the names that another list selects."""
+        if own.excludes:
+            return True
         if self.excludes:
-            return not all(self._lists(name) for name in own.names)
-        pairs = [(name, each) for name in self.names for each in own.names]
-        return not pairs or any(
-            name.startswith(each) or (each.startswith(name) and not self.is_exact) for name, each in pairs
-        )
+            return not all(map(self._lists, own.names))
+        return self._overlaps(own) or not (self.names and own.names)
 
     def fits(self, own: Names) -> bool:
-        """Return whether it selects some of the names that another list has, and no other ones."""
+        """Return whether it selects some of the names that another list selects, and no other ones."""
         if self.excludes:
-            return not all(self._lists(name) for name in own.names)
+            excluded = own.names if own.excludes else ()
+            return self.meets(own) and all(self.lists_all(name, is_exact=own.is_exact) for name in excluded)
+        if own.excludes:
+            return bool(self.names) and not self._overlaps(own)
         return bool(self.names) and all(own.lists_all(name, is_exact=self.is_exact) for name in self.names)
 
     def lists_all(self, name: str, *, is_exact: bool) -> bool:
@@ -69,12 +75,30 @@ class Names(NamedTuple):
     def _lists(self, name: str) -> bool:
         return name in self.names if self.is_exact else any(name.startswith(each) for each in self.names)
 
+    def _overlaps(self, other: Names) -> bool:
+        pairs = [(name, each) for name in self.names for each in other.names]
+        return any(
+            name == each
+            or (name.startswith(each) and not other.is_exact)
+            or (each.startswith(name) and not self.is_exact)
+            for name, each in pairs
+        )
 
-def only(value: str, prefixes: Iterable[str]) -> bool:
-    """Return whether a list of devices has none but those of other machines."""
-    found = Names.of(value)
-    known = tuple(prefixes)
-    return not found.excludes and bool(found.names) and all(name.startswith(known) for name in found.names)
+
+def are_others(value: str, own: str) -> bool:
+    """Return whether a list of devices has none of a machine on which NCCL is told to use its `own` devices.
+
+    Where these have the names that Linux gives, so may have other cards: then only the names of other machines count.
+    """
+    given, wanted = Names.of(value), Names.of(own)
+    if not all(name.startswith(_ANYWHERE) for name in wanted.names):
+        return not given.meets(wanted)
+    # The profiles are read only for other names: that takes 0.1 s.
+    if given.excludes or not given.names or any(name.startswith(_ANYWHERE) for name in given.names):
+        return False
+    found = (machine.hca for machine in profiles.machines())
+    prefixes = tuple(hca for hca in found if hca and not hca.startswith(("=", _ANYWHERE)))
+    return all(name.startswith(prefixes) for name in given.names)
 
 
 def is_on(value: str) -> bool:

@@ -23,6 +23,13 @@ from postrender.yaml import writer
 
 # Increase this number when the same values result in different wiring.
 FORMAT: Final = 1
+_ON_NODE: Final = "has the network of its node (hostNetwork), to which no other can be attached"
+_WITHOUT_INTERFACE: Final = "has the network of its node (hostNetwork), but the values are for a network of its own"
+# What to do about some reasons why a pod is not wired.
+FIXES: Final[Mapping[str, str]] = {
+    _ON_NODE: "remove hostNetwork: true from the pod",
+    _WITHOUT_INTERFACE: "write accelerator.hostNetwork: true and the node's accelerator.nccl.socketInterface",
+}
 # The init container that checks the node's driver and mounted folders.
 CHECK: Final = "check-node"
 # The modulus of the fingerprint in annotations: a different one would change every wired object.
@@ -156,10 +163,8 @@ class Wiring:
             return ""
         if self.mode == "devices" and not self.annotations:
             # The devices come all the same, but the interface of NCCL's sockets has another name on a node.
-            return (
-                "has the network of its node (write accelerator.hostNetwork: true and the node's nccl.socketInterface)"
-            )
-        return "has the network of its node (hostNetwork), to which no other can be attached"
+            return _WITHOUT_INTERFACE
+        return _ON_NODE
 
     def interfaces(self) -> list[dict[str, str]]:
         """Return a GPU pod's interfaces other than eth0, with their networks, sorted by number."""

@@ -185,8 +185,8 @@ def _as_there(wanted: dict[str, Any], volumes: list[Any]) -> dict[str, Any]:
     own, directory = mapping(there.get("emptyDir")), mapping(wanted.get("emptyDir"))
     is_memory = there.keys() == {"name", "emptyDir"} and {**own, "sizeLimit": ""} == {**directory, "sizeLimit": ""}
     size, least = quantity(own.get("sizeLimit")), quantity(directory.get("sizeLimit"))
-    has_room = "sizeLimit" not in own or (size is not None and least is not None and size >= least)
-    return there if is_memory and has_room else wanted
+    has_room = own.get("sizeLimit") is None or (size is not None and least is not None and size >= least)
+    return there if directory and is_memory and has_room else wanted
 
 
 def _name(volume: dict[str, Any], volumes: list[Any], mounts: list[Any], target: Target) -> str:

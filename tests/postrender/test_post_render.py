@@ -896,15 +896,65 @@ def test_the_error_for_a_partial_node_names_the_devices_that_its_pods_may_reques
     assert b"a part of one" not in run(pod(gpus=4).encode(), *VALUES).stderr
 
 
-@pytest.mark.parametrize("source", ["envFrom: [{configMapRef: {name: nccl}}]", ""])
-def test_the_variables_of_a_config_map_in_the_stream_count(source: str) -> None:
-    shared = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: nccl}\ndata: {NCCL_IB_DISABLE: '1'}\n"
-    text = pod().replace(
-        "    - name: main\n", f"    - name: main\n      {source}\n" if source else "    - name: main\n"
-    )
-    coreweave = str(ROOT / "values/accelerators/coreweave-b200.yaml")
-    done = run(f"{shared}---\n{text}---\napiVersion: v1\nkind: A\n".encode(), "--values", coreweave)
-    assert (b"[nccl/variables-contradict]" in done.stderr) == bool(source), done.stderr
+CONFIG = "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: shared}}\ndata: {data}\n---\n"
+END = "---\napiVersion: v1\nkind: A\nmetadata: {name: end}\n"
+REMOVE = "fix: remove {}: the post-renderer writes"
+
+
+@pytest.mark.parametrize(
+    ("data", "source", "fix"),
+    [
+        ("{NCCL_IB_DISABLE: '1'}", "configMapRef: {name: shared}", "NCCL_IB_DISABLE from ConfigMap shared"),
+        ("{IB_DISABLE: '1'}", "prefix: NCCL_, configMapRef: {name: shared}", "IB_DISABLE from ConfigMap shared"),
+        ("{NCCL_IB_DISABLE: '1'}", "configMapRef: {name: other}", ""),
+    ],
+)
+def test_the_variables_of_a_config_map_in_the_stream_count(data: str, source: str, fix: str) -> None:
+    text = pod().replace("    - name: main\n", f"    - name: main\n      envFrom: [{{{source}}}]\n")
+    done = run(f"{CONFIG.format(data=data)}{text}{END}".encode(), "--values", COREWEAVE)
+    assert (b"[nccl/variables-contradict]" in done.stderr) == bool(fix), done.stderr
+    assert (REMOVE.format(fix).encode() in done.stderr) == bool(fix), done.stderr
+
+
+def test_the_variables_of_one_key_of_a_config_map_count() -> None:
+    source = "{name: NCCL_IB_DISABLE, valueFrom: {configMapKeyRef: {name: shared, key: setting}}}"
+    text = pod().replace("    - name: main\n", f"    - name: main\n      env: [{source}]\n")
+    shared = CONFIG.format(data="{setting: '1'}")
+    done = run(f"{shared}{text}{END}".encode(), "--values", COREWEAVE)
+    assert REMOVE.format("NCCL_IB_DISABLE").encode() in done.stderr
+
+
+def test_the_gate_reads_a_config_map_whatever_variables_it_has() -> None:
+    envfrom = "              envFrom: [{configMapRef: {name: shared}}]\n"
+    text = RAYCLUSTER.replace("              resources:\n", f"{envfrom}              resources:\n")
+    shared = CONFIG.format(data="{CUDA_VISIBLE_DEVICES: '0'}")
+    done = run(f"{shared}{text}{END}".encode(), *VALUES)
+    assert b"[ray/gpus-hidden]" in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("value", [SECRET, "a1b2" * 10, "written-down"], ids=["shape", "digits", "word"])
+@pytest.mark.parametrize("name", ["HF_TOKEN", "WANDB_API_KEY"])
+@pytest.mark.parametrize(
+    "entry", ["{{value: {1}, name: {0}}}", "\n        - name: {}\n          value: {}"], ids=["flow", "block"]
+)
+def test_a_secret_in_a_variable_is_refused_once(name: str, value: str, entry: str, tmp_path: Path) -> None:
+    more = tmp_path / "more.yaml"
+    more.write_text("tracking: {wandb: {enabled: true}}\n")
+    written = entry.format(name, value)
+    listed = written if "\n" in written else f"[{written}]"
+    text = pod().replace("      resources:\n", f"      env: {listed}\n      resources:\n")
+    done = run(text.encode(), *VALUES, "--values", str(more))
+    # Forty digits are a key of W&B only after its name.
+    has_shape = value == SECRET or (name == "WANDB_API_KEY" and value != "written-down" and "\n" in written)
+    rule = "secrets/literal-token" if has_shape else "secrets/literal-variable"
+    assert re.findall(r"\[([a-z]+/[a-z-]+)\]", done.stderr.decode()) == [rule], done.stderr
+
+
+def test_a_pod_with_the_network_of_its_node_is_told_what_to_write() -> None:
+    text = pod().replace("spec:\n", "spec:\n  hostNetwork: true\n")
+    done = run(text.encode(), "--values", COREWEAVE)
+    assert b"fix: write accelerator.hostNetwork: true and the node's accelerator.nccl.socketInterface" in done.stderr
+    assert b"fix: remove hostNetwork: true" in run(text.encode(), *VALUES).stderr
 
 
 def test_a_stream_with_a_secret_in_a_variable_is_refused_also_for_a_pod_that_is_not_wired() -> None:

@@ -158,6 +158,14 @@ CONFLICTS: list[tuple[dict[str, Any], str]] = [
         },
         "spec.containers[main].volumeMounts[/usr/local/gib/]",
     ),
+    # An empty folder in place of the driver's.
+    (
+        {
+            "volumes": [{"name": "driver", "emptyDir": {}}],
+            "container": {"volumeMounts": [{"name": "driver", "mountPath": "/usr/local/gib", "readOnly": True}]},
+        },
+        "spec.volumes[driver]",
+    ),
     ({"initContainers": [{"name": "check-node", "image": "a"}]}, "spec.initContainers[check-node]"),
 ]
 
@@ -360,7 +368,7 @@ def test_a_pod_on_the_host_network_gets_no_interfaces(tmp_path: Any) -> None:
     text = changed({"hostNetwork": True})
     assert "to which no other can be attached" in wired(text)[1].skipped[0]["reason"]
     coreweave = wiring(profile="coreweave-b200")
-    assert "accelerator.hostNetwork: true" in wired(text, coreweave)[1].skipped[0]["reason"]
+    assert "has the network of its node" in wired(text, coreweave)[1].skipped[0]["reason"]
     assert wired(text, wiring(tmp_path, "network: {mode: none}"))[1].skipped == []
 
 
@@ -759,8 +767,11 @@ def test_any_number_of_what_says_yes_or_no_is_enough() -> None:
     assert [each["at"].rpartition(".")[2] for each in done.conflicts] == ["limits[rdma/ib]"]
 
 
-@pytest.mark.parametrize(("size", "conflicts"), [("500Gi", 0), ("250Gi", 0), ("256000Mi", 0), ("1Gi", 1), ("much", 1)])
-def test_more_shared_memory_than_the_machine_needs_is_no_conflict(size: str, conflicts: int) -> None:
+@pytest.mark.parametrize(
+    ("size", "conflicts"),
+    [("500Gi", 0), ("250Gi", 0), ("256000Mi", 0), (None, 0), ("1Gi", 1), ("much", 1)],
+)
+def test_more_shared_memory_than_the_machine_needs_is_no_conflict(size: str | None, conflicts: int) -> None:
     volumes = [{"name": "dshm", "emptyDir": {"medium": "Memory", "sizeLimit": size}}]
     mounts = {"volumeMounts": [{"name": "dshm", "mountPath": "/dev/shm"}]}
     after, done = wired(changed({"volumes": volumes}, container=mounts), wiring(profile="coreweave-b200"))

@@ -111,8 +111,7 @@ def _unnamed(pod: PodView) -> Found:
 def _misnamed(pod: PodView) -> Found:
     strict = next(_judged(pod), None)
     wanted, main = _interface(pod), strict or pod.main()
-    for path, name, entry in main.variables() if main and (strict or wanted) else ():
-        value = str(entry.get("value") or "")
+    for path, name, value, _ in main.variables() if main and (strict or wanted) else ():
         if name not in INTERFACES or not value:
             continue
         # Gloo takes names. Where RDMA interfaces are beside it, a prefix or an exclusion selects these too.
@@ -133,7 +132,7 @@ def _interface(pod: PodView) -> str:
 def _owners(pod: PodView) -> Found:
     main = pod.main()
     if main and _reads(main):
-        for path, name, _ in main.variables():
+        for path, name, *_ in main.variables():
             if name in _OWNED:
                 yield path, f"container {main.name} has {name}, which the plugin's script sets as well"
 
@@ -148,9 +147,8 @@ def _elsewhere(pod: PodView) -> Found:
     # A plugin has another name in older versions.
     own = {word for net in nets for word in net.lower().split()}
     plugin = main.value(PLUGIN)
-    for path, name, entry in main.variables():
-        net = str(entry.get("value") or "")
-        asked = net.lower()
+    for path, name, net, _ in main.variables():
+        asked = (net or "").lower()
         if name != NET or not asked or own & {*asked.split()}:
             continue
         if whose and (asked in _PLUGIN_NETS or (asked == "ib" and own and not own & nccl.VERBS)):
@@ -163,9 +161,9 @@ def _old(pod: PodView) -> Found:
     main = pod.main()
     limits = mapping(mapping(mapping(main.spec.get("resources")) if main else {}).get("limits"))
     asked = next((name for name in (_EFA, _EFA_CLASS) if name in {*limits, *pod.device_classes}), None)
-    for path, name, entry in main.variables() if main and asked else ():
-        if str(entry.get("value", "")).lower() == _OBSOLETE.get(name):
-            yield path, f"container {main.name if main else ''} requests {asked}, and sets {name} to {entry['value']}"
+    for path, name, value, _ in main.variables() if main and asked else ():
+        if value and value.lower() == _OBSOLETE.get(name):
+            yield path, f"container {main.name if main else ''} requests {asked}, and sets {name} to {value}"
 
 
 RULES = (

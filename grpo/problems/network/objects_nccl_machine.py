@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from grpo.problems.network.objects_nccl import variables_of, wiring_of
 from grpo.problems.pods.podspec import PodView, each_pod
 from postrender.finding import ERROR, WARNING
+from postrender.manifests import nccl
 from postrender.manifests.nccl import DEVICES, INTERFACES, NET, PLUGIN, SOCKET, Names
 from postrender.problem import OBJECTS, Fails, Problem
 
@@ -24,9 +25,9 @@ def _over_tcp(pod: PodView) -> Found:
     wanted = variables_of(wiring).get(NET, "") if wiring else ""
     if not main or not wiring or wanted.lower() in ("", SOCKET):
         return
-    for path, name, entry in main.variables():
-        if name == NET and str(entry.get("value")).lower() == SOCKET:
-            yield path, f"NCCL_NET is {entry['value']}, and {wiring.profile} has RDMA ({wanted})"
+    for path, name, value, _ in main.variables():
+        if name == NET and value and value.lower() == SOCKET:
+            yield path, f"NCCL_NET is {value}, and {wiring.profile} has RDMA ({wanted})"
 
 
 def _differs(pod: PodView) -> Found:
@@ -34,7 +35,7 @@ def _differs(pod: PodView) -> Found:
     if not wiring or not main or not main.has_all_variables:
         return
     wanted = {name: value for name, value in variables_of(wiring).items() if name not in _OF_PLUGIN}
-    there = {name: (path, entry) for path, name, entry in main.variables()}
+    there = {each.name: each for each in main.variables()}
     if not there.keys() & wanted.keys():
         # nccl/plugin-not-set reports a container that has none.
         return
@@ -43,18 +44,17 @@ def _differs(pod: PodView) -> Found:
     if lacking:
         yield main.path, f"container {main.name} lacks what {wiring.profile} needs: {', '.join(sorted(lacking))}"
     for name in needed:
-        path, entry = there.get(name, ((), {}))
-        value = str(entry.get("value") or "")
-        if path and "valueFrom" not in entry and name not in _JUDGED and not _is_like(name, value, wanted[name]):
-            yield path, f"{name} of container {main.name} is {value}, and {wiring.profile} needs {wanted[name]}"
+        value = there[name].value if name in there else None
+        if value is not None and name not in _JUDGED and not _is_like(name, value, wanted[name]):
+            what = f"{name} of container {main.name} is {value}, and {wiring.profile} needs {wanted[name]}"
+            yield there[name].path, what
 
 
 def _is_like(name: str, value: str, wanted: str) -> bool:
     if name != DEVICES:
         return value == wanted
-    given, own = Names.of(value), Names.of(wanted)
     # Devices of other machines are reported by nccl/variables-contradict.
-    return not given.meets(own) or given.fits(own)
+    return nccl.are_others(value, wanted) or Names.of(value).fits(Names.of(wanted))
 
 
 RULES = (

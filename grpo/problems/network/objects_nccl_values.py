@@ -41,7 +41,7 @@ _OFF: Final[Mapping[str, str]] = {
 
 
 def _unknown(pod: PodView, container: Container) -> Found:
-    for path, name, _ in container.variables():
+    for path, name, *_ in container.variables():
         if name.startswith(_PREFIX) and name not in NAMES:
             near = difflib.get_close_matches(name, NAMES, n=1, cutoff=_SLIP)
             if near and _digits(near[0]) == _digits(name):
@@ -87,9 +87,8 @@ def _switched_off(pod: PodView) -> Found:
 
 def _given(container: Container) -> Iterator[tuple[Path, str, str]]:
     """Yield path, name and value of the variables whose values are known."""
-    for path, name, entry in container.variables():
-        value = str(entry.get("value") or "")
-        if name.startswith(_PREFIX) and value and "$(" not in value:
+    for path, name, value, _ in container.variables():
+        if name.startswith(_PREFIX) and value:
             yield path, name, value
 
 

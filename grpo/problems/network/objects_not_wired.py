@@ -9,7 +9,7 @@ from postrender.gate.manifests import Manifests
 from postrender.manifests import pods
 from postrender.manifests.pods import GPU, mapping
 from postrender.problem import OBJECTS, Fails, Problem
-from postrender.wiring import apply
+from postrender.wiring import apply, plan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,7 +34,8 @@ def check(manifests: Manifests) -> Iterator[Finding]:
         is_done = apply.STAMP in notes and apply.NOT_WIRED not in notes
         found = [*_unfit(item, wiring), *(() if is_done else _strays(item, manifests))]
         for path, reason in found:
-            yield item.finding(path, f"{'.'.join(map(str, path)) or 'the pod'} {reason}")
+            what = f"{'.'.join(map(str, path)) or 'the pod'} {reason}"
+            yield item.finding(path, what)._replace(fix=plan.FIXES.get(reason, ""))
 
 
 def _unfit(item: Item, wiring: Wiring) -> Iterator[tuple[Path, str]]:

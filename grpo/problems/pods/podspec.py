@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from postrender.finding import Finding
+    from postrender.gate.environment import Variable
     from postrender.gate.manifests import Item, Manifests
     from postrender.manifests.pods import Path, Pod
     from postrender.values.profiles import Machine
@@ -45,7 +46,7 @@ class Container:
         self.init = init
         self._pod = pod
         self._env: list[tuple[Path, str, dict[str, Any]]] | None = None
-        self._variables: list[tuple[Path, str, dict[str, Any]]] | None = None
+        self._variables: list[Variable] | None = None
 
     @property
     def name(self) -> str:
@@ -59,11 +60,11 @@ class Container:
             self._env = [((*self.path, "env", at), str(each.get("name", "")), each) for at, each in entries]
         return self._env
 
-    def variables(self) -> list[tuple[Path, str, dict[str, Any]]]:
-        """Return path, name and entry of each variable, those of ConfigMaps in the stream too."""
+    def variables(self) -> list[Variable]:
+        """Return the variables, those of ConfigMaps in the stream too, with paths from the top of the object."""
         if self._variables is None:
             found = environment.variables(self._pod.manifests, self._pod.item, self.spec)
-            self._variables = [((*self.path, *path), name, entry) for path, name, entry in found]
+            self._variables = [each._replace(path=(*self.path, *each.path)) for each in found]
         return self._variables
 
     @property
@@ -72,9 +73,9 @@ class Container:
         return environment.is_complete(self._pod.manifests, self._pod.item, self.spec)
 
     def value(self, name: str) -> str | None:
-        """Return a variable's value: an empty text if it has another source, None if there is no such variable."""
-        found = [each for _, known, each in self.variables() if known == name]
-        return str(found[-1].get("value") or "") if found else None
+        """Return a variable's value: an empty text if it is not known, None if there is no such variable."""
+        found = [each.value for each in self.variables() if each.name == name]
+        return found[-1] or "" if found else None
 
     def scripts(self) -> Iterator[tuple[Path, str]]:
         """Yield each shell script of the container, without comments, with its path."""

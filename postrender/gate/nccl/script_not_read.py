@@ -37,13 +37,13 @@ def check(manifests: Manifests) -> Iterator[Finding]:
 def _unread(manifests: Manifests, item: Item, pod: Pod) -> Iterator[tuple[tuple[str | int, ...], str]]:
     for position, container in enumerate(pod.containers()):
         words = [str(word) for key in ("command", "args") for word in sequence(container.get(key))]
-        given = environment.variables(manifests, item, container)
-        script = next((str(each.get("value")) for _, name, each in reversed(given) if name == _VARIABLE), "")
-        if not (gpus(container) and sequence(container.get("command")) and script.endswith(_SCRIPT)):
+        found = environment.effective(manifests, item, container, _VARIABLE).get(_VARIABLE)
+        file = found.value or "" if found else ""
+        if not (gpus(container) and sequence(container.get("command")) and file.endswith(_SCRIPT)):
             continue
         program = words[0].rpartition("/")[2]
         if program in _OTHERS and not any(mark in word for word in words for mark in _MAY_BE_BASH):
-            what = f"container {container.get('name')} starts {program}, which does not read {script} ({_VARIABLE})"
+            what = f"container {container.get('name')} starts {program}, which does not read {file} ({_VARIABLE})"
             yield (position, "command"), what
 
 

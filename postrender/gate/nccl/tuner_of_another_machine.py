@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from postrender.finding import ERROR, Finding
 from postrender.gate import environment
 from postrender.gate.manifests import Manifests
-from postrender.manifests.pods import mapping, sequence
 from postrender.problem import OBJECTS, Fails, Problem
 from postrender.values import profiles
 
@@ -29,7 +28,7 @@ def check(manifests: Manifests) -> Iterator[Finding]:
         for path, file in _tables(manifests, item, pod):
             if file != wanted and _is_of_another(file, _own(wanted, wiring.labels)):
                 yield item.finding(path, f"{_NAME} is {file}, and {wiring.profile} needs {wanted or 'none'}")
-    for item, pod, asked in manifests.other_pods(_may_have_one):
+    for item, pod, asked in manifests.other_pods(lambda item, pod: any(_tables(manifests, item, pod))):
         own = {machine.tuner for machine in asked} - {""}
         for path, file in _tables(manifests, item, pod):
             if _is_of_another(file, own):
@@ -44,17 +43,11 @@ def _own(wanted: str, labels: Mapping[str, str]) -> set[str]:
     return {wanted, *(machine.tuner for machine in chosen)} - {""}
 
 
-def _may_have_one(pod: Pod) -> bool:
-    containers = pod.containers()
-    entries = [mapping(each) for one in containers for each in sequence(one.get("env"))]
-    return any(one.get("envFrom") for one in containers) or any(each.get("name") == _NAME for each in entries)
-
-
 def _tables(manifests: Manifests, item: Item, pod: Pod) -> Iterator[tuple[Path, str]]:
     for position, container in enumerate(pod.containers()):
-        for below, name, entry in environment.variables(manifests, item, container):
-            if name == _NAME and entry.get("value"):
-                yield (*pod.path, "spec", "containers", position, *below), str(entry["value"])
+        found = environment.effective(manifests, item, container, _NAME).get(_NAME)
+        if found and found.value:
+            yield (*pod.path, "spec", "containers", position, *found.path), found.value
 
 
 def _is_of_another(file: str, own: set[str]) -> bool:
