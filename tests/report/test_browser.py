@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from grpo.cli import main as cli
-from tests.conftest import thin
 from tests.report.chromium import Browser, Page
 from tests.runlog import logs
 from tests.runlog.test_hand_counts import NEMO_RL, VERL
