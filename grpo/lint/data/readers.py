@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple, Protocol
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple, Protocol
 
 from grpo.lint.data import answers
 from grpo.lint.data.answers import Judge
@@ -104,16 +105,23 @@ def _prepared(run: RunConfig, file: Json, sample: Sample) -> Reader | None:
     return Source(str(found[1]), entry, found[0]) if found and entry and not is_written else None
 
 
-def _one(sample: Sample, files: Mapping[Json, Any], where: str) -> Json:
-    """Return the configured file that a sample represents: the only one, or the one with the same base name."""
-    name = os.path.basename(sample.file)
-    named = [file for file in files if isinstance(file, str) and os.path.basename(file) == name]
-    if len(files) == 1:
-        return next(iter(files))
-    if len(named) != 1:
-        fix = "give the sample the name of the file that it is from"
-        raise UnjudgedError(f"{where} has {len(files)} files, and not one is called {name}", fix)
-    return named[0]
+def _one(sample: Sample, files: Iterable[str], where: str) -> str:
+    """Return the configured file that a sample represents: the only one, or the one whose path ends most alike."""
+    alike = {file: _same_parts(sample.file, file) for file in files}
+    most = max(alike.values())
+    best = [file for file, count in alike.items() if count == most]
+    if len(alike) > 1 and (most == 0 or len(best) > 1):
+        called = "several are" if most else "not one is"
+        name = os.path.basename(sample.file)
+        fix = "give the sample the name, and the folder, of the file that it is from"
+        raise UnjudgedError(f"{where} has {len(alike)} files, and {called} called {name}", fix)
+    return best[0]
+
+
+def _same_parts(one: str, other: str) -> int:
+    """Return how many parts two paths share, counted from their ends; a name counts without its extension."""
+    both = ([*reversed(os.path.splitext(file)[0].split("/"))] for file in (os.path.abspath(one), other))
+    return len([*itertools.takewhile(lambda pair: pair[0] == pair[1], zip(*both, strict=False))])
 
 
 def _of_nemo_rl(run: RunConfig, sample: Sample) -> list[Reader]:
@@ -124,7 +132,7 @@ def _of_nemo_rl(run: RunConfig, sample: Sample) -> list[Reader]:
     sections = [section for path, section in data_sections(run) if path == place and section.get("dataset_name")]
     if not sections or (sections[0].get("dataset_name") == "ResponseDataset" and not sections[0].get(key)):
         raise _refuse(sample, place if run.since("v0.6.0") else f"{place}.{key}")
-    by_file: dict[Json, list[Mapping[str, Json]]] = {}
+    by_file: dict[str, list[Mapping[str, Json]]] = {}
     for each in sections:
         by_file.setdefault(str(each.get(key) or each["dataset_name"]), []).append(each)
     chosen = by_file[_one(sample, by_file, place)]
@@ -148,9 +156,7 @@ def _of_verl(run: RunConfig, sample: Sample) -> Reader:
     files = [file for file in (given if isinstance(given, list) else [given]) if isinstance(file, str)]
     if not files:
         raise _refuse(sample, f"data.{key}")
-    written = [file for file in files if _prepared(run, file, sample)]
-    # All files have the same columns, unless a task writes some of them.
-    file = _one(sample, dict.fromkeys(files), f"data.{key}") if written else files[0]
+    file = _one(sample, files, f"data.{key}")
     return _prepared(run, file, sample) or Chats(run, f"data.{key}", file)
 
 
