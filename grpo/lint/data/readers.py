@@ -39,7 +39,7 @@ _NO_QUESTION: Final = ("system", "developer", "assistant", "tool")
 _NO_ANSWER: Final = ("system", "developer", "user", "tool")
 _READS_PAIR: Final = "math_hf_data_processor"
 # Where verl's reward reads a row.
-_OF_MANAGER: Final = "verl/experimental/reward_loop/reward_manager/naive.py:{} at 0.7.1"
+_OF_MANAGER: Final = "verl/experimental/reward_loop/reward_manager/naive.py:{} at 0.9.1"
 _MODELS: Final = ("reward_model.enable", "reward.reward_model.enable")
 _MANAGERS: Final = ("reward_model.reward_loop_source", "reward.reward_manager.source")
 # A call of a tool may have no words.
@@ -403,7 +403,7 @@ class Chats:
     def of_columns(self, columns: Sequence[str]) -> list[RowFault]:
         found = []
         wanted = (
-            (self._prompt, ("data.prompt_key",), "verl/utils/dataset/rl_dataset.py:304 at 0.7.1"),
+            (self._prompt, ("data.prompt_key",), "verl/utils/dataset/rl_dataset.py:389 at 0.9.1"),
             (self._source, self._source_keys, _OF_MANAGER.format(42)),
             ("reward_model", (), _OF_MANAGER.format(43)),
         )
@@ -442,7 +442,7 @@ class Chats:
         extra = row.get("extra_info")
         if extra is not None and not isinstance(extra, dict):
             what = f"column extra_info has {_type(extra)}, and verl reads a map"
-            why = "the run ends when it reads the row (verl/utils/dataset/rl_dataset.py:360 at 0.7.1)"
+            why = "the run ends when it reads the row (verl/utils/dataset/rl_dataset.py:402 at 0.9.1)"
             yield RowFault("data/wrong-type", what, self._data, why, 'write {"index": 0}, or leave the column out')
 
     def _of_prompt(self, value: Json) -> Iterator[RowFault]:
@@ -452,7 +452,7 @@ class Chats:
             return
         if not (isinstance(value, list) and all(_is_message(each, _TURN) for each in value)):
             what = f"column {self._prompt} has {_type(value)}, and verl reads a list of chat messages"
-            why = "the chat template of the model is filled from it (verl/utils/dataset/rl_dataset.py:304 at 0.7.1)"
+            why = "the chat template of the model is filled from it (verl/utils/dataset/rl_dataset.py:389 at 0.9.1)"
             yield RowFault("data/wrong-type", what, keys, why, f"{_CHAT}, as task prepare-data does")
             return
         if all(_is_missing(each.get("content")) for each in value):
@@ -465,7 +465,7 @@ class Chats:
             yield RowFault("data/wrong-type", what, (*self._source_keys, *self._data), why, self._fix(self._source))
         elif self._by_source and not answers.has_own_judge(value):
             what = f"{self._source} is {quoted(value[:80])}, and verl has no reward for it"
-            why = "the run ends at its first reward (verl/utils/reward_score/__init__.py:107 at 0.7.1)"
+            why = "the run ends at its first reward (verl/utils/reward_score/__init__.py:107 at 0.9.1)"
             fix = "set job.rewards, for instance {right: {builtin: exact_answer}}, or write a name that verl knows"
             yield RowFault("data/source-without-reward", what, ("=job.rewards", *self._data), why, fix)
 

@@ -55,7 +55,7 @@ def no_steps(run: RunConfig) -> Iterator[Finding]:
 @TOPIC.problem(
     f"{BATCH} {SAMPLES} {NODES}",
     fails=Fails.AT_SETUP,
-    source="utils/config.py:110 at 0.7.1",
+    source="utils/config.py:124 at 0.9.1",
     logs="must be divisible by minimal possible batch size",
 )
 def batch_not_divisible_by_gpus(run: RunConfig) -> str | None:
@@ -72,7 +72,7 @@ def _step(run: RunConfig) -> str:
     return f"{run.integer(BATCH)} prompts × {run.integer(SAMPLES)} answers = {sequences(run)} sequences per step"
 
 
-@TOPIC.problem(f"{BATCH} {SAMPLES} {NODES}", fails=Fails.AT_FIRST_STEP, source="utils/seqlen_balancing.py:147 at 0.7.1")
+@TOPIC.problem(f"{BATCH} {SAMPLES} {NODES}", fails=Fails.AT_FIRST_STEP, source="utils/seqlen_balancing.py:147 at 0.9.1")
 def dynamic_batch_not_divisible(run: RunConfig) -> str | None:
     """with dynamic micro batches, the ranks cannot share the sequences of a step evenly
 
@@ -91,7 +91,7 @@ def dynamic_batch_not_divisible(run: RunConfig) -> str | None:
     )
 
 
-@TOPIC.problem(BATCH, fails=Fails.AT_SETUP, source="trainer/ppo/ray_trainer.py:368 at 0.7.1")
+@TOPIC.problem(BATCH, fails=Fails.AT_SETUP, source="trainer/ppo/v1/trainer_base.py:765 at 0.9.1")
 def batch_of_nothing(run: RunConfig) -> str | None:
     """data.train_batch_size is null or below 1
 
@@ -103,7 +103,7 @@ def batch_of_nothing(run: RunConfig) -> str | None:
 @TOPIC.problem(
     f"{MINI} {BATCH}",
     fails=Fails.AT_SETUP,
-    source="workers/config/actor.py:215 at 0.7.1",
+    source="workers/config/actor.py:225 at 0.9.1",
     logs="must be >= actor.ppo_mini_batch_size",
 )
 def mini_batch_larger_than_batch(run: RunConfig) -> Iterator[Finding]:
@@ -120,7 +120,7 @@ def mini_batch_larger_than_batch(run: RunConfig) -> Iterator[Finding]:
 
 
 @TOPIC.problem(
-    f"{MINI} {BATCH}", fails=Fails.AT_FIRST_STEP, source="utils/tensordict_utils.py:556 at 0.7.1", severity=WARNING
+    f"{MINI} {BATCH}", fails=Fails.AT_FIRST_STEP, source="utils/tensordict_utils.py:588 at 0.9.1", severity=WARNING
 )
 def mini_batch_not_dividing_batch(run: RunConfig) -> str | None:
     """ppo_mini_batch_size does not divide train_batch_size
@@ -136,7 +136,7 @@ def mini_batch_not_dividing_batch(run: RunConfig) -> str | None:
 @TOPIC.problem(
     f"{MINI} {SAMPLES} {NODES}",
     fails=Fails.AT_FIRST_STEP,
-    source="workers/engine_workers.py:239 at 0.7.1",
+    source="workers/engine_workers.py:267 at 0.9.1",
     logs="and self.engine.get_data_parallel_size()=",
 )
 def update_not_divisible(run: RunConfig) -> str | None:
@@ -177,7 +177,7 @@ def batch_not_divisible_by_sync(run: RunConfig) -> Iterator[Finding]:
 @TOPIC.problem(
     f"{ROLLOUT}.agent.num_workers {BATCH} {SAMPLES}",
     fails=Fails.AT_FIRST_STEP,
-    source="protocol.py:873 at 0.7.1",
+    source="protocol.py:871 at 0.9.1",
     logs="only support equal chunk",
 )
 def sequences_not_divisible_by_agents(run: RunConfig) -> str | None:
@@ -197,7 +197,7 @@ def sequences_not_divisible_by_agents(run: RunConfig) -> str | None:
 @TOPIC.problem(
     f"{ROLLOUT}.log_prob_use_dynamic_bsz {DYNAMIC}",
     fails=Fails.AT_LOADING,
-    source="workers/engine_workers.py:515 at 0.7.1",
+    source="workers/engine_workers.py:616 at 0.9.1",
     since="0.7.1",
 )
 def dynamic_batch_once(run: RunConfig) -> str | None:
@@ -214,7 +214,7 @@ def dynamic_batch_once(run: RunConfig) -> str | None:
 @TOPIC.problem(
     f"{SEQUENCE} {ACTOR}.fsdp_config.ulysses_sequence_parallel_size {NODES}",
     fails=Fails.AT_LOADING,
-    source="workers/fsdp_workers.py:181 at 0.7.1",
+    source="workers/engine/fsdp/transformer_impl.py:247 at 0.9.1",
 )
 def sequence_parallel_not_dividing_gpus(run: RunConfig) -> str | None:
     """ulysses_sequence_parallel_size does not divide the number of GPUs
@@ -226,7 +226,7 @@ def sequence_parallel_not_dividing_gpus(run: RunConfig) -> str | None:
     return f"{gpus(run)} GPUs are not a multiple of ulysses_sequence_parallel_size {size}" if wrong else None
 
 
-@TOPIC.problem(SAMPLES, fails=Fails.SILENT, source="trainer/ppo/core_algos.py:315 at 0.7.1")
+@TOPIC.problem(SAMPLES, fails=Fails.SILENT, source="trainer/ppo/core_algos.py:315 at 0.9.1")
 def one_answer_a_group(run: RunConfig) -> str | None:
     """rollout.n is below 2, but GRPO compares several answers to a prompt
 
@@ -243,7 +243,7 @@ def one_answer_a_group(run: RunConfig) -> str | None:
     return f"rollout.n is {run.integer(SAMPLES)} with adv_estimator {estimator}" if alone else None
 
 
-@TOPIC.problem(MINI, fails=Fails.SILENT, source="trainer/ppo/core_algos.py:1338 at 0.7.1", severity=WARNING)
+@TOPIC.problem(MINI, fails=Fails.SILENT, source="trainer/ppo/core_algos.py:1347 at 0.9.1", severity=WARNING)
 def clipping_never_active(run: RunConfig) -> str | None:
     """a clip ratio is set, but each step has only one update
 

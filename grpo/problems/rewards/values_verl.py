@@ -21,7 +21,7 @@ _CRITIC: Final = "critic.model.path"
 @TOPIC.problem(
     f"algorithm.adv_estimator critic.enable {_CRITIC}",
     fails=Fails.AT_LOADING,
-    source="trainer/ppo/utils.py:98 at 0.7.1",
+    source="trainer/ppo/utils.py:98 at 0.9.1",
     severity=WARNING,
 )
 def critic_without_model(run: RunConfig) -> Iterator[Finding]:
@@ -39,7 +39,7 @@ def critic_without_model(run: RunConfig) -> Iterator[Finding]:
 @TOPIC.problem(
     "reward.reward_kwargs reward_model.reward_kwargs",
     fails=Fails.AT_SETUP,
-    source="experimental/reward_loop/reward_manager/dapo.py:39 at 0.7.1",
+    source="experimental/reward_loop/reward_manager/dapo.py:39 at 0.9.1",
     logs="max_resp_len must be provided if overlong_buffer_cfg=",
 )
 def overlong_buffer(run: RunConfig) -> Iterator[Finding]:
@@ -74,7 +74,7 @@ def _penalty(run: RunConfig) -> str:
 @TOPIC.problem(
     "reward.reward_kwargs reward_model.reward_kwargs",
     fails=Fails.SILENT,
-    source="experimental/reward_loop/reward_manager/dapo.py:110 at 0.7.1",
+    source="experimental/reward_loop/reward_manager/dapo.py:110 at 0.9.1",
     severity=WARNING,
 )
 def overlong_penalty(run: RunConfig) -> Iterator[Finding]:
