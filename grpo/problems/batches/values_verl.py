@@ -25,6 +25,7 @@ from grpo.values.frameworks.verl import (
     sequence_parallel,
     sequences,
 )
+from grpo.values.frameworks.verl_data import READ, batches
 from postrender.finding import WARNING, Finding
 from postrender.problem import Fails
 
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 @TOPIC.problem(
     "trainer.total_epochs trainer.total_training_steps",
     fails=Fails.SILENT,
-    source="verl/trainer/ppo/ray_trainer.py:1465 at v0.9.1",
+    source="trainer/ppo/v1/trainer_base.py:467 at 0.9.1",
     severity=WARNING,
 )
 def no_steps(run: RunConfig) -> Iterator[Finding]:
@@ -172,6 +173,25 @@ def batch_not_divisible_by_sync(run: RunConfig) -> Iterator[Finding]:
             yield Finding(
                 f"train_batch_size {run.integer(BATCH)} is not a multiple of {path} {steps}", keys=[path, BATCH]
             )
+
+
+@TOPIC.problem(
+    f"{READ} {BATCH}",
+    fails=Fails.AT_FIRST_STEP,
+    source="trainer/ppo/v1/trainer_base.py:1485 at 0.9.1",
+    since="0.9.1",
+    logs="must be a positive multiple of gen_batch_size",
+)
+def batch_not_whole_reads(run: RunConfig) -> str | None:
+    """data.gen_batch_size does not divide the prompts of a step
+
+    Why: the first step fails when it reads its prompts: the model is loaded on all GPUs, and nothing is sampled
+    Fix: remove data.gen_batch_size, or choose one that divides data.train_batch_size
+    """
+    if not has_new_trainer(run) or READ not in batches(run):
+        return None
+    batch, read = run.integer(BATCH), run.integer(READ)
+    return f"{BATCH} {batch} is not a multiple of {READ} {read}" if read < 1 or batch % read else None
 
 
 @TOPIC.problem(
