@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from grpo.lint.data import amounts, lengths, readers, samples, types
@@ -191,7 +191,7 @@ def _duplicates(judged: Sequence[tuple[Sample, Reader]]) -> Iterator[Finding]:
             yield from _in_training(sample, reader, seen)
 
 
-def _in_training(validation: Sample, reader: Reader, seen: Mapping[str, Location]) -> Iterator[Finding]:
+def _in_training(validation: Sample, reader: Reader, seen: dict[str, Location]) -> Iterator[Finding]:
     same = [(row, seen[asked]) for row in validation.rows if (asked := reader.question(row.values)) in seen]
     if same:
         row, at = same[0]
