@@ -54,6 +54,7 @@ chmod +x "$grpo"
 if [[ -n "${GITHUB_PATH:-}" ]]; then printf '%s\n' "$environment/path" >>"$GITHUB_PATH"; fi
 
 options=(--format github --fail-on "${GRPO_ACTION_FAIL_ON:-error}")
+if [[ -n "${GRPO_ACTION_NAMESPACE:-}" ]]; then options+=("--namespace=$GRPO_ACTION_NAMESPACE"); fi
 files=()
 for file in "${values[@]}"; do files+=(-f "$file"); done
 given=()

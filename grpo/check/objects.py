@@ -23,7 +23,7 @@ from postrender.wiring.plan import Wiring
 Checked = tuple[Finding, ManifestDocument, Path]
 
 _SCHEMA = "kubernetes/"
-_OF_TWO = "rename one of the two, or remove it; if the files are for several clusters, give --apart"
+_APART = "if the files are for several clusters, give --apart"
 
 
 def check(documents: Sequence[ManifestDocument], wiring: Wiring | None, kinds: Kinds | None = None) -> list[Finding]:
@@ -98,7 +98,7 @@ def twice(words: Sequence[Sequence[ManifestDocument]]) -> list[Finding]:
             if word_of[first] != word_of[number]:
                 place = f"{everything[first].file}:{everything[first].start}"
                 one = object_twice.again(Item(number, path, item, ()), identity, place)
-                found.append(one._replace(at=_location(document, one.place), fix=_OF_TWO))
+                found.append(one._replace(at=_location(document, one.place), fix=f"{stacks.own_name(item)}; {_APART}"))
     return judge(found, [object_twice.RULE._replace(check=iter, severity=WARNING)])
 
 

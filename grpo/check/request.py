@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from grpo.check import helm_charts, kustomizations, stacks
+from grpo.check import helm_charts, kustomizations, shared_runs, stacks
 from grpo.check.helm_chart import Given
 from grpo.check.objects import check, twice
 from grpo.lint.ignores import Ignores
@@ -78,6 +78,7 @@ def _judge_manifests(words: Sequence[str], wiring: Wiring | None, known: Kinds, 
         crds.add_from(known, documents, crds.missing(known, documents))
     found = [finding for documents in together for finding in check(documents, wiring, known)]
     found += [finding for documents in together for finding in kustomizations.judge(documents)]
+    found += shared_runs.judge(together)
     missing = stacks.left_out(together, wiring)
     if not apart:
         found += twice([[each for documents in each_of for each in documents] for each_of in read_of.values()])

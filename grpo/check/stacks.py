@@ -20,12 +20,35 @@ _STACK: Final = "app.kubernetes.io/part-of"
 _CHART: Final = "app.kubernetes.io/name"
 # Folders that a line names.
 _SHOWN: Final = 3
+_OF_STACK: Final = "give one of the two stacks another stack.name"
+# How an object of a layer gets a name of its own.
+_OWN_NAME: Final = {
+    "network": "install the layer network of one of the two stacks only; for other machines set network.names.prefix, "
+    "network.gvnic.prefix and network.rdma.prefix in one of them",
+    "storage": _OF_STACK,
+    "raycluster": _OF_STACK,
+    "grpo-job": "give one of the two runs another job.name",
+}
 
 
 def stack_of(item: Mapping[str, Any]) -> str:
     """Return the stack of an object of these charts; empty for any other object, whatever it is a part of."""
-    labels = mapping(mapping(item.get("metadata")).get("labels"))
-    return str(labels.get(_STACK) or "") if labels.get(_CHART) in paths.LAYERS else ""
+    return str(_labels(item).get(_STACK) or "") if _labels(item).get(_CHART) in paths.LAYERS else ""
+
+
+def folder_of(file: str) -> str:
+    """Return the folder of the stack that a file is a part of, above the folders of its layers."""
+    folder = os.path.dirname(file)
+    return os.path.dirname(folder) if os.path.basename(folder) in paths.LAYERS else folder
+
+
+def own_name(item: Mapping[str, Any]) -> str:
+    """Say in words how one of two objects that have the same name gets a name of its own."""
+    return _OWN_NAME.get(str(_labels(item).get(_CHART)), "rename one of the two, or remove it")
+
+
+def _labels(item: Mapping[str, Any]) -> Mapping[str, Any]:
+    return mapping(mapping(item.get("metadata")).get("labels"))
 
 
 def others(items: Iterable[Mapping[str, Any]], wiring: Wiring | None) -> set[str]:
@@ -69,8 +92,7 @@ def not_compared(word: str, streams: Sequence[Sequence[ManifestDocument]]) -> li
     seen: dict[tuple[str, ...], set[str]] = {}
     for documents in streams:
         for document in documents:
-            folder = os.path.dirname(document.file)
-            stack = os.path.dirname(folder) if os.path.basename(folder) in paths.LAYERS else folder
+            stack = folder_of(document.file)
             for _, item in objects(document.plain):
                 identity = object_twice.identity_of(item)
                 if stack_of(item) and identity and has_owner(identity):

@@ -205,7 +205,7 @@ def with_profile(files: Sequence[str], accelerator: str | None) -> list[str]:
 
 
 def _samples(ctx: click.Context, param: click.Parameter, given: Sequence[str]) -> list[tuple[str, str]]:
-    """Return the role and the name of each data file; reject other words, and a role that is given twice."""
+    """Return the role and the name of each data file; reject other words."""
     found = [(role, file) for role, _, file in (each.partition("=") for each in given)]
     for role, file in found:
         if role not in ROLES or not file:
@@ -213,14 +213,12 @@ def _samples(ctx: click.Context, param: click.Parameter, given: Sequence[str]) -
             raise wrong(
                 f"--data is {shown!r}, expected train=FILE or validation=FILE", fix=f"--data train={file or role}"
             )
-    if len({role for role, _ in found}) < len(found):
-        raise wrong("--data is given twice for the same rows", fix="give one file as train and one as validation")
-    return found
+    return [*dict.fromkeys(found)]
 
 
 def _counted(ctx: click.Context, param: click.Parameter, given: Sequence[str]) -> list[tuple[str, str]]:
     """Return the files whose rows are counted; refuse other roles."""
-    found = [(role, file) for each in given for role, file in _samples(ctx, param, [each])]
+    found = _samples(ctx, param, given)
     for role, file in found:
         if role != ROLES[0]:
             raise wrong(f"--data is {role}={file}, and only the rows of the training are counted")

@@ -195,6 +195,13 @@ _CHECKS: Final[dict[str, dict[str, str]]] = {
         "fix": "remove the line, or correct the id; grpo rules lists the ids",
     },
 }
+_CHECKPOINTS: Final[dict[str, dict[str, str]]] = {
+    "shared-run-directory": {
+        "title": "runs of two stacks have the same directory",
+        "why": "the one that starts later is refused, or goes on from the checkpoints of the other one",
+        "fix": "give one of the two runs another job.name, or its stack another bucket",
+    },
+}
 _KUSTOMIZE: Final[dict[str, dict[str, str]]] = {
     "edited-by-hand": {
         "title": "a kustomization that grpo render wrote was edited",
@@ -232,6 +239,7 @@ def _rules() -> Iterator[Problem]:
         ("values", VALUES, _VALUES),
         ("data", VALUES, _DATA),
         ("checks", VALUES, _CHECKS),
+        ("checkpoints", OBJECTS, _CHECKPOINTS),
         ("kustomize", OBJECTS, _KUSTOMIZE),
         ("wiring", STREAM, _WIRING),
     )

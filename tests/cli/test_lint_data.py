@@ -473,6 +473,49 @@ def test_a_file_is_matched_to_the_dataset_with_the_same_name(judge: Judge) -> No
     assert "not one is called train.jsonl" in told
 
 
+def test_each_of_several_training_files_is_checked_with_its_own_section(judge: Judge) -> None:
+    one = "{dataset_name: ResponseDataset, data_path: /d/one/a.jsonl, input_key: q, output_key: a}"
+    other = "{dataset_name: ResponseDataset, data_path: /d/two/a.jsonl}"
+    test = "{dataset_name: ResponseDataset, data_path: /d/test.jsonl}"
+    values = f"job: {{config: {{data: {{train: [{one}, {other}], validation: {test}}}}}}}\n"
+    rows = {"one": [{"q": "1 + 1?", "a": "2"}], "two": [{"input": "1 + 3?", "output": "4"}]}
+    for name, of_one in rows.items():
+        Path(name).mkdir()
+        Path(name, "a.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in of_one))
+    more = ["--data", "train=one/a.jsonl", "--data", "train=two/a.jsonl"]
+    found, told, _ = judge(values, more=more, validation=[{"input": "1 + 3?", "output": "4"}])
+    assert (found, "3 rows of data" in told) == ([("data/validation-in-training", "warning", 1)], True)
+    assert "remove these rows from two/a.jsonl or from validation.jsonl" in told
+    Path("one/a.jsonl").write_text('{"nope": "1 + 1?", "a": "2"}\n')
+    found, told, _ = judge(values, more=more)
+    assert [rule for rule, *_ in found] == ["data/column-missing"]
+    assert 'input_key is \\"q\\"' in told
+    Path("a.jsonl").write_text('{"input": "1 + 3?", "output": "4"}\n')
+    _, told, code = judge(values, more=["--data", "train=a.jsonl"])
+    assert (code, "data.train has 2 files, and several are called a.jsonl" in told) == (3, True)
+
+
+def test_each_of_several_training_files_of_verl_is_checked(judge: Judge) -> None:
+    values = VERL_VALUES.replace("/data/own/train.parquet", "[/d/gsm8k/train.parquet, /d/math/train.parquet]")
+    files = {"gsm8k": "data_source", "math": "source"}
+    for name, column in files.items():
+        Path(name).mkdir()
+        row = {column if key == "data_source" else key: value for key, value in VERL.items()}
+        Path(name, "train.jsonl").write_text(f"{json.dumps(row)}\n")
+    more = [word for name in files for word in ("--data", f"train={name}/train.jsonl")]
+    found, told, _ = judge(values, "qwen2.5-32b-gsm8k-verl", more=more)
+    assert [rule for rule, *_ in found] == ["data/column-missing"]
+    assert ('"file": "math/train.jsonl"' in told, "whether" in told) == (True, False)
+
+
+def test_two_files_in_place_of_one_file_of_the_run_are_refused(judge: Judge) -> None:
+    Path("part.jsonl").write_text('{"input": "1 + 1?", "output": "2"}\n')
+    more = ["--data", "train=part.jsonl"]
+    _, told, code = judge(nemo_rl(), more=more, train=[{"input": "1 + 3?", "output": "4"}])
+    assert code == 2
+    assert "train=train.jsonl is given for /data/own/train.jsonl of the run, but so is this file" in told
+
+
 def test_no_row_content_is_printed(judge: Judge, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (tmp_path / "own.jsonl").write_text(json.dumps({"input": "1 + 1?", "output": "#### confidential"}) + "\n")
     judge(nemo_rl(), train="own.jsonl")

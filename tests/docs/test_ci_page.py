@@ -155,10 +155,14 @@ def test_the_action_checks_the_given_values_and_manifests(folder: Path) -> None:
 def test_the_action_gives_lint_the_files_of_values(folder: Path) -> None:
     add_program(folder, "grpo", f'echo "$@" >>{folder}/said')
     set_file = "job.rewards.code.file=my reward.py\njob.prompts.a=a.txt\n"
-    assert action(folder, values="site.yaml", manifests="deploy", set_file=set_file).returncode == 0
+    inputs = {"values": "site.yaml", "manifests": "deploy", "set_file": set_file}
+    assert action(folder, **inputs).returncode == 0
     lint, check = (folder / "said").read_text().splitlines()
     assert " --set-file job.rewards.code.file=my reward.py --set-file job.prompts.a=a.txt " in lint
     assert "--set-file" not in check
+    assert "--namespace" not in lint + check
+    assert action(folder, **inputs, namespace="rl $(id)").returncode == 0
+    assert all(each.endswith(" --namespace=rl $(id)") for each in (folder / "said").read_text().splitlines()[2:])
 
 
 def test_the_action_installs_helm_if_it_is_missing(folder: Path) -> None:

@@ -22,12 +22,12 @@ _NEMO_RL: Final = (
 _NO_STEP: Final = "lower job.config.grpo.num_prompts_per_step, or add rows"
 _FEW: Final = "lower job.config.grpo.max_num_steps or num_prompts_per_step, raise max_num_epochs, or add rows"
 _NO_BATCH: Final = (
-    "the run ends at set-up, because verl drops an incomplete batch; the cluster is already running and billing"
-    " (verl/trainer/ppo/ray_trainer.py:368 at 0.7.1)"
+    "the run ends before its first step, because verl drops an incomplete batch; the cluster is already running and"
+    " billing (verl/trainer/ppo/v1/trainer_base.py:765 at 0.9.1)"
 )
 _FEW_STEPS: Final = (
     "the run ends early, without the checkpoint and the validation of its last step"
-    " (verl/trainer/ppo/ray_trainer.py:1286 at 0.7.1)"
+    " (verl/trainer/ppo/v1/trainer_base.py:467 at 0.9.1)"
 )
 
 

@@ -99,7 +99,7 @@ def _is_plain(run: RunConfig) -> bool:
 def of_source(source: Json) -> Iterator[Judge]:
     """Yield verl's own judge for a data source, if what the judge reads is known."""
     if source == GSM8K:
-        why = f"{_ZERO} (verl/utils/reward_score/gsm8k.py:69 at 0.7.1)"
+        why = f"{_ZERO} (verl/utils/reward_score/gsm8k.py:69 at 0.9.1)"
         yield Judge(f"verl's reward for {GSM8K} compares it", why, _digits)
 
 

@@ -18,7 +18,7 @@ from grpo.values.config import RunConfig
 from grpo.values.reference_errors import UnknownError
 from postrender import spelling
 from postrender.counting import counted
-from postrender.errors import Location
+from postrender.errors import InputError, Location
 from postrender.finding import ERROR, WARNING, Finding
 from postrender.values.merge import Values
 
@@ -39,13 +39,15 @@ def judge(values: Values, given: Sequence[tuple[str, str]]) -> Verdict:
     """Judge data files, each with its role; raise InputError or UnreadableError if a file is not a data file."""
     run, locator = described_run(values), ValueLocator.of(values)
     found, partly, unjudged = list[Finding](), list[str](), list[str]()
-    judged: dict[str, tuple[Sample, Reader]] = {}
+    judged: dict[tuple[str, str], tuple[Sample, Reader]] = {}
     for role, file in given:
         try:
             if run is None:
                 raise UnjudgedError(_NO_RUN, _ALL)
             sample = samples.read(role, file)
             chosen = readers.choose(run, sample)
+            if same := judged.get((role, chosen[0].file)):
+                raise _given_twice(sample, *same)
             sample = sample.filled([*dict.fromkeys(name for reader in chosen for name in reader.used)])
         except UnjudgedError as error:
             unjudged.append(f"{role}={file} ({error})")
@@ -71,11 +73,15 @@ def judge(values: Values, given: Sequence[tuple[str, str]]) -> Verdict:
             partly += (each for reader in chosen for each in reader.unread)
             if sample.is_cut:
                 partly.append(f"the rows of {file} after the first {len(sample.rows) + len(sample.faulty):,}")
-            judged[role] = (sample, chosen[0])
-    if len(judged) == len(samples.ROLES):
-        found += _duplicates(*judged[TRAIN], *judged[VALIDATION])
+            judged[role, chosen[0].file] = (sample, chosen[0])
+    found += _duplicates([*judged.values()])
     rows = sum(len(sample.rows) + len(sample.faulty) for sample, _ in judged.values())
     return Verdict(found, rows, [*dict.fromkeys(partly)], unjudged)
+
+
+def _given_twice(sample: Sample, other: Sample, reader: Reader) -> InputError:
+    what = f"{other.role}={other.file} is given for {reader.file} of the run, but so is this file"
+    return InputError(what, at=Location(sample.file), fix="give one file for each file that the run reads")
 
 
 def _stem(file: str) -> str:
@@ -173,13 +179,20 @@ def _finding(problem: RowFault, at: Location, share: str, locator: ValueLocator)
     )
 
 
-def _duplicates(train: Sample, of_train: Reader, validation: Sample, of_validation: Reader) -> Iterator[Finding]:
+def _duplicates(judged: Sequence[tuple[Sample, Reader]]) -> Iterator[Finding]:
     """Find validation rows that the run also trains on."""
     seen: dict[str, Location] = {}
-    for row in train.rows:
-        if question := of_train.question(row.values):
-            seen.setdefault(question, row.at)
-    same = [(row, seen[asked]) for row in validation.rows if (asked := of_validation.question(row.values)) in seen]
+    for sample, reader in judged:
+        for row in sample.rows if sample.role == TRAIN else ():
+            if question := reader.question(row.values):
+                seen.setdefault(question, row.at)
+    for sample, reader in judged:
+        if sample.role == VALIDATION:
+            yield from _in_training(sample, reader, seen)
+
+
+def _in_training(validation: Sample, reader: Reader, seen: dict[str, Location]) -> Iterator[Finding]:
+    same = [(row, seen[asked]) for row in validation.rows if (asked := reader.question(row.values)) in seen]
     if same:
         row, at = same[0]
         count = f"{len(same):,} of {counted(len(validation.rows), 'row')}"
@@ -190,7 +203,7 @@ def _duplicates(train: Sample, of_train: Reader, validation: Sample, of_validati
             rule="data/validation-in-training",
             severity=WARNING,
             why="the accuracy of the validation rises with what the model has memorized",
-            fix=f"remove these rows from {train.file} or from {validation.file}",
+            fix=f"remove these rows from {at.file} or from {validation.file}",
             also=[(at, "the same question")],
             secret=True,
         )

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple, Protocol
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple, Protocol
 
 from grpo.lint.data import answers
 from grpo.lint.data.answers import Judge
@@ -38,7 +39,7 @@ _NO_QUESTION: Final = ("system", "developer", "assistant", "tool")
 _NO_ANSWER: Final = ("system", "developer", "user", "tool")
 _READS_PAIR: Final = "math_hf_data_processor"
 # Where verl's reward reads a row.
-_OF_MANAGER: Final = "verl/experimental/reward_loop/reward_manager/naive.py:{} at 0.7.1"
+_OF_MANAGER: Final = "verl/experimental/reward_loop/reward_manager/naive.py:{} at 0.9.1"
 _MODELS: Final = ("reward_model.enable", "reward.reward_model.enable")
 _MANAGERS: Final = ("reward_model.reward_loop_source", "reward.reward_manager.source")
 # A call of a tool may have no words.
@@ -104,16 +105,23 @@ def _prepared(run: RunConfig, file: Json, sample: Sample) -> Reader | None:
     return Source(str(found[1]), entry, found[0]) if found and entry and not is_written else None
 
 
-def _one(sample: Sample, files: Mapping[Json, Any], where: str) -> Json:
-    """Return the configured file that a sample represents: the only one, or the one with the same base name."""
-    name = os.path.basename(sample.file)
-    named = [file for file in files if isinstance(file, str) and os.path.basename(file) == name]
-    if len(files) == 1:
-        return next(iter(files))
-    if len(named) != 1:
-        fix = "give the sample the name of the file that it is from"
-        raise UnjudgedError(f"{where} has {len(files)} files, and not one is called {name}", fix)
-    return named[0]
+def _one(sample: Sample, files: Iterable[str], where: str) -> str:
+    """Return the configured file that a sample represents: the only one, or the one whose path ends most alike."""
+    alike = {file: _same_parts(sample.file, file) for file in files}
+    most = max(alike.values())
+    best = [file for file, count in alike.items() if count == most]
+    if len(alike) > 1 and (most == 0 or len(best) > 1):
+        called = "several are" if most else "not one is"
+        name = os.path.basename(sample.file)
+        fix = "give the sample the name, and the folder, of the file that it is from"
+        raise UnjudgedError(f"{where} has {len(alike)} files, and {called} called {name}", fix)
+    return best[0]
+
+
+def _same_parts(one: str, other: str) -> int:
+    """Return how many parts two paths share, counted from their ends; a name counts without its extension."""
+    both = ([*reversed(os.path.splitext(file)[0].split("/"))] for file in (os.path.abspath(one), other))
+    return len([*itertools.takewhile(lambda pair: pair[0] == pair[1], zip(*both, strict=False))])
 
 
 def _of_nemo_rl(run: RunConfig, sample: Sample) -> list[Reader]:
@@ -124,7 +132,7 @@ def _of_nemo_rl(run: RunConfig, sample: Sample) -> list[Reader]:
     sections = [section for path, section in data_sections(run) if path == place and section.get("dataset_name")]
     if not sections or (sections[0].get("dataset_name") == "ResponseDataset" and not sections[0].get(key)):
         raise _refuse(sample, place if run.since("v0.6.0") else f"{place}.{key}")
-    by_file: dict[Json, list[Mapping[str, Json]]] = {}
+    by_file: dict[str, list[Mapping[str, Json]]] = {}
     for each in sections:
         by_file.setdefault(str(each.get(key) or each["dataset_name"]), []).append(each)
     chosen = by_file[_one(sample, by_file, place)]
@@ -148,9 +156,7 @@ def _of_verl(run: RunConfig, sample: Sample) -> Reader:
     files = [file for file in (given if isinstance(given, list) else [given]) if isinstance(file, str)]
     if not files:
         raise _refuse(sample, f"data.{key}")
-    written = [file for file in files if _prepared(run, file, sample)]
-    # All files have the same columns, unless a task writes some of them.
-    file = _one(sample, dict.fromkeys(files), f"data.{key}") if written else files[0]
+    file = _one(sample, files, f"data.{key}")
     return _prepared(run, file, sample) or Chats(run, f"data.{key}", file)
 
 
@@ -397,7 +403,7 @@ class Chats:
     def of_columns(self, columns: Sequence[str]) -> list[RowFault]:
         found = []
         wanted = (
-            (self._prompt, ("data.prompt_key",), "verl/utils/dataset/rl_dataset.py:304 at 0.7.1"),
+            (self._prompt, ("data.prompt_key",), "verl/utils/dataset/rl_dataset.py:389 at 0.9.1"),
             (self._source, self._source_keys, _OF_MANAGER.format(42)),
             ("reward_model", (), _OF_MANAGER.format(43)),
         )
@@ -436,7 +442,7 @@ class Chats:
         extra = row.get("extra_info")
         if extra is not None and not isinstance(extra, dict):
             what = f"column extra_info has {_type(extra)}, and verl reads a map"
-            why = "the run ends when it reads the row (verl/utils/dataset/rl_dataset.py:360 at 0.7.1)"
+            why = "the run ends when it reads the row (verl/utils/dataset/rl_dataset.py:402 at 0.9.1)"
             yield RowFault("data/wrong-type", what, self._data, why, 'write {"index": 0}, or leave the column out')
 
     def _of_prompt(self, value: Json) -> Iterator[RowFault]:
@@ -446,7 +452,7 @@ class Chats:
             return
         if not (isinstance(value, list) and all(_is_message(each, _TURN) for each in value)):
             what = f"column {self._prompt} has {_type(value)}, and verl reads a list of chat messages"
-            why = "the chat template of the model is filled from it (verl/utils/dataset/rl_dataset.py:304 at 0.7.1)"
+            why = "the chat template of the model is filled from it (verl/utils/dataset/rl_dataset.py:389 at 0.9.1)"
             yield RowFault("data/wrong-type", what, keys, why, f"{_CHAT}, as task prepare-data does")
             return
         if all(_is_missing(each.get("content")) for each in value):
@@ -459,7 +465,7 @@ class Chats:
             yield RowFault("data/wrong-type", what, (*self._source_keys, *self._data), why, self._fix(self._source))
         elif self._by_source and not answers.has_own_judge(value):
             what = f"{self._source} is {quoted(value[:80])}, and verl has no reward for it"
-            why = "the run ends at its first reward (verl/utils/reward_score/__init__.py:107 at 0.7.1)"
+            why = "the run ends at its first reward (verl/utils/reward_score/__init__.py:107 at 0.9.1)"
             fix = "set job.rewards, for instance {right: {builtin: exact_answer}}, or write a name that verl knows"
             yield RowFault("data/source-without-reward", what, ("=job.rewards", *self._data), why, fix)
 

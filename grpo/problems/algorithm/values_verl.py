@@ -54,7 +54,7 @@ def temperature_zero(run: RunConfig) -> Iterator[Finding]:
             return
 
 
-@TOPIC.problem(" ".join(_CLIPS), fails=Fails.SILENT, source="trainer/ppo/core_algos.py:1339 at 0.7.1", severity=WARNING)
+@TOPIC.problem(" ".join(_CLIPS), fails=Fails.SILENT, source="trainer/ppo/core_algos.py:1348 at 0.9.1", severity=WARNING)
 def clip_ratio_as_factor(run: RunConfig) -> Iterator[Finding]:
     """a clip ratio is negative, or looks like a factor instead of a distance from 1
 
@@ -103,7 +103,7 @@ def clip_ratio_of_another_loss(run: RunConfig) -> Iterator[Finding]:
 
 
 @TOPIC.problem(
-    f"{ACTOR}.clip_ratio", fails=Fails.SILENT, source="trainer/ppo/core_algos.py:1312 at 0.7.1", severity=WARNING
+    f"{ACTOR}.clip_ratio", fails=Fails.SILENT, source="trainer/ppo/core_algos.py:1321 at 0.9.1", severity=WARNING
 )
 def clip_ratio_without_effect(run: RunConfig) -> str | None:
     """clip_ratio is set, but clip_ratio_low and clip_ratio_high replace it
@@ -122,7 +122,7 @@ def clip_ratio_without_effect(run: RunConfig) -> str | None:
 @TOPIC.problem(
     f"{_CORRECTION}.rollout_is {_CORRECTION}.rollout_rs {_LOG_PROBS}",
     fails=Fails.SILENT,
-    source="trainer/ppo/ray_trainer.py:1469 at 0.7.1",
+    source="trainer/ppo/v1/trainer_base.py:1768 at 0.9.1",
     severity=WARNING,
 )
 def correction_without_log_probs(run: RunConfig) -> Iterator[Finding]:
@@ -143,7 +143,7 @@ def correction_without_log_probs(run: RunConfig) -> Iterator[Finding]:
 @TOPIC.problem(
     f"{_CORRECTION}.bypass_mode {_LOG_PROBS}",
     fails=Fails.AT_FIRST_STEP,
-    source="trainer/ppo/rollout_corr_helper.py:1061 at 0.7.1",
+    source="trainer/ppo/rollout_corr_helper.py:1131 at 0.9.1",
     logs="bypass_mode=True requires rollout_log_probs in batch",
 )
 def bypass_without_log_probs(run: RunConfig) -> Iterator[Finding]:
@@ -159,7 +159,7 @@ def bypass_without_log_probs(run: RunConfig) -> Iterator[Finding]:
 @TOPIC.problem(
     f"{_CORRECTION}.rollout_is {_CORRECTION}.rollout_rs {_CORRECTION}.loss_type",
     fails=Fails.AT_FIRST_STEP,
-    source="trainer/ppo/rollout_corr_helper.py:524 at 0.7.1",
+    source="trainer/ppo/rollout_corr_helper.py:566 at 0.9.1",
     logs="Invalid rollout_is",
 )
 def correction_options(run: RunConfig) -> Iterator[Finding]:
@@ -197,7 +197,7 @@ def _rejection(run: RunConfig) -> Iterator[Finding]:
 @TOPIC.problem(
     f"{ACTOR}.kl_loss_coef algorithm.kl_ctrl.kl_coef",
     fails=Fails.SILENT,
-    source="workers/actor/dp_actor.py:655 at 0.7.1",
+    source="workers/utils/losses.py:140 at 0.9.1",
     severity=WARNING,
 )
 def kl_coefficient_zero(run: RunConfig) -> Iterator[Finding]:
@@ -229,7 +229,7 @@ def kl_coefficient_large(run: RunConfig) -> Iterator[Finding]:
 
 
 @TOPIC.problem(
-    "trainer.critic_warmup", fails=Fails.SILENT, source="trainer/ppo/ray_trainer.py:1504 at 0.7.1", severity=WARNING
+    "trainer.critic_warmup", fails=Fails.SILENT, source="trainer/ppo/v1/trainer_base.py:608 at 0.9.1", severity=WARNING
 )
 def actor_waits_for_critic(run: RunConfig) -> str | None:
     """trainer.critic_warmup delays the actor, but there is no critic
@@ -291,7 +291,7 @@ def filter_groups_metric(run: RunConfig) -> str | None:
 @TOPIC.problem(
     f"{ACTOR}.policy_loss",
     fails=Fails.AT_FIRST_STEP,
-    source="trainer/ppo/core_algos.py:1785 at 0.7.1",
+    source="trainer/ppo/core_algos.py:1795 at 0.9.1",
     logs="clip_ratio should be larger than 0",
 )
 def loss_parameters(run: RunConfig) -> Iterator[Finding]:
@@ -307,7 +307,7 @@ def loss_parameters(run: RunConfig) -> Iterator[Finding]:
         yield from failing(run, {path: within(path, above=0)})
 
 
-@TOPIC.problem(f"{ACTOR}.ppo_epochs", fails=Fails.AT_FIRST_STEP, source="workers/actor/dp_actor.py:556 at 0.7.1")
+@TOPIC.problem(f"{ACTOR}.ppo_epochs", fails=Fails.AT_FIRST_STEP, source="utils/tensordict_utils.py:608 at 0.9.1")
 def no_updates(run: RunConfig) -> str | None:
     """actor.ppo_epochs is below 1, so no step updates the actor
 

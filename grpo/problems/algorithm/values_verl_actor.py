@@ -42,13 +42,13 @@ def _why_unknown(run: RunConfig, key: str) -> str:
 
 RULES = keys.rules(
     TOPIC,
-    "trainer/config/ppo_trainer.yaml:8 at 0.7.1",
+    "trainer/config/ppo_trainer.yaml:8 at 0.9.1",
     why="silent in most sections; below actor, rollout, model and a reference that is loaded, the workers refuse it",
     why_of=_why_unknown,
 )
 
 
-@TOPIC.problem(f"{ACTOR}.strategy {REF}.strategy", fails=Fails.AT_SETUP, source="trainer/main_ppo.py:153 at 0.7.1")
+@TOPIC.problem(f"{ACTOR}.strategy {REF}.strategy", fails=Fails.AT_SETUP, source="workers/engine/base.py:401 at 0.9.1")
 def strategy(run: RunConfig) -> Iterator[Finding]:
     """the actor or reference uses an engine that a configuration file cannot select
 
@@ -97,7 +97,7 @@ def strategy_without_effect(run: RunConfig) -> Iterator[Finding]:
 @TOPIC.problem(
     f"{MODEL}.use_remove_padding {ACTOR}.ulysses_sequence_parallel_size",
     fails=Fails.AT_SETUP,
-    source="workers/config/actor.py:318 at 0.7.1",
+    source="workers/config/actor.py:337 at 0.9.1",
     logs="When using sequence parallelism for actor/ref policy, you must enable `use_remov",
 )
 def sequence_parallel_padding(run: RunConfig) -> Iterator[Finding]:
@@ -115,7 +115,7 @@ def sequence_parallel_padding(run: RunConfig) -> Iterator[Finding]:
 @TOPIC.problem(
     f"{ACTOR}.optim.lr_scheduler_type",
     fails=Fails.AT_SETUP,
-    source="workers/config/optimizer.py:122 at 0.7.1",
+    source="workers/config/optimizer.py:123 at 0.9.1",
 )
 def scheduler(run: RunConfig) -> str | None:
     """the learning rate schedule is neither constant nor cosine
@@ -130,7 +130,7 @@ def scheduler(run: RunConfig) -> str | None:
 @TOPIC.problem(
     "algorithm.adv_estimator",
     fails=Fails.AT_FIRST_STEP,
-    source="trainer/ppo/core_algos.py:149 at 0.7.1",
+    source="trainer/ppo/core_algos.py:149 at 0.9.1",
     logs="Unknown advantage estimator simply",
 )
 def advantage_estimator(run: RunConfig) -> Iterator[Finding]:
@@ -144,7 +144,7 @@ def advantage_estimator(run: RunConfig) -> Iterator[Finding]:
 
 
 @TOPIC.problem(
-    _LOSS, fails=Fails.AT_FIRST_STEP, source="trainer/ppo/core_algos.py:82 at 0.7.1", logs="Unsupported loss mode"
+    _LOSS, fails=Fails.AT_FIRST_STEP, source="trainer/ppo/core_algos.py:82 at 0.9.1", logs="Unsupported loss mode"
 )
 def policy_loss(run: RunConfig) -> Iterator[Finding]:
     """the policy loss is unknown to this version
@@ -160,7 +160,7 @@ def policy_loss(run: RunConfig) -> Iterator[Finding]:
 @TOPIC.problem(
     f"{ACTOR}.kl_loss_type algorithm.kl_penalty",
     fails=Fails.AT_FIRST_STEP,
-    source="trainer/ppo/core_algos.py:2185 at 0.7.1",
+    source="trainer/ppo/core_algos.py:2251 at 0.9.1",
 )
 def kl_type(run: RunConfig) -> Iterator[Finding]:
     """the type of the KL term is unknown to this version
@@ -178,7 +178,7 @@ def kl_type(run: RunConfig) -> Iterator[Finding]:
 
 
 @TOPIC.problem(
-    f"{ACTOR}.kl_loss_type", fails=Fails.SILENT, source="trainer/ppo/core_algos.py:2141 at 0.7.1", severity=WARNING
+    f"{ACTOR}.kl_loss_type", fails=Fails.SILENT, source="trainer/ppo/core_algos.py:2207 at 0.9.1", severity=WARNING
 )
 def kl_without_gradient(run: RunConfig) -> str | None:
     """the KL loss has a type whose gradient is 0 on average
@@ -198,7 +198,7 @@ def kl_without_gradient(run: RunConfig) -> str | None:
 @TOPIC.problem(
     f"{ACTOR}.clip_ratio_c",
     fails=Fails.AT_FIRST_STEP,
-    source="trainer/ppo/core_algos.py:1322 at 0.7.1",
+    source="trainer/ppo/core_algos.py:1331 at 0.9.1",
     logs="The lower bound of the clip_ratio_c for dual-clip PPO should be greater than 1.0",
 )
 def dual_clip(run: RunConfig) -> str | None:
@@ -213,7 +213,7 @@ def dual_clip(run: RunConfig) -> str | None:
 @TOPIC.problem(
     "algorithm.kl_ctrl.type algorithm.kl_ctrl.horizon",
     fails=Fails.AT_SETUP,
-    source="trainer/ppo/core_algos.py:209 at 0.7.1",
+    source="trainer/ppo/core_algos.py:209 at 0.9.1",
     logs="horizon must be larger than 0",
 )
 def kl_control(run: RunConfig) -> Iterator[Finding]:
@@ -235,7 +235,7 @@ def kl_control(run: RunConfig) -> Iterator[Finding]:
 @TOPIC.problem(
     f"{ACTOR}.kl_loss_coef algorithm.kl_ctrl.kl_coef",
     fails=Fails.SILENT,
-    source="trainer/ppo/ray_trainer.py:1458 at 0.7.1",
+    source="trainer/ppo/v1/trainer_base.py:1788 at 0.9.1",
     severity=WARNING,
 )
 def kl_coefficient_without_switch(run: RunConfig) -> Iterator[Finding]:
@@ -269,7 +269,7 @@ def _unread(run: RunConfig, path: str, switch: str) -> Finding:
 
 
 @TOPIC.problem(
-    "algorithm.use_kl_in_reward", fails=Fails.SILENT, source="utils/config.py:169 at 0.7.1", severity=WARNING
+    "algorithm.use_kl_in_reward", fails=Fails.SILENT, source="utils/config.py:184 at 0.9.1", severity=WARNING
 )
 def kl_twice(run: RunConfig) -> str | None:
     """the KL term is both in the reward and in the loss

@@ -25,6 +25,7 @@ from grpo.values.frameworks.verl import (
     sequence_parallel,
     sequences,
 )
+from grpo.values.frameworks.verl_data import READ, batches
 from postrender.finding import WARNING, Finding
 from postrender.problem import Fails
 
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 @TOPIC.problem(
     "trainer.total_epochs trainer.total_training_steps",
     fails=Fails.SILENT,
-    source="verl/trainer/ppo/ray_trainer.py:1465 at v0.9.1",
+    source="trainer/ppo/v1/trainer_base.py:467 at 0.9.1",
     severity=WARNING,
 )
 def no_steps(run: RunConfig) -> Iterator[Finding]:
@@ -55,7 +56,7 @@ def no_steps(run: RunConfig) -> Iterator[Finding]:
 @TOPIC.problem(
     f"{BATCH} {SAMPLES} {NODES}",
     fails=Fails.AT_SETUP,
-    source="utils/config.py:110 at 0.7.1",
+    source="utils/config.py:124 at 0.9.1",
     logs="must be divisible by minimal possible batch size",
 )
 def batch_not_divisible_by_gpus(run: RunConfig) -> str | None:
@@ -72,7 +73,7 @@ def _step(run: RunConfig) -> str:
     return f"{run.integer(BATCH)} prompts × {run.integer(SAMPLES)} answers = {sequences(run)} sequences per step"
 
 
-@TOPIC.problem(f"{BATCH} {SAMPLES} {NODES}", fails=Fails.AT_FIRST_STEP, source="utils/seqlen_balancing.py:147 at 0.7.1")
+@TOPIC.problem(f"{BATCH} {SAMPLES} {NODES}", fails=Fails.AT_FIRST_STEP, source="utils/seqlen_balancing.py:147 at 0.9.1")
 def dynamic_batch_not_divisible(run: RunConfig) -> str | None:
     """with dynamic micro batches, the ranks cannot share the sequences of a step evenly
 
@@ -91,7 +92,7 @@ def dynamic_batch_not_divisible(run: RunConfig) -> str | None:
     )
 
 
-@TOPIC.problem(BATCH, fails=Fails.AT_SETUP, source="trainer/ppo/ray_trainer.py:368 at 0.7.1")
+@TOPIC.problem(BATCH, fails=Fails.AT_SETUP, source="trainer/ppo/v1/trainer_base.py:765 at 0.9.1")
 def batch_of_nothing(run: RunConfig) -> str | None:
     """data.train_batch_size is null or below 1
 
@@ -103,7 +104,7 @@ def batch_of_nothing(run: RunConfig) -> str | None:
 @TOPIC.problem(
     f"{MINI} {BATCH}",
     fails=Fails.AT_SETUP,
-    source="workers/config/actor.py:215 at 0.7.1",
+    source="workers/config/actor.py:225 at 0.9.1",
     logs="must be >= actor.ppo_mini_batch_size",
 )
 def mini_batch_larger_than_batch(run: RunConfig) -> Iterator[Finding]:
@@ -120,7 +121,7 @@ def mini_batch_larger_than_batch(run: RunConfig) -> Iterator[Finding]:
 
 
 @TOPIC.problem(
-    f"{MINI} {BATCH}", fails=Fails.AT_FIRST_STEP, source="utils/tensordict_utils.py:556 at 0.7.1", severity=WARNING
+    f"{MINI} {BATCH}", fails=Fails.AT_FIRST_STEP, source="utils/tensordict_utils.py:588 at 0.9.1", severity=WARNING
 )
 def mini_batch_not_dividing_batch(run: RunConfig) -> str | None:
     """ppo_mini_batch_size does not divide train_batch_size
@@ -136,7 +137,7 @@ def mini_batch_not_dividing_batch(run: RunConfig) -> str | None:
 @TOPIC.problem(
     f"{MINI} {SAMPLES} {NODES}",
     fails=Fails.AT_FIRST_STEP,
-    source="workers/engine_workers.py:239 at 0.7.1",
+    source="workers/engine_workers.py:267 at 0.9.1",
     logs="and self.engine.get_data_parallel_size()=",
 )
 def update_not_divisible(run: RunConfig) -> str | None:
@@ -175,9 +176,28 @@ def batch_not_divisible_by_sync(run: RunConfig) -> Iterator[Finding]:
 
 
 @TOPIC.problem(
+    f"{READ} {BATCH}",
+    fails=Fails.AT_FIRST_STEP,
+    source="trainer/ppo/v1/trainer_base.py:1485 at 0.9.1",
+    since="0.9.1",
+    logs="must be a positive multiple of gen_batch_size",
+)
+def batch_not_whole_reads(run: RunConfig) -> str | None:
+    """data.gen_batch_size does not divide the prompts of a step
+
+    Why: the first step fails when it reads its prompts: the model is loaded on all GPUs, and nothing is sampled
+    Fix: remove data.gen_batch_size, or choose one that divides data.train_batch_size
+    """
+    if not has_new_trainer(run) or READ not in batches(run):
+        return None
+    batch, read = run.integer(BATCH), run.integer(READ)
+    return f"{BATCH} {batch} is not a multiple of {READ} {read}" if read < 1 or batch % read else None
+
+
+@TOPIC.problem(
     f"{ROLLOUT}.agent.num_workers {BATCH} {SAMPLES}",
     fails=Fails.AT_FIRST_STEP,
-    source="protocol.py:873 at 0.7.1",
+    source="protocol.py:871 at 0.9.1",
     logs="only support equal chunk",
 )
 def sequences_not_divisible_by_agents(run: RunConfig) -> str | None:
@@ -197,7 +217,7 @@ def sequences_not_divisible_by_agents(run: RunConfig) -> str | None:
 @TOPIC.problem(
     f"{ROLLOUT}.log_prob_use_dynamic_bsz {DYNAMIC}",
     fails=Fails.AT_LOADING,
-    source="workers/engine_workers.py:515 at 0.7.1",
+    source="workers/engine_workers.py:616 at 0.9.1",
     since="0.7.1",
 )
 def dynamic_batch_once(run: RunConfig) -> str | None:
@@ -214,7 +234,7 @@ def dynamic_batch_once(run: RunConfig) -> str | None:
 @TOPIC.problem(
     f"{SEQUENCE} {ACTOR}.fsdp_config.ulysses_sequence_parallel_size {NODES}",
     fails=Fails.AT_LOADING,
-    source="workers/fsdp_workers.py:181 at 0.7.1",
+    source="workers/engine/fsdp/transformer_impl.py:247 at 0.9.1",
 )
 def sequence_parallel_not_dividing_gpus(run: RunConfig) -> str | None:
     """ulysses_sequence_parallel_size does not divide the number of GPUs
@@ -226,7 +246,7 @@ def sequence_parallel_not_dividing_gpus(run: RunConfig) -> str | None:
     return f"{gpus(run)} GPUs are not a multiple of ulysses_sequence_parallel_size {size}" if wrong else None
 
 
-@TOPIC.problem(SAMPLES, fails=Fails.SILENT, source="trainer/ppo/core_algos.py:315 at 0.7.1")
+@TOPIC.problem(SAMPLES, fails=Fails.SILENT, source="trainer/ppo/core_algos.py:315 at 0.9.1")
 def one_answer_a_group(run: RunConfig) -> str | None:
     """rollout.n is below 2, but GRPO compares several answers to a prompt
 
@@ -243,7 +263,7 @@ def one_answer_a_group(run: RunConfig) -> str | None:
     return f"rollout.n is {run.integer(SAMPLES)} with adv_estimator {estimator}" if alone else None
 
 
-@TOPIC.problem(MINI, fails=Fails.SILENT, source="trainer/ppo/core_algos.py:1338 at 0.7.1", severity=WARNING)
+@TOPIC.problem(MINI, fails=Fails.SILENT, source="trainer/ppo/core_algos.py:1347 at 0.9.1", severity=WARNING)
 def clipping_never_active(run: RunConfig) -> str | None:
     """a clip ratio is set, but each step has only one update
 

@@ -42,7 +42,7 @@ _LIMIT = f"{ACTOR}.ppo_max_token_len_per_gpu"
 @TOPIC.problem(
     f"{MICRO} {_WHOLE}",
     fails=Fails.AT_SETUP,
-    source="workers/config/actor.py:191 at 0.7.1",
+    source="workers/config/actor.py:200 at 0.9.1",
     logs="actor] You have set both 'actor.ppo_micro_batch_size' AND 'actor.ppo_micro_batch",
 )
 def micro_batch_once(run: RunConfig) -> Iterator[Finding]:
@@ -59,7 +59,7 @@ def micro_batch_once(run: RunConfig) -> Iterator[Finding]:
 @TOPIC.problem(
     f"{ROLLOUT}.{_LOG_PROB}_per_gpu {REF}.{_LOG_PROB}_per_gpu",
     fails=Fails.AT_SETUP,
-    source="utils/config.py:141 at 0.7.1",
+    source="utils/config.py:155 at 0.9.1",
 )
 def log_prob_micro_batch_once(run: RunConfig) -> Iterator[Finding]:
     """the micro batch size of log probabilities is set twice, not at all, or not per GPU
@@ -118,7 +118,7 @@ def _once(run: RunConfig, section: str, name: str) -> str | None:
 @TOPIC.problem(
     f"{_WHOLE} {MINI}",
     fails=Fails.AT_SETUP,
-    source="workers/config/actor.py:223 at 0.7.1",
+    source="workers/config/actor.py:233 at 0.9.1",
     logs="must be divisible by ppo_micro_batch_size",
 )
 def deprecated_micro_batch(run: RunConfig) -> str | None:
@@ -138,7 +138,7 @@ def deprecated_micro_batch(run: RunConfig) -> str | None:
 @TOPIC.problem(
     f"{MICRO} {MINI} {SAMPLES} {NODES}",
     fails=Fails.AT_FIRST_STEP,
-    source="workers/fsdp_workers.py:263 at 0.7.1",
+    source="workers/engine/utils.py:125 at 0.9.1",
     logs="should be divisible by ppo_micro_batch_size_per_gpu",
 )
 def update_not_whole_micro_batches(run: RunConfig) -> Iterator[Finding]:
@@ -196,7 +196,7 @@ def _padded(run: RunConfig) -> int:
 @TOPIC.problem(
     "",
     fails=Fails.AT_FIRST_STEP,
-    source="utils/seqlen_balancing.py:384 at 0.7.1",
+    source="utils/seqlen_balancing.py:384 at 0.9.1",
     logs="max_token_len must be greater than the sequence length",
 )
 def tokens_below_sequence(run: RunConfig) -> Iterator[Finding]:

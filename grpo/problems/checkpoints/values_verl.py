@@ -25,7 +25,7 @@ _PARTS: Final = ("model", "optimizer", "extra", "hf_model")
 @TOPIC.problem(
     f"{_SAVED} {_LOADED}",
     fails=Fails.AT_CHECKPOINT,
-    source="utils/checkpoint/checkpoint_manager.py:76 at 0.7.1",
+    source="utils/checkpoint/checkpoint_manager.py:76 at 0.9.1",
     severity=WARNING,
 )
 def checkpoint_contents(run: RunConfig) -> Iterator[Finding]:
@@ -83,7 +83,7 @@ def _has_schedule(run: RunConfig) -> bool:
 @TOPIC.problem(
     f"{_SAVED} {_LOADED}",
     fails=Fails.SILENT,
-    source="utils/checkpoint/fsdp_checkpoint_manager.py:138 at 0.7.1",
+    source="utils/checkpoint/fsdp_checkpoint_manager.py:212 at 0.9.1",
     severity=WARNING,
 )
 def checkpoint_without_model(run: RunConfig) -> Iterator[Finding]:

@@ -40,7 +40,7 @@ _FIX_OF: Final = {
 @TOPIC.problem(
     "data.train_files data.val_files",
     fails=Fails.AT_SETUP,
-    source="utils/dataset/rl_dataset.py:163 at 0.7.1",
+    source="utils/dataset/rl_dataset.py:178 at 0.9.1",
     logs="Unsupported file format",
 )
 def data_files(run: RunConfig) -> Iterator[Finding]:
@@ -83,7 +83,7 @@ def _texts(run: RunConfig, path: str) -> list[str]:
     "",
     fails=Fails.AT_RENDER,
     fix=_ON_VOLUME,
-    source="utils/dataset/rl_dataset.py:163 at 0.7.1",
+    source="utils/dataset/rl_dataset.py:178 at 0.9.1",
     logs="Unsupported file format",
 )
 def relative_path(run: RunConfig) -> Iterator[Finding]:
@@ -119,7 +119,7 @@ def truncation(run: RunConfig) -> str | None:
 @TOPIC.problem(
     "data.filter_overlong_prompts data.truncation",
     fails=Fails.SILENT,
-    source="utils/dataset/rl_dataset.py:114 at 0.7.1",
+    source="utils/dataset/rl_dataset.py:118 at 0.9.1",
     severity=WARNING,
     since="0.7.1",
 )
@@ -136,7 +136,7 @@ def long_prompts_cut(run: RunConfig) -> str | None:
 @TOPIC.problem(
     "reward.reward_manager.name reward_model.reward_manager",
     fails=Fails.AT_SETUP,
-    source="trainer/ppo/reward.py:112 at 0.7.1",
+    source="trainer/ppo/reward.py:95 at 0.9.1",
 )
 def reward_manager(run: RunConfig) -> Iterator[Finding]:
     """the reward manager or its source is unknown to this version
@@ -162,7 +162,7 @@ def reward_manager(run: RunConfig) -> Iterator[Finding]:
 @TOPIC.problem(
     "reward.custom_reward_function.name custom_reward_function.name",
     fails=Fails.AT_SETUP,
-    source="trainer/ppo/reward.py:76 at 0.7.1",
+    source="trainer/ppo/reward.py:76 at 0.9.1",
 )
 def reward_function_without_name(run: RunConfig) -> Iterator[Finding]:
     """a custom reward function has no name
@@ -230,7 +230,7 @@ def _of_today(path: str) -> str:
     return "reward.reward_manager.name" if name == "reward_manager" else f"reward.{path}"
 
 
-@TOPIC.problem("=accelerator.worker.cpu", fails=Fails.PENDING, source="single_controller/ray/base.py:143 at 0.7.1")
+@TOPIC.problem("=accelerator.worker.cpu", fails=Fails.PENDING, source="single_controller/ray/base.py:146 at 0.9.1")
 def cpus_for_gpus(run: RunConfig) -> str | None:
     """a worker has fewer CPUs than verl reserves for its GPUs
 
@@ -245,7 +245,7 @@ def cpus_for_gpus(run: RunConfig) -> str | None:
 @TOPIC.problem(
     f"{_RESUME} {_FROM}",
     fails=Fails.AT_CHECKPOINT,
-    source="trainer/ppo/ray_trainer.py:944 at 0.7.1",
+    source="trainer/ppo/v1/trainer_base.py:866 at 0.9.1",
     logs="resume ckpt must be str type",
 )
 def resume_mode(run: RunConfig) -> Iterator[Finding]:
@@ -326,7 +326,7 @@ def separate_rollout(run: RunConfig) -> Iterator[Finding]:
 
 
 @TOPIC.problem(
-    "trainer.save_freq", fails=Fails.SILENT, source="trainer/ppo/ray_trainer.py:1521 at 0.7.1", severity=WARNING
+    "trainer.save_freq", fails=Fails.SILENT, source="trainer/ppo/v1/trainer_base.py:481 at 0.9.1", severity=WARNING
 )
 def no_checkpoint(run: RunConfig) -> str | None:
     """trainer.save_freq is 0 or less, so no checkpoint is saved
@@ -341,7 +341,7 @@ def no_checkpoint(run: RunConfig) -> str | None:
 @TOPIC.problem(
     "trainer.test_freq trainer.val_before_train",
     fails=Fails.SILENT,
-    source="trainer/ppo/ray_trainer.py:1544 at 0.7.1",
+    source="trainer/ppo/v1/trainer_base.py:491 at 0.9.1",
     severity=WARNING,
 )
 def no_validation(run: RunConfig) -> str | None:
@@ -358,7 +358,7 @@ def no_validation(run: RunConfig) -> str | None:
 @TOPIC.problem(
     "trainer.val_only trainer.val_before_train",
     fails=Fails.SILENT,
-    source="trainer/ppo/ray_trainer.py:1258 at 0.7.1",
+    source="trainer/ppo/v1/trainer_base.py:439 at 0.9.1",
     severity=WARNING,
 )
 def validation_only_trains(run: RunConfig) -> str | None:
@@ -372,7 +372,7 @@ def validation_only_trains(run: RunConfig) -> str | None:
 
 
 @TOPIC.problem(
-    "trainer.val_only", fails=Fails.SILENT, source="trainer/ppo/ray_trainer.py:1263 at 0.7.1", severity=WARNING
+    "trainer.val_only", fails=Fails.SILENT, source="trainer/ppo/v1/trainer_base.py:446 at 0.9.1", severity=WARNING
 )
 def validation_only(run: RunConfig) -> str | None:
     """trainer.val_only is on, so the run trains nothing

@@ -42,7 +42,7 @@ def _loads_data(run: RunConfig, scheme: str) -> bool:
 
 
 @TOPIC.problem(
-    "data", fails=Fails.AT_SETUP, source="verl/utils/fs.py:43 at 0.7.1; nemo_rl/data/datasets/utils.py:107 at v0.7.0"
+    "data", fails=Fails.AT_SETUP, source="verl/utils/fs.py:43 at 0.9.1; nemo_rl/data/datasets/utils.py:107 at v0.7.0"
 )
 def address_not_loaded(run: RunConfig) -> Iterator[Finding]:
     """data or a model is at an address that nothing can open

@@ -37,7 +37,7 @@ _REPOSITORIES: Final = frozenset(inputs.REPOSITORIES[name] for name in _MATHEMAT
 @TOPIC.problem(
     "data.train.dataset_name data.dataset_name data.train_files data.val_files data",
     fails=Fails.SILENT,
-    source="examples/configs/grpo_math_1B.yaml:377 at v0.7.0; verl/trainer/config/data/legacy_data.yaml:11 at 0.7.1",
+    source="examples/configs/grpo_math_1B.yaml:377 at v0.7.0; verl/trainer/config/data/legacy_data.yaml:11 at 0.9.1",
 )
 def data_not_chosen(run: RunConfig) -> Iterator[Finding]:
     """the values do not name the run's data
@@ -211,7 +211,7 @@ def _judges(run: RunConfig) -> bool:
 @TOPIC.problem(
     "data.validation data.val_files data.val_dataset_name",
     fails=Fails.SILENT,
-    source="examples/configs/grpo_math_1B.yaml:377 at v0.7.0; verl/trainer/config/data/legacy_data.yaml:11 at 0.7.1",
+    source="examples/configs/grpo_math_1B.yaml:377 at v0.7.0; verl/trainer/config/data/legacy_data.yaml:11 at 0.9.1",
     severity=WARNING,
 )
 def validation_of_the_recipe(run: RunConfig) -> Iterator[Finding]:

@@ -23,7 +23,7 @@ _COLUMNS: Final = ("data_source", "prompt", "ability", "reward_model", "extra_in
 
 
 @TOPIC.problem(
-    "data.prompt_key data.reward_fn_key", fails=Fails.AT_SETUP, source="utils/dataset/rl_dataset.py:304 at 0.7.1"
+    "data.prompt_key data.reward_fn_key", fails=Fails.AT_SETUP, source="utils/dataset/rl_dataset.py:389 at 0.9.1"
 )
 def column_not_prepared(run: RunConfig) -> Iterator[Finding]:
     """the configuration names a column that the prepared files do not have
@@ -44,38 +44,34 @@ def column_not_prepared(run: RunConfig) -> Iterator[Finding]:
 @TOPIC.problem(
     f"{BATCH} data.gen_batch_size {TRAIN_SAMPLES}",
     fails=Fails.AT_SETUP,
-    source="trainer/ppo/ray_trainer.py:368 at 0.7.1",
+    source="trainer/ppo/v1/trainer_base.py:765 at 0.9.1",
 )
 def batch_larger_than_data(run: RunConfig) -> Iterator[Finding]:
     """the training data has fewer rows than one batch
 
-    Why: the run ends at setup with "Train dataloader is empty", with the cluster already running and billing
+    Why: the run ends before its first step: "Train dataloader is empty", or from 0.9.1 on a division by zero
     Fix: lower the batch size to the data set's number of rows or less
     """
-    if verl_data.takes_prompts_singly(run):
-        return
-    batch, most = verl_data.batch(run), verl_data.most_rows(run)
-    if 0 < most < batch:
+    most = verl_data.most_rows(run)
+    short = [key for key in verl_data.batches(run) if 0 < most < run.integer(key)]
+    if short:
         # However many rows the files have.
-        what = f"{_batch_key(run)} is {batch}, and {TRAIN_SAMPLES} takes {counted(most, 'row')}"
+        what = f"{short[0]} is {run.integer(short[0])}, and {TRAIN_SAMPLES} takes {counted(most, 'row')}"
         yield Finding(what, keys=[TRAIN_SAMPLES], fix="raise it to the batch or more, or write -1 for all rows")
     else:
         yield from no_batch(run, verl_data.rows(run))
 
 
 def no_batch(run: RunConfig, rows: int) -> Iterator[Finding]:
-    """Yield a finding if the training rows do not fill a batch."""
-    batch, key = verl_data.batch(run), _batch_key(run)
-    if batch > rows and not verl_data.takes_prompts_singly(run):
-        yield Finding(f"{key} is {batch}, and the training data have {counted(rows, 'row')}", keys=[key])
-
-
-def _batch_key(run: RunConfig) -> str:
-    return "data.gen_batch_size" if run.at("data.gen_batch_size") else BATCH
+    """Yield the batches that the training rows do not fill."""
+    for key in verl_data.batches(run):
+        if run.integer(key) > rows:
+            what = f"{key} is {run.integer(key)}, and the training data have {counted(rows, 'row')}"
+            yield Finding(what, keys=[key])
 
 
 @TOPIC.problem(
-    f"{STEPS} {EPOCHS}", fails=Fails.SILENT, source="trainer/ppo/ray_trainer.py:1286 at 0.7.1", severity=WARNING
+    f"{STEPS} {EPOCHS}", fails=Fails.SILENT, source="trainer/ppo/v1/trainer_base.py:467 at 0.9.1", severity=WARNING
 )
 def more_steps_than_data(run: RunConfig) -> Iterator[Finding]:
     """total_training_steps is more than the epochs provide
@@ -119,7 +115,10 @@ def reward_fields(run: RunConfig) -> list[str]:
 
 
 @TOPIC.problem(
-    "data.val_files data.train_files", fails=Fails.SILENT, source="trainer/main_ppo.py:333 at 0.7.1", severity=WARNING
+    "data.val_files data.train_files",
+    fails=Fails.SILENT,
+    source="trainer/ppo/v1/trainer_base.py:719 at 0.9.1",
+    severity=WARNING,
 )
 def validation_on_training_data(run: RunConfig) -> Iterator[Finding]:
     """validation uses a file that the run also trains on

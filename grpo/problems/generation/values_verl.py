@@ -26,7 +26,7 @@ _PROTOCOLS = ("nvlink", "local", "rdma", "tcp")
 _LAST_PORT = 65535
 
 
-@TOPIC.problem(f"{ROLLOUT}.name {ROLLOUT}.mode", fails=Fails.AT_LOADING, source="workers/rollout/base.py:100 at 0.7.1")
+@TOPIC.problem(f"{ROLLOUT}.name {ROLLOUT}.mode", fails=Fails.AT_LOADING, source="workers/rollout/base.py:106 at 0.9.1")
 def rollout_name(run: RunConfig) -> str | None:
     """the rollout engine is missing, or this version does not have it in this mode
 
@@ -45,7 +45,7 @@ def rollout_name(run: RunConfig) -> str | None:
 @TOPIC.problem(
     f"{_TP} {_DP} {NODES}",
     fails=Fails.AT_LOADING,
-    source="workers/rollout/replica.py:112 at 0.7.1",
+    source="workers/rollout/replica.py:114 at 0.9.1",
     logs="must be divisible by gpus_per_node",
 )
 def rollout_gpus_not_divisible(run: RunConfig) -> str | None:
@@ -69,7 +69,7 @@ def rollout_gpus_not_divisible(run: RunConfig) -> str | None:
 @TOPIC.problem(
     _PP,
     fails=Fails.AT_LOADING,
-    source="workers/config/rollout.py:289 at 0.7.1",
+    source="workers/config/rollout.py:319 at 0.9.1",
     logs="moe_tensor_parallel_size * expert_parallel_size must equal tensor_model_parallel",
 )
 def rollout_stages(run: RunConfig) -> str | None:
@@ -83,7 +83,7 @@ def rollout_stages(run: RunConfig) -> str | None:
 @TOPIC.problem(
     f"{ROLLOUT}.expert_parallel_size {_TP} {_DP}",
     fails=Fails.AT_LOADING,
-    source="workers/config/rollout.py:264 at 0.7.1",
+    source="workers/config/rollout.py:294 at 0.9.1",
     logs="expert_parallel_size must be equal to tensor_model_parallel_size * data_parallel",
 )
 def rollout_experts(run: RunConfig) -> Iterator[Finding]:
@@ -187,7 +187,7 @@ def _sequence(run: RunConfig) -> tuple[int, str]:
 @TOPIC.problem(
     f"{_LENGTH} data.max_response_length",
     fails=Fails.SILENT,
-    source="workers/rollout/vllm_rollout/vllm_async_server.py:542 at 0.7.1",
+    source="workers/rollout/vllm_rollout/vllm_async_server.py:593 at 0.9.1",
     severity=WARNING,
     since="0.7.1",
 )
@@ -220,7 +220,7 @@ def _shorter(run: RunConfig) -> str:
 @TOPIC.problem(
     f"{ROLLOUT}.temperature {ROLLOUT}.val_kwargs.do_sample",
     fails=Fails.AT_SETUP,
-    source="utils/config.py:186 at 0.7.1",
+    source="utils/config.py:201 at 0.9.1",
     logs="validation gen temperature should be greater than 0 when enabling do_sample",
 )
 def validation_temperature(run: RunConfig) -> str | None:
@@ -233,7 +233,7 @@ def validation_temperature(run: RunConfig) -> str | None:
     return f"val_kwargs.do_sample is on, and rollout.temperature is {quoted(warm)}" if cold else None
 
 
-@TOPIC.problem(f"{MODEL}.lora_rank {MODEL}.lora.rank", fails=Fails.AT_SETUP, source="utils/config.py:200 at 0.7.1")
+@TOPIC.problem(f"{MODEL}.lora_rank {MODEL}.lora.rank", fails=Fails.AT_SETUP, source="utils/config.py:215 at 0.9.1")
 def lora_rank(run: RunConfig) -> str | None:
     """the LoRA rank is above 512, the maximum that vLLM loads
 

@@ -40,7 +40,7 @@ _NEWEST_OF_0_6, _OLDEST_OF_0_9 = (0, 11), (0, 18)
 _OF_MEGATRON: Final = ("linear_qkv", "linear_proj", "linear_fc1", "linear_fc2")
 
 
-@TOPIC.problem(_SHARE, fails=Fails.AT_LOADING, source="workers/rollout/vllm_rollout/vllm_async_server.py:317 at 0.7.1")
+@TOPIC.problem(_SHARE, fails=Fails.AT_LOADING, source="workers/rollout/vllm_rollout/vllm_async_server.py:340 at 0.9.1")
 def memory_share(run: RunConfig) -> str | None:
     """gpu_memory_utilization is not a share between 0 and 1
 
@@ -52,7 +52,7 @@ def memory_share(run: RunConfig) -> str | None:
 @TOPIC.problem(
     f"{_SEQUENCES} {_TOKENS}",
     fails=Fails.AT_LOADING,
-    source="workers/rollout/vllm_rollout/vllm_async_server.py:310 at 0.7.1",
+    source="workers/rollout/vllm_rollout/vllm_async_server.py:333 at 0.9.1",
     logs="is smaller than max_model_len",
 )
 def engine_limits(run: RunConfig) -> Iterator[Finding]:
@@ -81,7 +81,7 @@ def _sampling(section: str) -> dict[str, Test]:
 @TOPIC.problem(
     f"{ROLLOUT}.temperature {ROLLOUT}.top_p {ROLLOUT}.top_k",
     fails=Fails.AT_FIRST_STEP,
-    source="experimental/agent_loop/agent_loop.py:477 at 0.7.1",
+    source="experimental/agent_loop/agent_loop.py:591 at 0.9.1",
 )
 def sampling_limits(run: RunConfig) -> Iterator[Finding]:
     """temperature, top_p, top_k or repetition_penalty is out of the engine's range
@@ -97,7 +97,7 @@ def sampling_limits(run: RunConfig) -> Iterator[Finding]:
 @TOPIC.problem(
     f"{ROLLOUT}.dtype {ROLLOUT}.load_format {ROLLOUT}.quantization {ROLLOUT}.logprobs_mode",
     fails=Fails.AT_LOADING,
-    source="workers/rollout/vllm_rollout/vllm_async_server.py:303 at 0.7.1",
+    source="workers/rollout/vllm_rollout/vllm_async_server.py:326 at 0.9.1",
 )
 def engine_words(run: RunConfig) -> Iterator[Finding]:
     """dtype, load_format or another rollout setting has a value unknown to vLLM
@@ -114,7 +114,7 @@ def engine_words(run: RunConfig) -> Iterator[Finding]:
     yield from failing(run, {f"{ROLLOUT}.{key}": one_of(f"{ROLLOUT}.{key}", words) for key, words in allowed.items()})
 
 
-@TOPIC.problem(f"{_NAME} {_TAG}", fails=Fails.AT_LOADING, source="workers/rollout/replica.py:297 at 0.7.1")
+@TOPIC.problem(f"{_NAME} {_TAG}", fails=Fails.AT_LOADING, source="workers/rollout/replica.py:332 at 0.9.1")
 def engine_not_in_image(run: RunConfig) -> str | None:
     """the image does not have the engine that rollout.name selects
 
@@ -130,7 +130,7 @@ def _image_of(run: RunConfig) -> tuple[Json, Json]:
     return run.value("images.training.repository"), run.value(_TAG[1:])
 
 
-@TOPIC.problem(_NAME, fails=Fails.SILENT, source="workers/rollout/replica.py:297 at 0.7.1", severity=WARNING)
+@TOPIC.problem(_NAME, fails=Fails.SILENT, source="workers/rollout/replica.py:332 at 0.9.1", severity=WARNING)
 def engine_not_supported(run: RunConfig) -> str | None:
     """rollout.name is not vllm, the only engine that these charts support
 
@@ -210,7 +210,7 @@ def transfer_queue(run: RunConfig) -> str | None:
 @TOPIC.problem(
     f"{_VALIDATION}.n {_VALIDATION}.temperature",
     fails=Fails.COSTS,
-    source="experimental/agent_loop/agent_loop.py:488 at 0.7.1",
+    source="experimental/agent_loop/agent_loop.py:607 at 0.9.1",
     severity=WARNING,
 )
 def validation_repeats(run: RunConfig) -> str | None:
@@ -253,7 +253,7 @@ def _sleeps(run: RunConfig) -> bool:
 @TOPIC.problem(
     f"{MODEL}.lora.rank {MODEL}.lora_rank",
     fails=Fails.SILENT,
-    source="workers/engine/fsdp/transformer_impl.py:134 at 0.7.1",
+    source="workers/engine/fsdp/transformer_impl.py:162 at 0.9.1",
     severity=WARNING,
     since="0.7.1",
 )
@@ -269,7 +269,7 @@ def lora_section_unread(run: RunConfig) -> str | None:
     return f"model.lora.rank is {quoted(run.at(path))}, and model.lora_rank is 0"
 
 
-@TOPIC.problem(_TARGETS, fails=Fails.AT_LOADING, source="workers/engine/fsdp/transformer_impl.py:295 at 0.7.1")
+@TOPIC.problem(_TARGETS, fails=Fails.AT_LOADING, source="workers/engine/fsdp/transformer_impl.py:363 at 0.9.1")
 def lora_targets(run: RunConfig) -> str | None:
     """LoRA's target modules are not modules of the model
 

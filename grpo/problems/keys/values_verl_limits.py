@@ -52,7 +52,7 @@ _REPLAY: Final = f"{ACTOR}.router_replay.mode"
 _MIXED: Final = ("param_dtype", "reduce_dtype", "buffer_dtype")
 
 
-@TOPIC.problem("", fails=Fails.AT_SETUP, source="trainer/ppo/ray_trainer.py:344 at 0.7.1")
+@TOPIC.problem("", fails=Fails.AT_SETUP, source="trainer/ppo/v1/trainer_base.py:746 at 0.9.1")
 def size_of_nothing(run: RunConfig) -> Iterator[Finding]:
     """a length, a size, a number or a seed is below its minimum
 
@@ -105,7 +105,7 @@ def profiler_range(run: RunConfig) -> Iterator[Finding]:
     yield from failing(run, {path: within(path, least=low) for path, low in given.items()})
 
 
-@TOPIC.problem(_SHARDS, fails=Fails.AT_LOADING, source="workers/fsdp_workers.py:106 at 0.7.1")
+@TOPIC.problem(_SHARDS, fails=Fails.AT_LOADING, source="workers/engine/fsdp/utils.py:51 at 0.9.1")
 def shards_not_dividing_gpus(run: RunConfig) -> str | None:
     """fsdp_size does not divide the number of GPUs
 
@@ -119,7 +119,7 @@ def shards_not_dividing_gpus(run: RunConfig) -> str | None:
 @TOPIC.problem(
     f"{ACTOR}.fsdp_config.model_dtype {ACTOR}.fsdp_config.mixed_precision",
     fails=Fails.AT_LOADING,
-    source="utils/torch_dtypes.py:62 at 0.7.1",
+    source="utils/torch_dtypes.py:62 at 0.9.1",
 )
 def precision(run: RunConfig) -> Iterator[Finding]:
     """a precision of weights or gradients is unknown to verl
@@ -178,7 +178,7 @@ def hybrid_engine(run: RunConfig) -> str | None:
     return f"{_HYBRID} is {quoted(run.at(_HYBRID))}" if refused else None
 
 
-@TOPIC.problem("", fails=Fails.AT_SETUP, source="trainer/ppo/ray_trainer.py:1521 at 0.7.1")
+@TOPIC.problem("", fails=Fails.AT_SETUP, source="trainer/ppo/v1/trainer_base.py:481 at 0.9.1")
 def null_value(run: RunConfig) -> Iterator[Finding]:
     """a value that verl computes with is null
 
@@ -218,7 +218,7 @@ def _computed_here(run: RunConfig) -> Iterator[str]:
 @TOPIC.problem(
     _LOOP,
     fails=Fails.AT_FIRST_STEP,
-    source="experimental/agent_loop/agent_loop.py:552 at 0.7.1",
+    source="experimental/agent_loop/agent_loop.py:678 at 0.9.1",
     logs="not registered, registered agent loops",
 )
 def agent_loop(run: RunConfig) -> str | None:
@@ -236,7 +236,7 @@ def agent_loop(run: RunConfig) -> str | None:
 @TOPIC.problem(
     f"{_TRANSFER}.backend",
     fails=Fails.AT_LOADING,
-    source="checkpoint_engine/base.py:345 at 0.7.1",
+    source="checkpoint_engine/base.py:418 at 0.9.1",
     since="0.7.1",
 )
 def checkpoint_engine(run: RunConfig) -> str | None:
@@ -249,7 +249,7 @@ def checkpoint_engine(run: RunConfig) -> str | None:
 
 
 @TOPIC.problem(
-    f"{ROLLOUT}.trace.backend", fails=Fails.SILENT, source="utils/rollout_trace.py:87 at 0.7.1", severity=WARNING
+    f"{ROLLOUT}.trace.backend", fails=Fails.SILENT, source="utils/rollout_trace.py:89 at 0.9.1", severity=WARNING
 )
 def trace_backend(run: RunConfig) -> str | None:
     """the backend for generation traces is unknown to this version
@@ -264,7 +264,7 @@ def trace_backend(run: RunConfig) -> str | None:
 @TOPIC.problem(
     f"{MODEL}.fused_kernel_options.impl_backend",
     fails=Fails.SILENT,
-    source="models/transformers/monkey_patch.py:246 at 0.7.1",
+    source="models/transformers/monkey_patch.py:246 at 0.9.1",
     severity=WARNING,
 )
 def fused_kernels_backend(run: RunConfig) -> str | None:

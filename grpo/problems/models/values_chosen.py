@@ -26,7 +26,7 @@ _TOKENIZERS: Final = {"nemo-rl": "policy.tokenizer.name", "verl": "actor_rollout
 @TOPIC.problem(
     " ".join(MODEL.values()),
     fails=Fails.SILENT,
-    source="examples/configs/grpo_math_1B.yaml:102 at v0.7.0; verl/trainer/config/model/hf_model.yaml:10 at 0.7.1",
+    source="examples/configs/grpo_math_1B.yaml:102 at v0.7.0; verl/trainer/config/model/hf_model.yaml:10 at 0.9.1",
 )
 def model_not_chosen(run: RunConfig) -> Iterator[Finding]:
     """the values do not name the model to train

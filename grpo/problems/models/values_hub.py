@@ -109,7 +109,7 @@ def _trusting(run: RunConfig) -> list[str]:
     " ".join(_TRUST),
     fix=_PIN,
     fails=Fails.EXPOSES,
-    source="verl/workers/config/model.py:167 at 0.7.1",
+    source="verl/workers/config/model.py:179 at 0.9.1",
     severity=WARNING,
 )
 def remote_code(run: RunConfig) -> Iterator[Finding]:
@@ -132,7 +132,7 @@ def remote_code(run: RunConfig) -> Iterator[Finding]:
     " ".join(MODEL.values()),
     fix=_PIN,
     fails=Fails.EXPOSES,
-    source="nemo_rl/algorithms/utils.py:362 at v0.7.0; verl/experimental/reward_loop/reward_loop.py:120 at 0.7.1",
+    source="nemo_rl/algorithms/utils.py:362 at v0.7.0; verl/experimental/reward_loop/reward_loop.py:125 at 0.9.1",
     severity=INFO,
 )
 def model_not_pinned(run: RunConfig) -> Iterator[Finding]:

@@ -41,7 +41,7 @@ def chat_template_constant(run: RunConfig) -> str | None:
 @TOPIC.problem(
     f"{_JUDGE}.model_path {_OLD_JUDGE}.model.path",
     fails=Fails.AT_LOADING,
-    source="experimental/reward_loop/reward_model.py:61 at 0.7.1",
+    source="experimental/reward_loop/reward_model.py:71 at 0.9.1",
 )
 def reward_model(run: RunConfig) -> Iterator[Finding]:
     """a reward model is on, but no model is named for it
@@ -61,7 +61,7 @@ def reward_model(run: RunConfig) -> Iterator[Finding]:
 @TOPIC.problem(
     f"{SEQUENCE} {ACTOR}.fsdp_config.ulysses_sequence_parallel_size {_PATH}",
     fails=Fails.AT_LOADING,
-    source="models/transformers/monkey_patch.py:333 at 0.7.1",
+    source="models/transformers/monkey_patch.py:343 at 0.9.1",
     logs="must be divisible by ulysses_sp_size",
 )
 def sequence_parallel_heads(run: RunConfig) -> str | None:
@@ -80,7 +80,7 @@ def sequence_parallel_heads(run: RunConfig) -> str | None:
 @TOPIC.problem(
     f"{_TP} {_PATH}",
     fails=Fails.AT_LOADING,
-    source="workers/rollout/vllm_rollout/vllm_async_server.py:319 at 0.7.1",
+    source="workers/rollout/vllm_rollout/vllm_async_server.py:342 at 0.9.1",
     logs="Total number of attention heads (",
 )
 def rollout_heads_not_divisible(run: RunConfig) -> str | None:
@@ -96,7 +96,7 @@ def rollout_heads_not_divisible(run: RunConfig) -> str | None:
 @TOPIC.problem(
     f"{_EXPERTS} {_PATH}",
     fails=Fails.AT_LOADING,
-    source="workers/rollout/vllm_rollout/vllm_async_server.py:366 at 0.7.1",
+    source="workers/rollout/vllm_rollout/vllm_async_server.py:402 at 0.9.1",
 )
 def rollout_without_experts(run: RunConfig) -> str | None:
     """rollout uses expert parallelism, but the model has no experts
@@ -111,7 +111,7 @@ def rollout_without_experts(run: RunConfig) -> str | None:
 @TOPIC.problem(
     f"{_LENGTH} data.max_response_length data.max_prompt_length {_PATH}",
     fails=Fails.AT_LOADING,
-    source="workers/rollout/vllm_rollout/vllm_async_server.py:117 at 0.7.1",
+    source="workers/rollout/vllm_rollout/vllm_async_server.py:1107 at 0.9.1",
     logs="should be less than or equal to max_position_embeddings",
 )
 def longer_than_model(run: RunConfig) -> Iterator[Finding]:

@@ -51,7 +51,7 @@ def _retries(run: RunConfig) -> int:
 
 
 @TOPIC.problem(
-    "=job.retries", fails=Fails.COSTS, source="verl/trainer/ppo/ray_trainer.py:924 at 0.7.1", severity=WARNING
+    "=job.retries", fails=Fails.COSTS, source="verl/trainer/ppo/v1/trainer_base.py:854 at 0.9.1", severity=WARNING
 )
 def retry_from_scratch(run: RunConfig) -> Iterator[Finding]:
     """a retry does not resume from a checkpoint

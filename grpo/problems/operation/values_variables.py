@@ -108,7 +108,7 @@ def slow_variable(run: RunConfig) -> Iterator[Finding]:
 @TOPIC.problem(
     "=ray.env",
     fails=Fails.AT_SETUP,
-    source="verl/single_controller/base/worker.py:267 at 0.7.1, ray/_private/resource_and_label_spec.py:353 at v2.55.1",
+    source="verl/single_controller/base/worker.py:267 at 0.9.1, ray/_private/resource_and_label_spec.py:353 at v2.55.1",
     severity=WARNING,
 )
 def devices_of_ray(run: RunConfig) -> Iterator[Finding]:
@@ -129,7 +129,7 @@ def devices_of_ray(run: RunConfig) -> Iterator[Finding]:
 @TOPIC.problem(
     "=job.env =ray.env",
     fails=Fails.AT_SETUP,
-    source="verl/trainer/main_ppo.py:288 at 0.7.1, examples/run_grpo.py:81 at v0.7.0",
+    source="verl/trainer/main_ppo.py:145 at 0.9.1, examples/run_grpo.py:81 at v0.7.0",
     severity=WARNING,
 )
 def variable_not_set(run: RunConfig) -> Iterator[Finding]:

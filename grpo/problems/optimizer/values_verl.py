@@ -70,7 +70,7 @@ _STILL: Final = 512
 _SMALL: Final = 1e-5
 
 
-@TOPIC.problem(f"{_CLASS} {_MODULE}", fails=Fails.AT_LOADING, source="workers/config/optimizer.py:215 at 0.7.1")
+@TOPIC.problem(f"{_CLASS} {_MODULE}", fails=Fails.AT_LOADING, source="workers/config/optimizer.py:340 at 0.9.1")
 def optimizer_class(run: RunConfig) -> Iterator[Finding]:
     """the optimizer is not a class in its module, or verl cannot use it
 
@@ -89,7 +89,7 @@ def optimizer_class(run: RunConfig) -> Iterator[Finding]:
     yield Finding(f"{what}, which is no class of {module}", fix=fix)
 
 
-@TOPIC.problem(_MORE, fails=Fails.AT_LOADING, source="workers/config/optimizer.py:210 at 0.7.1")
+@TOPIC.problem(_MORE, fails=Fails.AT_LOADING, source="workers/config/optimizer.py:335 at 0.9.1")
 def optimizer_arguments(run: RunConfig) -> Iterator[Finding]:
     """override_optimizer_config has an argument or value that the optimizer does not accept
 
@@ -114,7 +114,7 @@ def optimizer_arguments(run: RunConfig) -> Iterator[Finding]:
 @TOPIC.problem(
     f"{_RATE} {_OPTIM}.weight_decay {_OPTIM}.betas",
     fails=Fails.AT_LOADING,
-    source="workers/config/optimizer.py:201 at 0.7.1",
+    source="workers/config/optimizer.py:326 at 0.9.1",
 )
 def optimizer_range(run: RunConfig) -> Iterator[Finding]:
     """a learning rate, weight decay, epsilon or beta is outside the optimizer's range
@@ -136,7 +136,7 @@ def _are_betas(given: Json) -> bool:
     return len(values) == len(numbers) == _PAIR and all(0 <= value < 1 for value in numbers)
 
 
-@TOPIC.problem(_RATE, fails=Fails.SILENT, source="workers/config/optimizer.py:201 at 0.7.1", severity=WARNING)
+@TOPIC.problem(_RATE, fails=Fails.SILENT, source="workers/config/optimizer.py:326 at 0.9.1", severity=WARNING)
 def learning_rate(run: RunConfig) -> str | None:
     """the learning rate is too high or too low to train a language model
 
@@ -170,7 +170,7 @@ def weights_in_bfloat16(run: RunConfig) -> str | None:
     return what if 0 < rate <= _SMALL else None
 
 
-@TOPIC.problem(f"{_OPTIM}.min_lr_ratio", fails=Fails.AT_LOADING, source="utils/torch_functional.py:742 at 0.7.1")
+@TOPIC.problem(f"{_OPTIM}.min_lr_ratio", fails=Fails.AT_LOADING, source="utils/torch_functional.py:749 at 0.9.1")
 def least_learning_rate(run: RunConfig) -> str | None:
     """min_lr_ratio is not a share from 0 to 1
 
@@ -185,7 +185,7 @@ def least_learning_rate(run: RunConfig) -> str | None:
 @TOPIC.problem(
     f"{_OPTIM}.lr_warmup_steps_ratio {_OPTIM}.lr_warmup_steps",
     fails=Fails.SILENT,
-    source="workers/fsdp_workers.py:659 at 0.7.1",
+    source="workers/engine/fsdp/transformer_impl.py:516 at 0.9.1",
     severity=WARNING,
 )
 def warm_up_longer_than_run(run: RunConfig) -> Iterator[Finding]:
@@ -209,7 +209,9 @@ def warm_up_longer_than_run(run: RunConfig) -> Iterator[Finding]:
 
 
 @TOPIC.problem(
-    f"{ACTOR}.grad_clip {_OPTIM}.clip_grad", fails=Fails.SILENT, source="workers/actor/dp_actor.py:396 at 0.7.1"
+    f"{ACTOR}.grad_clip {_OPTIM}.clip_grad",
+    fails=Fails.SILENT,
+    source="workers/engine/fsdp/transformer_impl.py:806 at 0.9.1",
 )
 def gradient_clipping(run: RunConfig) -> str | None:
     """gradients are clipped to a norm of 0 or less
@@ -226,7 +228,7 @@ def gradient_clipping(run: RunConfig) -> str | None:
 @TOPIC.problem(
     f"{ACTOR}.grad_clip",
     fails=Fails.SILENT,
-    source="workers/engine/fsdp/transformer_impl.py:621 at 0.7.1",
+    source="workers/engine/fsdp/transformer_impl.py:806 at 0.9.1",
     severity=WARNING,
     since="0.7.1",
 )

@@ -21,7 +21,7 @@ _CRITIC: Final = "critic.model.path"
 @TOPIC.problem(
     f"algorithm.adv_estimator critic.enable {_CRITIC}",
     fails=Fails.AT_LOADING,
-    source="trainer/ppo/utils.py:98 at 0.7.1",
+    source="trainer/ppo/utils.py:98 at 0.9.1",
     severity=WARNING,
 )
 def critic_without_model(run: RunConfig) -> Iterator[Finding]:
@@ -39,11 +39,11 @@ def critic_without_model(run: RunConfig) -> Iterator[Finding]:
 @TOPIC.problem(
     "reward.reward_kwargs reward_model.reward_kwargs",
     fails=Fails.AT_SETUP,
-    source="experimental/reward_loop/reward_manager/dapo.py:39 at 0.7.1",
-    logs="max_resp_len must be provided if overlong_buffer_cfg=",
+    source="experimental/reward_loop/reward_manager/dapo.py:39 at 0.9.1",
+    logs=("max_resp_len must be provided if overlong_buffer_cfg=", "overlong_buffer.len must be positive"),
 )
 def overlong_buffer(run: RunConfig) -> Iterator[Finding]:
-    """DAPO's overlong buffer is longer than max_resp_len, or max_resp_len is missing
+    """DAPO's overlong buffer is longer than max_resp_len or has no length, or max_resp_len is missing
 
     Why: the reward workers reject it only at startup, with the cluster already running and billing
     Fix: set max_resp_len to data.max_response_length, and len to a fraction of it
@@ -58,6 +58,9 @@ def overlong_buffer(run: RunConfig) -> Iterator[Finding]:
     length, most = run.integer(f"{buffer}.len"), run.integer(f"{path}.max_resp_len")
     if length > most:
         yield Finding(f"overlong_buffer_cfg.len is {length}, and max_resp_len {most}", keys=[f"{buffer}.len"])
+    elif length < 1 and run.on(f"{buffer}.enable"):
+        # 0.6.1 does not reject it, and divides by it.
+        yield Finding(f"overlong_buffer_cfg.len is {length}, and enable is true", keys=[f"{buffer}.len"])
 
 
 def _penalty(run: RunConfig) -> str:
@@ -74,7 +77,7 @@ def _penalty(run: RunConfig) -> str:
 @TOPIC.problem(
     "reward.reward_kwargs reward_model.reward_kwargs",
     fails=Fails.SILENT,
-    source="experimental/reward_loop/reward_manager/dapo.py:110 at 0.7.1",
+    source="experimental/reward_loop/reward_manager/dapo.py:110 at 0.9.1",
     severity=WARNING,
 )
 def overlong_penalty(run: RunConfig) -> Iterator[Finding]:

@@ -205,7 +205,7 @@ def path_only_in_image(run: RunConfig) -> Iterator[Finding]:
 @TOPIC.problem(
     " ".join(key for keys in (*_MODELS.values(), _SWITCHED.values()) for key in keys),
     fails=Fails.AT_LOADING,
-    source="verl/utils/fs.py:207 at 0.7.1",
+    source="verl/utils/fs.py:212 at 0.9.1",
 )
 def relative_model(run: RunConfig) -> Iterator[Finding]:
     """a model is neither a hub name nor an absolute path

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 STEPS: Final = "trainer.total_training_steps"
 EPOCHS: Final = "trainer.total_epochs"
+# How many prompts are read at once.
+READ: Final = "data.gen_batch_size"
 TRAIN_SAMPLES: Final = "data.train_max_samples"
 _PREPARED: Final = re.compile(r"\$\{oc\.env:GRPO_DATASETS\}/([^/$]+)/train\.parquet")
 # Rows of the training split. Source: the data set's page.
@@ -63,8 +65,16 @@ def most_rows(run: RunConfig) -> int:
 
 
 def batch(run: RunConfig) -> int:
-    """Return the number of prompts that the run reads from its data per step."""
-    return run.integer("data.gen_batch_size") if run.at("data.gen_batch_size") else run.integer(BATCH)
+    """Return the number of prompts of a step; in an epoch, the 0.9 trainer counts no other batches."""
+    is_own = run.at(READ) and not has_new_trainer(run)
+    return run.integer(READ if is_own else BATCH)
+
+
+def batches(run: RunConfig) -> list[str]:
+    """Return the keys of the batches that the run's data must fill."""
+    if not run.at(READ) or takes_prompts_singly(run):
+        return [BATCH]
+    return [BATCH, READ] if has_new_trainer(run) else [READ]
 
 
 def takes_prompts_singly(run: RunConfig) -> bool:
