@@ -14,12 +14,12 @@ from grpo.cli import options
 from grpo.cli.command import wrong
 from grpo.cli.jobs import run as jobs
 from grpo.cli.watching import head_pod
-from grpo.cli.watching.rayjob import MISSING, Kept, RayJob
+from grpo.cli.watching.rayjob import Kept, RayJob
 from grpo.deadline import Deadline
 from grpo.helm import kubectl
 from grpo.manifests import entrypoint
 from grpo.values.set_arguments import Argument
-from postrender.errors import ClusterError, InputError
+from postrender.errors import InputError
 from postrender.manifests.pods import mapping
 
 USAGE: Final = f"-f FILE ... | {options.RUN}"
@@ -122,8 +122,8 @@ def find(name: str, namespace: str | None, cluster: str | None) -> tuple[Mapping
     where = namespace or kubectl.namespace()
     try:
         item = head_pod.ask(f"/apis/ray.io/v1/namespaces/{where}/rayjobs/{name}", Deadline())
-    except ClusterError as error:
-        if MISSING not in error.message:
+    except kubectl.FailedError as error:
+        if not error.is_of_missing:
             raise
         raise kubectl.no_rayjob(name, where) from error
     plan = entrypoint.plan(item)

@@ -14,15 +14,13 @@ from typing import Any, Final
 from grpo.cli.watching import head_pod
 from grpo.cli.watching.head_pod import Output
 from grpo.deadline import Deadline
+from grpo.helm import kubectl
 from grpo.manifests import entrypoint
 from grpo.runlog.job_output import State
-from postrender.errors import ClusterError
 
 _ENDED: Final = ("Complete", "Failed")
 _RAN: Final = ("RUNNING", "STOPPED", "SUCCEEDED", "FAILED")
 _DRIVER: Final = "/tmp/ray/session_latest/logs/job-driver-{}.log"  # noqa: S108 (of the pod: Ray's own folder)
-# The API server's reason for an object that is not there, as kubectl shows it.
-MISSING: Final = "(NotFound)"
 
 
 @dataclass(frozen=True)
@@ -55,8 +53,8 @@ class RayJob:
         self._deadline, self._first = self._first or Deadline(), None
         try:
             found = head_pod.ask(self._path, self._deadline)
-        except ClusterError as error:
-            if self._kept is None or MISSING not in error.message:
+        except kubectl.FailedError as error:
+            if self._kept is None or not error.is_of_missing:
                 raise
             return self._without_job(self._kept)
         status = found.get("status") or {}
