@@ -64,14 +64,20 @@ class Named:
 
     def of_name(self, name: str) -> RayJob:
         """Return where the output of a RayJob is; raise UsageError for a word that is no name."""
-        self.refuse_attempt()
         refuse_no_name(name)
         return RayJob(name, self.namespace or kubectl.namespace(), self.cluster)
 
-    def refuse_attempt(self) -> None:
-        """Raise UsageError if an attempt is given of what a word names."""
-        if self.attempt:
-            raise wrong("--attempt is given with a name", fix="leave out the name: values files name the run, with -f")
+    def refuse_of_values(self, word: str) -> None:
+        """Raise UsageError as the function of this name does."""
+        refuse_of_values(word, self.attempt, () if self.by_values else self.arguments)
+
+
+def refuse_of_values(word: str, attempt: int | None, arguments: Sequence[Argument]) -> None:
+    """Raise UsageError for options that only say more of values files, where a word names the run or its output."""
+    given = ["--attempt"] if attempt else [flag for flag, _ in arguments]
+    if given:
+        message = f"{given[0]} is given, but {word!r} is read without values files"
+        raise wrong(message, fix=f"leave out {given[0]}, or name the run by its values files, with -f")
 
 
 def run_options(function: Callable[..., int]) -> Callable[..., int]:
@@ -108,9 +114,8 @@ def refuse_no_name(word: str) -> None:
     """Raise UsageError for what cannot be the name of a RayJob."""
     if not options.is_name(word):
         message = f"the RayJob is {word!r}, expected lower-case letters, digits and -, at most 63"
-        if os.path.exists(word):
-            raise wrong(message, fix=f"leave out --namespace to read the file {word}")
-        raise wrong(message)
+        place = "the standard input" if word == "-" else f"the file {word}" if os.path.exists(word) else ""
+        raise wrong(message, fix=f"leave out --namespace to read {place}" if place else "")
 
 
 def find(name: str, namespace: str | None, cluster: str | None) -> tuple[Mapping[str, Any], kubectl.Head]:

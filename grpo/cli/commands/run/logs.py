@@ -46,6 +46,8 @@ def logs(run: Named, name: str | None, tail: int | None, *, follow: bool, show_c
     began = time.monotonic()
     if name and run.by_values:
         raise wrong("a run is named twice", fix="give its values files with -f, or its name with --namespace")
+    if name:
+        run.refuse_of_values(name)
     if show_commands:
         lines = ["-n", str(tail) if tail else "+1", *(["-f"] if follow else [])]
         directory, head = _place(run, name)
