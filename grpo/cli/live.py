@@ -148,7 +148,7 @@ def _with_options(function: Callable[..., int], *, rights: bool, logs: bool) -> 
 
         def ask(run: str) -> Evidence:
             if run and values:
-                raise wrong("a run is named twice", fix="give its values files with -f, or its name with --namespace")
+                raise named_run.named_twice()
             until = functools.partial(deadline.after, time.monotonic())
             found = collection.collect(*wanted(run), rights=rights, with_logs=logs or bool(saved), deadline=until)
             if saved:

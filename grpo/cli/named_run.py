@@ -15,12 +15,12 @@ from grpo.cli.command import wrong
 from grpo.cli.jobs import run as jobs
 from grpo.cli.watching import head_pod
 from grpo.cli.watching.rayjob import Kept, RayJob
+from grpo.cluster.objects import cluster_of
 from grpo.deadline import Deadline
 from grpo.helm import kubectl
 from grpo.manifests import entrypoint
 from grpo.values.set_arguments import Argument
-from postrender.errors import InputError
-from postrender.manifests.pods import mapping
+from postrender.errors import InputError, UsageError
 
 USAGE: Final = f"-f FILE ... | {options.RUN}"
 
@@ -68,7 +68,7 @@ class Named:
         return RayJob(name, self.namespace or kubectl.namespace(), self.cluster)
 
     def refuse_of_values(self, word: str) -> None:
-        """Raise UsageError as the function of this name does."""
+        """Raise UsageError for options of this command line as the function of the same name does."""
         refuse_of_values(word, self.attempt, () if self.by_values else self.arguments)
 
 
@@ -78,6 +78,11 @@ def refuse_of_values(word: str, attempt: int | None, arguments: Sequence[Argumen
     if given:
         message = f"{given[0]} is given, but {word!r} is read without values files"
         raise wrong(message, fix=f"leave out {given[0]}, or name the run by its values files, with -f")
+
+
+def named_twice() -> UsageError:
+    """Return the error for a name beside values files."""
+    return wrong("a run is named twice", fix="give its values files with -f, or its name with --namespace")
 
 
 def run_options(function: Callable[..., int]) -> Callable[..., int]:
@@ -135,5 +140,8 @@ def find(name: str, namespace: str | None, cluster: str | None) -> tuple[Mapping
     if "runDirectory" not in plan:
         fix = "give the values files of the run with -f, or its directory where it is mounted"
         raise InputError(f"the RayJob {name} is none of the chart grpo-job, so its directory is not known", fix=fix)
-    own = cluster or mapping(item.get("status")).get("rayClusterName") or "none"
+    own = cluster or cluster_of(item)
+    if not own:
+        fix = "wait until KubeRay has made one; --cluster NAME names another one that mounts the volume of the run"
+        raise InputError(f"the RayJob {name} has no RayCluster yet", fix=fix)
     return plan, kubectl.Head(f"ray.io/cluster={own},ray.io/node-type=head", where)

@@ -64,6 +64,17 @@ def test_what_reads_the_volume(grpo: Grpo, cluster: Cluster, command: str, form:
     assert f"--namespace rl --selector {label},ray.io/node-type=head" in found
 
 
+def test_the_cluster_of_a_rayjob_that_has_not_begun(grpo: Grpo, cluster: Cluster) -> None:
+    """Its selector names it; a job that makes its own has none yet."""
+    cluster.state("", "Initializing", rayClusterName="")
+    assert "ray.io/cluster=gemma-ray," in grpo("logs", NAME, "-n", "rl", "--show-commands")[1]
+    del cluster.rayjob["spec"]["clusterSelector"]
+    cluster.state("", "Initializing", rayClusterName="")
+    code, _, said = grpo("checkpoints", NAME, "-n", "rl")
+    assert (code, said.splitlines()[0]) == (2, f"the RayJob {NAME} has no RayCluster yet")
+    assert "ray.io/cluster=other," in grpo("logs", NAME, "-n", "rl", "--show-commands", "--cluster", "other")[1]
+
+
 def test_the_command_that_logs_shows_for_a_name(grpo: Grpo, cluster: Cluster) -> None:
     code, shown, said = grpo("logs", NAME, "-n", "rl", "--show-commands")
     assert (code, said) == (0, "")

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from grpo.cli.watching import head_pod
 from grpo.cli.watching.head_pod import Output
+from grpo.cluster.objects import cluster_of
 from grpo.deadline import Deadline
 from grpo.helm import kubectl
 from grpo.manifests import entrypoint
@@ -61,7 +62,7 @@ class RayJob:
         deployed, job = status.get("jobDeploymentStatus") or "not seen by the operator", status.get("jobStatus") or ""
         said = ": ".join(filter(None, (deployed, job, status.get("message", "").partition("\n")[0])))
         ended, volume = deployed in _ENDED, entrypoint.attempt_directory(entrypoint.plan(found))
-        pod = self._head(self._cluster or status.get("rayClusterName", "")) if self._cluster or job in _RAN else {}
+        pod = self._head(self._cluster or cluster_of(found)) if self._cluster or job in _RAN else {}
         if not pod:
             elsewhere = f"{volume} on the volume of the run" if volume else "what its pods have left"
             lost = f"read {elsewhere}, where it is mounted; --cluster NAME names a cluster that mounts it"
