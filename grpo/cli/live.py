@@ -114,7 +114,7 @@ def _with_options(function: Callable[..., int], *, rights: bool, logs: bool) -> 
         if bundled:
             if values or arguments or attempt or others.get("run") or saved or context or kubeconfig or namespace:
                 raise wrong(
-                    "--from reads a bundle, which has values, namespace and context in it", fix="leave them out"
+                    "--from reads a bundle, which has run, values, namespace and context in it", fix="leave them out"
                 )
             return function(source=Source(lambda _: bundle.read(bundled), is_live=False), **others)
 
