@@ -17,11 +17,12 @@ import pytest
 
 Answer = Callable[[str], tuple[int, str]]
 
+# It hangs in a credential program, which is a process of its own.
 # What kubectl would ask the API server for, what it would start in the pod, and a way to the API server of `serving`.
 KUBECTL = """\
 #!/bin/sh
 echo "$*" >> "$CLUSTER/calls"
-[ "$HANGS" != "$1" ] || exec sleep 3600
+[ "$HANGS" != "$1" ] || { sleep 3600 & echo $! >> "$CLUSTER/logins"; wait; }
 if said=$(cat "$CLUSTER/refuses-$1" 2>/dev/null); then echo "$said" >&2; exit 1; fi
 case $1 in
   config) case $* in *--minify*) cat "$CLUSTER/namespace" ;; *) cat "$CLUSTER/kubeconfig" ;; esac ;;

@@ -7,11 +7,10 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from grpo.manifests import export
-from grpo.manifests.loader import NO_OBJECTS, SUFFIXES, ManifestDocument, listed
+from grpo.manifests.loader import NO_OBJECTS, SUFFIXES, ManifestDocument, is_index, listed, named
 from grpo.problems.reading import found
 from postrender.finding import Finding
 from postrender.manifests.pods import Path
-from postrender.types import Json
 
 _EDITED: Final = "kustomize/edited-by-hand"
 _NOT_LISTED: Final = "kustomize/file-not-listed"
@@ -22,7 +21,7 @@ _RENDER: Final = "restore it from Git, or run grpo render --output-dir again"
 def judge(documents: Sequence[ManifestDocument]) -> Iterator[Finding]:
     """Yield findings about the kustomizations among the documents of a folder."""
     for document in documents:
-        if os.path.basename(document.file) in NO_OBJECTS and os.path.isfile(document.file):
+        if is_index(document) and os.path.isfile(document.file):
             yield from _judge(document)
 
 
@@ -37,9 +36,9 @@ def _judge(index: ManifestDocument) -> Iterator[Finding]:
         elif is_ours and not export.FILE.fullmatch(name):
             what = f"grpo render wrote this {own}, and does not list {name}"
             yield _at(index, _EDITED, ("resources", at), what, _RENDER)
-    named = {os.path.basename(text.rpartition("=")[2]) for text in _texts(index.plain)}
+    known = named(index.plain)
     present = sorted(name for name in os.listdir(folder or ".") if name.endswith(SUFFIXES) and name not in NO_OBJECTS)
-    for name in [each for each in present if each not in named]:
+    for name in [each for each in present if each not in known]:
         what = f"{name} is in the folder, and {own} does not list it: it is not installed, and pruning deletes it"
         yield _at(index, _EDITED if is_ours else _NOT_LISTED, ("resources",), what, _RENDER if is_ours else "")
     for key in (each for each in index.plain if is_ours and each not in export.KEYS):
@@ -53,14 +52,3 @@ def _at(index: ManifestDocument, rule: str, path: Path, what: str, fix: str = ""
 
 def _is_file(name: str) -> bool:
     return name.endswith(SUFFIXES) and "://" not in name
-
-
-def _texts(value: Json) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        for each in value.values():
-            yield from _texts(each)
-    elif isinstance(value, list):
-        for each in value:
-            yield from _texts(each)

@@ -57,11 +57,12 @@ def judge(stack: Stack, engine: Engine, kinds: Kinds, target: Target, reported: 
 
     manifests: dict[str, str] = {}
     found: list[Finding] = []
+    of_charts: list[Finding] = []
     for layer in stack.layers():
         try:
             manifests[layer] = render(layer, {})
         except RenderError as error:
-            found += refusals.findings(error, stack.values, reported)
+            of_charts += refusals.findings(error, stack.values, reported)
     documents = read({_name(layer): text.encode("utf-8") for layer, text in manifests.items()})
     result = checked(documents, _wiring(stack), kinds)
     for layer in sorted(manifests):
@@ -69,7 +70,8 @@ def judge(stack: Stack, engine: Engine, kinds: Kinds, target: Target, reported: 
         if mine:
             found += _moved(mine, Origins(stack.values, functools.partial(render, layer)), stack.charts)
     accepted = Ignores(stack.values)
-    found = accepted.left(found)
+    # A chart refuses the values whatever they accept.
+    found = [*of_charts, *accepted.left(found)]
     refused = [layer for layer in stack.layers() if layer not in manifests]
     if not refused:
         found += accepted.useless_of_objects(ERROR)

@@ -110,13 +110,16 @@ def _with_options(function: Callable[..., int], *, rights: bool, logs: bool) -> 
         attempt: int | None = None,
         **others: object,
     ) -> int:
+        values = bool(files or accelerator)
         if bundled:
-            if files or saved or context or namespace or attempt:
+            if values or arguments or attempt or others.get("run") or saved or context or kubeconfig or namespace:
                 raise wrong(
-                    "--from reads a bundle, which has values, namespace and context in it", fix="leave them out"
+                    "--from reads a bundle, which has run, values, namespace and context in it", fix="leave them out"
                 )
             return function(source=Source(lambda _: bundle.read(bundled), is_live=False), **others)
 
+        if (word := others.get("run")) and not values:
+            named_run.refuse_of_values(str(word), attempt, arguments)
         connections = contextlib.ExitStack()
         another = [(set_arguments.SET, f"job.attempt={attempt}")] if attempt else []
 
@@ -144,8 +147,8 @@ def _with_options(function: Callable[..., int], *, rights: bool, logs: bool) -> 
             output_file.refuse(saved, mark=bundle.MARK, inputs=options.inputs())
 
         def ask(run: str) -> Evidence:
-            if run and (files or accelerator or attempt):
-                raise wrong("a run is named twice", fix="give its values files with -f, or its name with --namespace")
+            if run and values:
+                raise named_run.named_twice()
             until = functools.partial(deadline.after, time.monotonic())
             found = collection.collect(*wanted(run), rights=rights, with_logs=logs or bool(saved), deadline=until)
             if saved:
@@ -153,7 +156,7 @@ def _with_options(function: Callable[..., int], *, rights: bool, logs: bool) -> 
                 sys.stderr.write(f"saved in {saved}: {', '.join(listed)}\n")
             return found
 
-        named = bool(files or arguments or accelerator or (saved and not namespace))
+        named = bool(values or arguments or (saved and not namespace))
         with connections:
             return function(source=Source(ask, is_live=True, is_named=named, has_namespace=bool(namespace)), **others)
 

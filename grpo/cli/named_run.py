@@ -14,13 +14,13 @@ from grpo.cli import options
 from grpo.cli.command import wrong
 from grpo.cli.jobs import run as jobs
 from grpo.cli.watching import head_pod
-from grpo.cli.watching.rayjob import MISSING, Kept, RayJob
+from grpo.cli.watching.rayjob import Kept, RayJob
+from grpo.cluster.objects import cluster_of
 from grpo.deadline import Deadline
 from grpo.helm import kubectl
 from grpo.manifests import entrypoint
 from grpo.values.set_arguments import Argument
-from postrender.errors import ClusterError, InputError
-from postrender.manifests.pods import mapping
+from postrender.errors import InputError, UsageError
 
 USAGE: Final = f"-f FILE ... | {options.RUN}"
 
@@ -64,14 +64,25 @@ class Named:
 
     def of_name(self, name: str) -> RayJob:
         """Return where the output of a RayJob is; raise UsageError for a word that is no name."""
-        self.refuse_attempt()
         refuse_no_name(name)
         return RayJob(name, self.namespace or kubectl.namespace(), self.cluster)
 
-    def refuse_attempt(self) -> None:
-        """Raise UsageError if an attempt is given of what a word names."""
-        if self.attempt:
-            raise wrong("--attempt is given with a name", fix="leave out the name: values files name the run, with -f")
+    def refuse_of_values(self, word: str) -> None:
+        """Raise UsageError for options of this command line as the function of the same name does."""
+        refuse_of_values(word, self.attempt, () if self.by_values else self.arguments)
+
+
+def refuse_of_values(word: str, attempt: int | None, arguments: Sequence[Argument]) -> None:
+    """Raise UsageError for options that only say more of values files, where a word names the run or its output."""
+    given = ["--attempt"] if attempt else [flag for flag, _ in arguments]
+    if given:
+        message = f"{given[0]} is given, but {word!r} is read without values files"
+        raise wrong(message, fix=f"leave out {given[0]}, or name the run by its values files, with -f")
+
+
+def named_twice() -> UsageError:
+    """Return the error for a name beside values files."""
+    return wrong("a run is named twice", fix="give its values files with -f, or its name with --namespace")
 
 
 def run_options(function: Callable[..., int]) -> Callable[..., int]:
@@ -108,9 +119,8 @@ def refuse_no_name(word: str) -> None:
     """Raise UsageError for what cannot be the name of a RayJob."""
     if not options.is_name(word):
         message = f"the RayJob is {word!r}, expected lower-case letters, digits and -, at most 63"
-        if os.path.exists(word):
-            raise wrong(message, fix=f"leave out --namespace to read the file {word}")
-        raise wrong(message)
+        place = "the standard input" if word == "-" else f"the file {word}" if os.path.exists(word) else ""
+        raise wrong(message, fix=f"leave out --namespace to read {place}" if place else "")
 
 
 def find(name: str, namespace: str | None, cluster: str | None) -> tuple[Mapping[str, Any], kubectl.Head]:
@@ -122,13 +132,16 @@ def find(name: str, namespace: str | None, cluster: str | None) -> tuple[Mapping
     where = namespace or kubectl.namespace()
     try:
         item = head_pod.ask(f"/apis/ray.io/v1/namespaces/{where}/rayjobs/{name}", Deadline())
-    except ClusterError as error:
-        if MISSING not in error.message:
+    except kubectl.FailedError as error:
+        if not error.is_of_missing:
             raise
         raise kubectl.no_rayjob(name, where) from error
     plan = entrypoint.plan(item)
     if "runDirectory" not in plan:
         fix = "give the values files of the run with -f, or its directory where it is mounted"
         raise InputError(f"the RayJob {name} is none of the chart grpo-job, so its directory is not known", fix=fix)
-    own = cluster or mapping(item.get("status")).get("rayClusterName") or "none"
+    own = cluster or cluster_of(item)
+    if not own:
+        fix = "wait until KubeRay has made one; --cluster NAME names another one that mounts the volume of the run"
+        raise InputError(f"the RayJob {name} has no RayCluster yet", fix=fix)
     return plan, kubectl.Head(f"ray.io/cluster={own},ray.io/node-type=head", where)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
-from types import ModuleType
 from typing import Final, TextIO
 
 from grpo.report import formats
@@ -52,15 +51,11 @@ def write_document(text: str) -> None:
 
 def _write(text: str, stream: TextIO) -> None:
     if is_watched(stream):
-        _drawing().draw_text(text, stream)
+        from grpo.cli import drawing  # noqa: PLC0415 (rich takes as long to import as a small file to judge)
+
+        drawing.draw_text(text, stream)
     else:
         stream.write(text)
-
-
-def _drawing() -> ModuleType:
-    from grpo.cli import drawing  # noqa: PLC0415 (rich takes as long to import as a small file to judge)
-
-    return drawing
 
 
 def write_table(
@@ -71,7 +66,9 @@ def write_table(
     Secrets in the rows are masked.
     """
     if is_watched(sys.stdout):
-        _drawing().draw_table(headings, rows, sys.stdout)
+        from grpo.cli import drawing  # noqa: PLC0415 (as above)
+
+        drawing.draw_table(headings, rows, sys.stdout)
         write(below)
     else:
         sys.stdout.write(text())

@@ -51,6 +51,8 @@ class Run:
         if len(self.words) != 1 and not (by_values and not self.words):
             raise wrong("one run is needed", fix=f"{path} -f FILE …, {path} RUN --namespace NAME, or {path} DIRECTORY")
         word = self.words[0] if self.words else ""
+        if not by_values:
+            named_run.refuse_of_values(word, None, self.arguments)
         if self.namespace and not by_values:
             plan, of_rayjob = named_run.find(word, self.namespace, self.cluster)
             return str(plan["runDirectory"]), of_rayjob
@@ -63,6 +65,8 @@ class Run:
             return word, None
         merged = set_arguments.apply(merge.load(options.with_profile(self.files, self.accelerator)), self.arguments)
         word = word or str(merged.get("job.name") or "")
+        if not word:
+            raise wrong("the values name no run: job.name is not set", fix="add -f RECIPE.yaml, which sets it")
         if not options.is_name(word):
             raise wrong(f"the run is {word!r}, expected lower-case letters, digits and -, at most 63")
         head = kubectl.head(merged, word, namespace=self.namespace, cluster=self.cluster)

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from grpo.cluster.expected import Expected
-from grpo.cluster.objects import labels_of, name_of
-from postrender.manifests.pods import mapping
+from grpo.cluster.objects import cluster_of, labels_of, name_of
 
 Objects = list[dict[str, Any]]
 
@@ -43,7 +42,7 @@ class Evidence:
     def cluster(self) -> str:
         """Return the RayCluster's name, which KubeRay chooses if the job creates the cluster itself."""
         job = self.find("rayjobs", self.expected.job) or {}
-        return self.expected.cluster or str(mapping(job.get("status")).get("rayClusterName") or "")
+        return self.expected.cluster or cluster_of(job)
 
     def pods_of_cluster(self) -> Objects:
         """Return the Ray cluster's pods."""

@@ -1,4 +1,4 @@
-"""Read what all Kubernetes objects have: kind, name, labels and conditions."""
+"""Read what all Kubernetes objects have, such as labels and conditions, and the RayCluster of a RayJob."""
 
 from __future__ import annotations
 
@@ -16,6 +16,13 @@ def name_of(item: Mapping[str, Any]) -> str:
 def labels_of(item: Mapping[str, Any]) -> dict[str, Any]:
     """Return an object's labels."""
     return mapping(mapping(item.get("metadata")).get("labels"))
+
+
+def cluster_of(rayjob: Mapping[str, Any]) -> str:
+    """Return the name of the RayCluster on which a RayJob runs; empty if KubeRay has not chosen one yet."""
+    chosen = mapping(rayjob.get("status")).get("rayClusterName")
+    selector = mapping(mapping(rayjob.get("spec")).get("clusterSelector"))
+    return str(chosen or selector.get("ray.io/cluster") or "")
 
 
 def conditions(item: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

@@ -45,7 +45,8 @@ def choose(file: str | None = None, context: str | None = None) -> Context:
     if chosen not in contexts:
         raise ClusterError(f"the kubeconfig {where} has no context {chosen!r}", fix=others)
     about = contexts[chosen]
-    user = _named(found, "user", about, where, chosen)
+    # Without a user kubectl asks without credentials.
+    user = _named(found, "user", about, where, chosen) if about.get("user") else {}
     _named(found, "cluster", about, where, chosen)
     return Context(chosen, str(about.get("namespace") or "default"), bool(user.get("exec")), file)
 
@@ -53,11 +54,9 @@ def choose(file: str | None = None, context: str | None = None) -> Context:
 def _read(file: str | None, where: str) -> dict[str, Any]:
     try:
         found = json_text.loads(kubectl.configuration(file))
-    except ClusterError as error:
-        if not error.message.startswith(kubectl.FAILED):
-            raise
+    except kubectl.FailedError as error:
         # kubectl names the file once more.
-        said = error.message.removeprefix(kubectl.FAILED).removeprefix("error: ").rpartition('": ')[2]
+        said = error.said.removeprefix("error: ").rpartition('": ')[2]
         raise ClusterError(f"the kubeconfig {where} cannot be used: {said}", fix=_FIX) from error
     return found if isinstance(found, dict) else {}
 

@@ -13,6 +13,7 @@ import base64
 import contextlib
 import os
 import shlex
+import signal
 import subprocess
 import sys
 import tempfile
@@ -21,7 +22,7 @@ import zlib
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from grpo.deadline import Deadline
 from postrender import paths
@@ -41,7 +42,6 @@ _NO_KUBECONFIG = "localhost:8080 was refused"
 LOOK = "kubectl config current-context names the cluster; kubectl auth can-i --list shows what you may do"
 # Runs a packed program with the words after it.
 _UNPACK = "import base64, sys, zlib; exec(zlib.decompress(base64.b64decode(sys.argv.pop(1))))"
-FAILED = "kubectl failed: "
 # kubectl's message if the program in the pod failed, not kubectl itself.
 _PROGRAM_FAILED = "command terminated with exit code"
 
@@ -70,6 +70,19 @@ class Head:
         """Return a line, to paste into a shell, that finds the pod and runs a program in it."""
         found = f'"$({shlex.join(self.find())} | head -n 1)"'
         return shlex.join(self.execute("POD", words)).replace(" POD ", f" {found} ", 1)
+
+
+class FailedError(ClusterError):
+    """kubectl has failed; `said` is the last line of its own."""
+
+    def __init__(self, said: str, fix: str) -> None:
+        super().__init__(f"kubectl failed: {said}", fix=fix)
+        self.said = said
+
+    @property
+    def is_of_missing(self) -> bool:
+        """Return whether the API server has no such object."""
+        return "(NotFound)" in self.said
 
 
 @dataclass(frozen=True)
@@ -211,13 +224,7 @@ def piped(words: Sequence[str], ends: Collection[int], stdin: int = subprocess.D
     `ends`.
     """
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as errors:
-        try:
-            process = subprocess.Popen(
-                words, stdin=stdin, stdout=subprocess.PIPE, stderr=errors, start_new_session=True
-            )
-        except OSError as error:
-            raise cannot_run(words[0], error) from error
-        with process:
+        with begin(words, stdin=stdin, stderr=errors, start_new_session=True) as process:
             assert process.stdout  # noqa: S101 (a pipe, as above)
             try:
                 yield process.stdout.fileno()
@@ -225,7 +232,7 @@ def piped(words: Sequence[str], ends: Collection[int], stdin: int = subprocess.D
                     process.wait(_END_SECONDS)
             finally:
                 code = process.poll()
-                process.kill()
+                stop(process)
         if code and code not in ends:
             errors.seek(0)
             raise refused(Outcome(code, "", errors.read()), LOOK)
@@ -256,7 +263,7 @@ def refused(done: Outcome, fix: str = "print the command with --show-commands an
     if _NO_KUBECONFIG in last:
         fix = f"choose a context (kubectl config get-contexts lists them); without any, {GET_KUBECONFIG}"
         return ClusterError("kubectl has no kubeconfig, or one without a current context", fix=fix)
-    return ClusterError(f"{FAILED}{last}", fix=fix)
+    return FailedError(last, fix)
 
 
 def cannot_run(program: str, error: OSError) -> ClusterError:
@@ -281,7 +288,7 @@ def configuration(file: str | None) -> bytes:
 
 
 class Programs:
-    """Programs in pods that run at the same time; at the end of the block, the kubectl of each ends."""
+    """Programs in pods that run at the same time; at the end of the block, the kubectl of each is stopped."""
 
     def __init__(self, flags: Sequence[str]) -> None:
         """Run nothing yet; `flags` choose the cluster."""
@@ -295,7 +302,7 @@ class Programs:
         with self._lock:
             self._is_over = True
             for each in self._running:
-                each.kill()
+                stop(each)
 
     def output(self, namespace: str, pod: str, container: str, words: Sequence[str], seconds: float) -> str:
         """Return what a program in a pod prints, with whichever exit code it ends; raise ClusterError."""
@@ -306,7 +313,7 @@ class Programs:
             except subprocess.TimeoutExpired as error:
                 raise ClusterError(f"it did not answer within {seconds:.0f} s") from error
             finally:
-                process.kill()
+                stop(process)
                 with self._lock:
                     self._running.discard(process)
         said = errors.decode("utf-8", "replace")
@@ -318,35 +325,43 @@ class Programs:
         with self._lock:
             if self._is_over:
                 raise ClusterError("it is too late to ask")
-            try:
-                process = subprocess.Popen(
-                    words,
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.PIPE,
-                    start_new_session=True,
-                )
-            except OSError as error:
-                raise cannot_run(words[0], error) from error
+            process = begin(words, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True)
             self._running.add(process)
             return process
 
 
-def _start(words: list[str], stdin: bytes | None, deadline: Deadline | None = None) -> Outcome:
-    deadline = deadline or Deadline(_TIMEOUT_SECONDS)
+def begin(words: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:  # noqa: ANN401 (those of Popen)
+    """Start a program whose output is a pipe; raise ClusterError if it does not start."""
     try:
-        done = subprocess.run(
-            words,
-            check=False,
-            capture_output=True,
-            input=stdin,
-            stdin=None if stdin is not None else subprocess.DEVNULL,
-            timeout=deadline.left,
-        )
+        return subprocess.Popen(words, stdout=subprocess.PIPE, **options)
     except OSError as error:
         raise cannot_run(words[0], error) from error
-    except subprocess.TimeoutExpired as error:
-        fix = LOOK if words[0] == "kubectl" else ""
-        raise ClusterError(f"{words[0]} did not answer within {deadline.seconds:.0f} s", fix=fix) from error
+
+
+def stop(process: subprocess.Popen[bytes]) -> None:
+    """Stop a program, and with it the credential program that it may wait for if they are a group of their own."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        if process.poll() is None and os.getpgid(process.pid) == process.pid:
+            os.killpg(process.pid, signal.SIGKILL)
+    process.kill()
+
+
+def has_person() -> bool:
+    """Return whether a person is at the terminal: what kubectl starts there stays on it, so that a login can ask."""
+    return sys.stdin is not None and sys.stdin.isatty()
+
+
+def _start(words: list[str], stdin: bytes | None, deadline: Deadline | None = None) -> Outcome:
+    deadline = deadline or Deadline(_TIMEOUT_SECONDS)
+    source = subprocess.DEVNULL if stdin is None else subprocess.PIPE
+    group = None if has_person() else 0
+    with begin(words, stdin=source, stderr=subprocess.PIPE, process_group=group) as process:
+        try:
+            output, errors = process.communicate(stdin, deadline.left)
+        except subprocess.TimeoutExpired as error:
+            fix = LOOK if words[0] == "kubectl" else ""
+            raise ClusterError(f"{words[0]} did not answer within {deadline.seconds:.0f} s", fix=fix) from error
+        finally:
+            stop(process)
     deadline.renew()
-    return Outcome(done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace"))
+    return Outcome(process.returncode, output.decode("utf-8", "replace"), errors.decode("utf-8", "replace"))

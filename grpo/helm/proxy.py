@@ -20,6 +20,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from types import FrameType
 from typing import IO, Any, Final, NamedTuple
 
@@ -86,14 +87,26 @@ class Proxy:
             return Answer(answer.status, kind, text)
 
     def logs_in(self) -> bool:
-        """Return whether a credential program runs; where nobody can tell, one may."""
-        with contextlib.suppress(OSError):
-            return subprocess.run(["pgrep", "-P", str(self.process)], check=False, capture_output=True).returncode == 0
-        return True
+        """Return whether a credential program runs."""
+        return has_child(self.process)
 
     def login_said(self) -> str:
         """Return in one line what a credential program that has failed has written, if it was not on the terminal."""
         return "" if self._errors.is_shown else self._errors.noted()
+
+
+def has_child(process: int) -> bool:
+    """Return whether a process has started another one that still runs; macOS has no /proc, and an image no pgrep."""
+    with contextlib.suppress(OSError):
+        return subprocess.run(["pgrep", "-P", str(process)], check=False, capture_output=True).returncode == 0
+    return any(_parent(each) == process for each in Path("/proc").glob("[0-9]*/stat"))
+
+
+def _parent(stat: Path) -> int:
+    """Return the parent of a process of /proc, or 0 if it has ended; a name may have blanks and brackets in it."""
+    with contextlib.suppress(OSError):
+        return int(stat.read_text("utf-8", "replace").rpartition(")")[2].split()[1])
+    return 0
 
 
 class _Errors:
@@ -143,7 +156,12 @@ def running(flags: Sequence[str]) -> Iterator[Proxy]:
     short = folder if len(folder) < _LONGEST else "/tmp"  # noqa: S108 (a folder of its own is made in it)
     with _signals_raise(), tempfile.TemporaryDirectory(prefix="grpo-", dir=short) as private:
         path = os.path.join(private, "kubectl")
-        process = _start(["kubectl", "proxy", f"--unix-socket={path}", *flags])
+        process = kubectl.begin(
+            ["kubectl", "proxy", f"--unix-socket={path}", *flags],
+            stdin=None if kubectl.has_person() else subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            process_group=None if kubectl.has_person() else 0,
+        )
         try:
             assert process.stderr  # noqa: S101 (a pipe, as below)
             errors = _Errors(process.stderr)
@@ -151,21 +169,6 @@ def running(flags: Sequence[str]) -> Iterator[Proxy]:
             yield Proxy(path, process.pid, errors)
         finally:
             _stop(process)
-
-
-def _start(words: list[str]) -> subprocess.Popen[bytes]:
-    """Start it on the terminal, where a person can answer its login, or in a group with the programs that it starts."""
-    person = sys.stdin is not None and sys.stdin.isatty()
-    try:
-        return subprocess.Popen(
-            words,
-            stdin=None if person else subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            process_group=None if person else 0,
-        )
-    except OSError as error:
-        raise kubectl.cannot_run(words[0], error) from error
 
 
 def _wait(process: subprocess.Popen[bytes], errors: _Errors) -> None:
@@ -184,11 +187,7 @@ def _wait(process: subprocess.Popen[bytes], errors: _Errors) -> None:
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
-    """Stop it, and the credential program that it may wait for if that is apart."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        if process.poll() is None and os.getpgid(process.pid) == process.pid:
-            os.killpg(process.pid, signal.SIGKILL)
-    process.kill()
+    kubectl.stop(process)
     process.wait()
     if process.stdout:
         process.stdout.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from grpo.cluster.expected import Expected
-from grpo.cluster.objects import labels_of
+from grpo.cluster.objects import cluster_of, labels_of
 from grpo.helm import kubectl
 from grpo.live.client import Cluster, RefusedError
 from grpo.manifests import entrypoint
@@ -41,9 +41,8 @@ def expected(cluster: Cluster, name: str) -> Expected:
 
 def _cluster_of(cluster: Cluster, where: str, job: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the RayCluster on which a job runs, unless it is its own; nothing if it is not there."""
-    spec, status = mapping(job.get("spec")), mapping(job.get("status"))
-    own = mapping(spec.get("clusterSelector")).get("ray.io/cluster") or status.get("rayClusterName")
-    if not own or mapping(spec.get("rayClusterSpec")):
+    own = cluster_of(job)
+    if not own or mapping(mapping(job.get("spec")).get("rayClusterSpec")):
         return []
     try:
         return [mapping(cluster.get(f"{where}/rayclusters/{own}"))]

@@ -11,6 +11,7 @@ from postrender import paths, textfile
 from postrender.errors import InputError, Location, UnreadableError
 from postrender.manifests.pods import Path
 from postrender.secrets import NAME_PART
+from postrender.types import Json
 from postrender.yaml import reader, stream
 from postrender.yaml.reader import Node
 
@@ -26,6 +27,7 @@ _NEAR = 4
 SUFFIXES = (".yaml", ".yml", ".json")
 # Files that kustomize reads and that are not installed.
 NO_OBJECTS = ("kustomization.yaml", "kustomization.yml")
+_OF_KUSTOMIZE = "kustomize.config.k8s.io/"
 # With these keys, kustomize installs something else than the files beside it.
 _CHANGES = frozenset(
     (
@@ -187,6 +189,20 @@ def listed(index: Mapping[str, Any]) -> list[str]:
     """Return what a kustomization lists as its resources."""
     names = index.get("resources")
     return [str(name) for name in names] if isinstance(names, list) else []
+
+
+def is_index(document: ManifestDocument) -> bool:
+    """Return whether kustomize reads a document as what its folder installs; Flux has objects of the same kind."""
+    version = str(document.plain.get("apiVersion") or _OF_KUSTOMIZE)
+    return os.path.basename(document.file) in NO_OBJECTS and version.startswith(_OF_KUSTOMIZE)
+
+
+def named(index: Json) -> set[str]:
+    """Return the texts in a kustomization that may name a file beside it, as key=FILE too."""
+    if isinstance(index, str):
+        return {os.path.normpath(index.rpartition("=")[2])}
+    below = index.values() if isinstance(index, dict) else index if isinstance(index, list) else ()
+    return {name for each in below for name in named(each)}
 
 
 def _folders(directory: str) -> Iterator[Stream]:

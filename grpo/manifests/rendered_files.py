@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,12 +57,12 @@ def read(path: str) -> RenderedFiles:
     stacks: dict[str, dict[str, list[dict[str, Any]]]] = {}
     for stream in streams:
         documents = loader.read(stream)
-        indexes = [each for each in documents if os.path.basename(each.file) in loader.NO_OBJECTS]
+        indexes = [each for each in documents if loader.is_index(each)]
         for document in documents:
             layers_of = stacks.setdefault(_stack(document, path), {})
             if document in indexes:
                 # An empty list of files is a layer without objects.
-                layers_of.setdefault(_folder(document), []).extend(_changes(document))
+                layers_of.setdefault(_folder(document), []).extend(_changes(document, documents))
             elif all(_lists(index, document) for index in indexes):
                 layers_of.setdefault(_layer(document), []).append(document.plain)
     layers: dict[str, list[dict[str, Any]]] = {}
@@ -80,9 +80,18 @@ def _lists(index: ManifestDocument, document: ManifestDocument) -> bool:
     return os.path.basename(document.file) in map(os.path.normpath, loader.listed(index.plain))
 
 
-def _changes(index: ManifestDocument) -> list[dict[str, Any]]:
-    """Return what a kustomization does to the files that it lists, as an object to compare; none without patches."""
-    more = {key: value for key, value in index.plain.items() if key not in export.KEYS}
+def _changes(index: ManifestDocument, documents: Sequence[ManifestDocument]) -> list[dict[str, Any]]:
+    """Return what a kustomization does to the files that it lists, as an object to compare; none without patches.
+
+    It may say it in files of its own.
+    """
+    more: dict[str, Any] = {key: value for key, value in index.plain.items() if key not in export.KEYS}
+    files: dict[str, list[Any]] = {}
+    for each in documents:
+        if (name := os.path.basename(each.file)) in loader.named(more):
+            files.setdefault(name, []).append(each.plain)
+    if files:
+        more["files"] = files
     name = os.path.basename(index.file)
     return [{"kind": "Kustomization", **more, "metadata": {"name": name}}] if more else []
 

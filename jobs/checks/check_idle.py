@@ -36,7 +36,7 @@ class RefusedError(Exception):
 
 
 def get_jobs(address: str) -> list[dict[str, Any]] | None:
-    """Return the head's jobs; None if no head is listening, in which case nothing runs.
+    """Return the head's jobs; None if it has no name or no open port: it is gone, or not ready yet.
 
     Raises OSError and http.client.HTTPException if the head does not answer, and RefusedError if it rejects the token.
     """
@@ -68,23 +68,28 @@ def get_jobs(address: str) -> list[dict[str, Any]] | None:
 
 def running(address: str) -> list[str]:
     """Return the names of the unfinished jobs; raise RefusedError if the head does not report them."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    deadline, is_told = time.monotonic() + PATIENCE_SECONDS, False
     while True:
+        jobs: list[dict[str, Any]] | None = None
+        failed: Exception | None = None
         try:
             jobs = get_jobs(address)
-            if jobs is None and time.monotonic() <= deadline:
-                time.sleep(POLL)
-                continue
         except (OSError, ValueError, http.client.HTTPException) as error:
-            if time.monotonic() > deadline:
-                raise RefusedError(f"the Ray head at {address} does not say whether a job runs: {error}") from None
-            time.sleep(POLL)
-            continue
-        return [
-            f"{job.get('submission_id') or job.get('job_id')} ({job['status']})"
-            for job in jobs or []
-            if job.get("status") in ALIVE
-        ]
+            failed = error
+        if jobs is not None or time.monotonic() > deadline:
+            break
+        if not is_told:
+            print(f"grpo: the Ray head at {address} lists no jobs yet, so it is asked for {PATIENCE_SECONDS:.0f} s")
+            sys.stdout.flush()
+            is_told = True
+        time.sleep(POLL)
+    if failed:
+        raise RefusedError(f"the Ray head at {address} does not say whether a job runs: {failed}")
+    return [
+        f"{job.get('submission_id') or job.get('job_id')} ({job['status']})"
+        for job in jobs or []
+        if job.get("status") in ALIVE
+    ]
 
 
 def read(folder: Path) -> tuple[dict[str, str], int]:

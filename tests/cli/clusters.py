@@ -112,24 +112,35 @@ class Waits:
         self, monkeypatch: pytest.MonkeyPatch, hang: str = "", late: float = 0.0, patience: float = 6.0
     ) -> None:
         self.clock, self.hang, self.late, self.is_over = Clock(), hang, late, False
-        self._run, self._of_pipe = subprocess.run, pieces.of_pipe
+        self._of_pipe = pieces.of_pipe
         monkeypatch.setenv("HANGS", hang)
         for name, value in {"PATIENCE": patience, "_IN_ALL": patience + 1, "_LEAST": patience / 2}.items():
             monkeypatch.setattr(deadline, name, value)
         monkeypatch.setattr(head_pod, "PATIENCE", patience)
         for module in (deadline, head_pod):
             monkeypatch.setattr(module, "time", self.clock)
-        monkeypatch.setattr(kubectl, "subprocess", SimpleNamespace(**{**vars(subprocess), "run": self.run}))
+        waits = self
+
+        class Popen(subprocess.Popen[bytes]):
+            def communicate(
+                self,
+                input: bytes | None = None,  # noqa: A002 (as Popen)
+                timeout: float | None = None,
+            ) -> tuple[bytes, bytes]:
+                waits.answer(self.args, timeout)
+                return super().communicate(input)
+
+        monkeypatch.setattr(kubectl, "subprocess", SimpleNamespace(**{**vars(subprocess), "Popen": Popen}))
         monkeypatch.setattr(pieces, "PAUSE_SECONDS", 0.02)
         monkeypatch.setattr(pieces, "of_pipe", self.of_pipe)
 
-    def run(self, words: list[str], timeout: float, **options: Any) -> Any:
-        """Take the place of subprocess.run."""
+    def answer(self, words: Any, timeout: float | None) -> None:
+        """Wait for a kubectl; raise TimeoutExpired if its answer is late."""
+        assert timeout is not None
         needs = LONG if words[1] == self.hang else self.late
         self.clock.sleep(min(needs, timeout))
         if timeout < needs:
             raise subprocess.TimeoutExpired(words, timeout)
-        return self._run(words, **options)
 
     def of_pipe(self, descriptor: int) -> Iterator[bytes]:
         """Take the place of pieces.of_pipe; when `is_over` is set, silence takes no time any more."""

@@ -114,7 +114,7 @@ USAGE = {
     "value of a flag": ("render --notes=yes -f x", "grpo render: --notes takes no value\n"),
     "forgotten -f": ("lint a.yaml", "grpo lint: 'a.yaml' was not expected\n  fix: give a values file with -f a.yaml\n"),
     "forgotten second -f": ("render all a.yaml", "grpo render: 'a.yaml' was not expected\n  fix: give a values file"),
-    "two logs": ("why nope.log README.md", "grpo why: 'README.md' was not expected\n  fix: grpo why takes one log\n"),
+    "two logs": ("why nope.log README.md", "grpo why: 'README.md' was not expected\n  fix: grpo why takes one run\n"),
     "values after a log": (
         "why nope.log a.yaml",
         "grpo why: 'a.yaml' was not expected\n  fix: give a values file with",

@@ -92,6 +92,37 @@ def test_two_folders_differ_in_what_they_list(run: Run) -> None:
     assert run("diff", "--left", "main", "--right", "deploy")[1] == "storage: no field differs\n"
 
 
+FLUX = "apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {name: all, namespace: rl}\n"
+
+
+def test_a_kustomization_of_flux_is_an_object_and_lists_no_files(run: Run) -> None:
+    for folder in ("main", "deploy"):
+        write(FLUX, f"{folder}/storage")
+    assert "[kustomize/" not in run("check", "deploy")[1]
+    assert run("diff", "--left", "main", "--right", "deploy")[1] == "storage: no field differs\n"
+    Path("deploy/storage/b.yaml").unlink()
+    Path("deploy/storage/kustomization.yaml").write_text(f"{FLUX}spec: {{prune: true}}\n")
+    out = run("diff", "--left", "main", "--right", "deploy", "--full")[1]
+    assert ("Kustomization/all" in out, "spec.prune" in out, "ConfigMap/b" in out) == (True, True, True)
+
+
+def test_a_patch_in_a_file_is_compared(run: Run) -> None:
+    index = f"{HEAD}resources: [a.yaml]\npatches: [{{path: ./b.yaml}}]\n"
+    for folder in ("main", "deploy"):
+        write(index, f"{folder}/storage")
+    assert run("diff", "--left", "main", "--right", "deploy")[1] == "storage: no field differs\n"
+    with Path("deploy/storage/b.yaml").open("a") as file:
+        file.write("data: {KEY: other}\n")
+    out = run("diff", "--left", "main", "--right", "deploy")[1]
+    assert "Kustomization/kustomization.yaml" in out
+    assert 'files["b.yaml"]' in out
+
+
+def test_a_file_of_the_same_name_elsewhere_is_another_one(run: Run) -> None:
+    write(f"{HEAD}resources: [a.yaml, ../../main/storage/b.yaml]\n")
+    assert "warning: b.yaml is in the folder" in run("check", "deploy")[1]
+
+
 def test_render_says_which_of_the_two_is_wrong(run: Run) -> None:
     write(OURS.replace("  - b.yaml\n", ""))
     with pytest.raises(

@@ -64,6 +64,17 @@ def test_what_reads_the_volume(grpo: Grpo, cluster: Cluster, command: str, form:
     assert f"--namespace rl --selector {label},ray.io/node-type=head" in found
 
 
+def test_the_cluster_of_a_rayjob_that_has_not_begun(grpo: Grpo, cluster: Cluster) -> None:
+    """Its selector names it; a job that makes its own has none yet."""
+    cluster.state("", "Initializing", rayClusterName="")
+    assert "ray.io/cluster=gemma-ray," in grpo("logs", NAME, "-n", "rl", "--show-commands")[1]
+    del cluster.rayjob["spec"]["clusterSelector"]
+    cluster.state("", "Initializing", rayClusterName="")
+    code, _, said = grpo("checkpoints", NAME, "-n", "rl")
+    assert (code, said.splitlines()[0]) == (2, f"the RayJob {NAME} has no RayCluster yet")
+    assert "ray.io/cluster=other," in grpo("logs", NAME, "-n", "rl", "--show-commands", "--cluster", "other")[1]
+
+
 def test_the_command_that_logs_shows_for_a_name(grpo: Grpo, cluster: Cluster) -> None:
     code, shown, said = grpo("logs", NAME, "-n", "rl", "--show-commands")
     assert (code, said) == (0, "")
@@ -180,12 +191,56 @@ def test_a_run_that_is_named_twice(grpo: Grpo, command: str) -> None:
     assert "named twice" in said or "a log and a stack are given" in said
 
 
-@pytest.mark.parametrize("command", ["logs", "watch", "report"])
-def test_a_name_has_its_attempt(grpo: Grpo, cluster: Cluster, command: str) -> None:
-    code, _, said = grpo(
-        command, NAME, "-n", "rl", "--attempt", "2", *(["-o", "x.html"] if command == "report" else [])
-    )
-    assert (code, "--attempt is given with a name" in said) == (2, True)
+# Words that name a run, or its output, for each command: with --namespace and without.
+WORDS = {
+    "checkpoints": ([NAME], ["docs"]),
+    "logs": ([NAME], [NAME]),
+    "report": ([NAME], ["http://127.0.0.1:1", "driver.log", "-"]),
+    "samples": ([NAME], ["docs"]),
+    "status": ([NAME], []),
+    "watch": ([NAME], ["http://127.0.0.1:1", "driver.log", "-"]),
+    "why": ([NAME], ["driver.log", "-"]),
+}
+PLACES = [
+    (command, option, word, namespace)
+    for command, of_namespace in WORDS.items()
+    for namespace, words in zip(("rl", ""), of_namespace, strict=True)
+    for word in words
+    for option in ("--attempt", "--set")
+    if option == "--set" or command not in ("checkpoints", "samples")
+]
+
+
+@pytest.mark.parametrize(("command", "option", "word", "namespace"), PLACES)
+def test_an_option_of_values_is_not_ignored_for_a_word(
+    grpo: Grpo, cluster: Cluster, command: str, option: str, word: str, namespace: str
+) -> None:
+    """Without its values files a run has the attempt that its name says, and nothing is rendered."""
+    value = {"--attempt": "2", "--set": "job.nodes=2"}[option]
+    more = {"report": ["-o", "x.html"], "logs": ["--show-commands"]}.get(command, [])
+    code, shown, said = grpo(command, word, *(["-n", namespace] if namespace else []), option, value, *more)
+    assert (code, shown) == (2, "")
+    assert said.startswith(f"grpo {command}: {option} is given, but {word!r} ")
+    assert cluster.calls("") == []
+
+
+def test_an_option_of_values_is_not_ignored_for_a_bundle(grpo: Grpo) -> None:
+    for words in (["--set", "job.nodes=2"], ["--accelerator", "b200"], ["--kubeconfig", "x"], [NAME]):
+        code, _, said = grpo("status", "--from", "b.tar.gz", *words)
+        assert (code, "--from reads a bundle, which has " in said) == (2, True)
+
+
+@pytest.mark.parametrize("command", ["checkpoints", "samples"])
+def test_values_that_name_no_run(grpo: Grpo, command: str) -> None:
+    code, _, said = grpo(command, "--accelerator", "b200")
+    assert (code, "the values name no run: job.name is not set" in said) == (2, True)
+    assert "fix: add -f RECIPE.yaml" in said
+
+
+@pytest.mark.parametrize("command", ["watch", "why"])
+def test_the_standard_input_is_in_no_namespace(grpo: Grpo, command: str) -> None:
+    code, _, said = grpo(command, "-", "-n", "rl")
+    assert (code, "fix: leave out --namespace to read the standard input" in said) == (2, True)
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
 
+from grpo.check import rendered
+from grpo.check.rendered import Target
 from grpo.check.trace import Origins
+from grpo.helm.engines import Engine, Release
+from grpo.helm.stack import Stack
 from grpo.lint import refusals
 from grpo.lint.ignores import Ignores
 from grpo.lint.locate import ValueLocator
 from postrender.errors import Location, RenderError
 from postrender.finding import WARNING, Finding
+from postrender.manifests.schemas import Kinds
 from postrender.values import merge
 from postrender.values.merge import Values
 from postrender.yaml import reader
+from tests.conftest import ROOT
 
 RULE, OF_OBJECTS = "nemo-rl/rows-not-divisible", "pods/duplicate-merge-key"
 NAMED = "accelerator: {name: b200}\njob:\n  version: v0.7.0\n"
@@ -180,3 +187,27 @@ def test_a_boolean_is_not_blamed_for_text() -> None:
         "b": {"text": v["word"]},
     }
     assert found("flag: true\nword: hello\n", made, "a", "text") == "word"
+
+
+class Refusing(Engine):
+    """A Helm whose every chart refuses the values with one message."""
+
+    def __init__(self, message: str) -> None:
+        self._message = message
+
+    @property
+    def name(self) -> str:
+        return "none"
+
+    def _render(self, release: Release) -> tuple[str, str | None]:
+        raise RenderError(self._message)
+
+
+def test_values_that_accept_a_rule_do_not_accept_its_refusal_by_a_chart() -> None:
+    sources = "".join(each.read_text() for each in (ROOT / "charts").rglob("*.tpl"))
+    ids = sorted(set(re.findall(r" \[([a-z-]+/[a-z0-9-]+)\]\"", sources)))
+    assert "job/head-without-cpu" in ids
+    for rule in ids:
+        stack = Stack((), values(f"checks: {{ignore: {{{rule}: a reason}}}}\n"))
+        verdict = rendered.judge(stack, Refusing(f"job.name is wrong: change it [{rule}]"), Kinds(), Target(), [])
+        assert [each.rule for each in verdict.findings] == [rule]

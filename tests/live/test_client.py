@@ -114,6 +114,15 @@ def test_the_named_context_is_used_or_else_the_current_one(kubectl: Path, monkey
         assert named.namespace == "other"
 
 
+def test_a_context_needs_no_user(played: Path) -> None:
+    """Kubectl asks without credentials then, as an API server behind a proxy that has them wants it."""
+    config = json.loads((played / "kubeconfig").read_text())
+    del config["contexts"][0]["context"]["user"]
+    (played / "kubeconfig").write_text(json.dumps(config))
+    with client.connect() as cluster:
+        assert cluster.get("/version") == {"major": "1"}
+
+
 def test_a_message_shows_nothing_from_a_malformed_kubeconfig(kubectl: Path) -> None:
     kubectl.write_text("users:\n- token: very-secret: 1\n")
     error = fails(kubeconfig=str(kubectl))
@@ -233,8 +242,13 @@ def is_alive(pid: int) -> bool:
     return False
 
 
+def running(folder: Path, name: str) -> list[int]:
+    """Return the processes that the stand-in has noted in a file."""
+    return [*map(int, (folder / name).read_text().split())] if (folder / name).exists() else []
+
+
 def proxies(folder: Path) -> list[int]:
-    return [*map(int, (folder / "proxies").read_text().split())]
+    return running(folder, "proxies")
 
 
 def test_the_socket_is_nobody_elses_and_nothing_stays(
@@ -285,14 +299,14 @@ def test_an_error_ends_the_proxy_and_the_programs_in_pods(
         with client.connect() as cluster:
             threads.append(threading.Thread(target=hang, args=(cluster,)))
             threads[0].start()
-            until(lambda: "exec" in (played / "calls").read_text())
+            until(lambda: running(played, "logins"))
             raise error
 
     with pytest.raises((KeyboardInterrupt, ClusterError, MemoryError)):
         fail()
     threads[0].join(LONG)
     assert len(refused) == 1
-    assert not any(map(is_alive, proxies(played)))
+    until(lambda: not any(map(is_alive, [*running(played, "proxies"), *running(played, "logins")])))
 
 
 def until(condition: Callable[[], object]) -> None:
@@ -385,6 +399,19 @@ def test_a_login_is_a_process_that_kubectl_has_started(kubectl: Path) -> None:
         assert server.logs_in()
         login = int(subprocess.check_output(["pgrep", "-P", str(server.process)]))
     until(lambda: not is_alive(login))
+
+
+def test_a_login_is_seen_without_pgrep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Slim images have none: a question that nobody can answer would be asked for ever."""
+    with subprocess.Popen(["sh", "-c", "sleep 3600 & echo $!; wait"], stdout=subprocess.PIPE, text=True) as kubectl:
+        assert kubectl.stdout
+        login = int(kubectl.stdout.readline())
+        monkeypatch.setenv("PATH", str(tmp_path))
+        try:
+            assert [proxy.has_child(each) for each in (kubectl.pid, login)] == [True, False]
+        finally:
+            kubectl.kill()
+            os.kill(login, signal.SIGKILL)
 
 
 def test_a_kubectl_that_does_not_listen(played: Path, monkeypatch: pytest.MonkeyPatch) -> None:

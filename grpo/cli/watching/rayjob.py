@@ -13,16 +13,15 @@ from typing import Any, Final
 
 from grpo.cli.watching import head_pod
 from grpo.cli.watching.head_pod import Output
+from grpo.cluster.objects import cluster_of
 from grpo.deadline import Deadline
+from grpo.helm import kubectl
 from grpo.manifests import entrypoint
 from grpo.runlog.job_output import State
-from postrender.errors import ClusterError
 
 _ENDED: Final = ("Complete", "Failed")
 _RAN: Final = ("RUNNING", "STOPPED", "SUCCEEDED", "FAILED")
 _DRIVER: Final = "/tmp/ray/session_latest/logs/job-driver-{}.log"  # noqa: S108 (of the pod: Ray's own folder)
-# The API server's reason for an object that is not there, as kubectl shows it.
-MISSING: Final = "(NotFound)"
 
 
 @dataclass(frozen=True)
@@ -55,15 +54,15 @@ class RayJob:
         self._deadline, self._first = self._first or Deadline(), None
         try:
             found = head_pod.ask(self._path, self._deadline)
-        except ClusterError as error:
-            if self._kept is None or MISSING not in error.message:
+        except kubectl.FailedError as error:
+            if self._kept is None or not error.is_of_missing:
                 raise
             return self._without_job(self._kept)
         status = found.get("status") or {}
         deployed, job = status.get("jobDeploymentStatus") or "not seen by the operator", status.get("jobStatus") or ""
         said = ": ".join(filter(None, (deployed, job, status.get("message", "").partition("\n")[0])))
         ended, volume = deployed in _ENDED, entrypoint.attempt_directory(entrypoint.plan(found))
-        pod = self._head(self._cluster or status.get("rayClusterName", "")) if self._cluster or job in _RAN else {}
+        pod = self._head(self._cluster or cluster_of(found)) if self._cluster or job in _RAN else {}
         if not pod:
             elsewhere = f"{volume} on the volume of the run" if volume else "what its pods have left"
             lost = f"read {elsewhere}, where it is mounted; --cluster NAME names a cluster that mounts it"

@@ -27,11 +27,12 @@ class Place:
 
     def read(self, *, follow: bool) -> Iterator[list[Found]]:
         """Yield the training's events, raising as `events.read` does, and also UsageError and ClusterError."""
+        if self.word:
+            self.run.refuse_of_values(self.word)
         if self.run.namespace or not self.word or self.word.startswith(_URLS):
             source = self._source()
             found = job_output.follow(source, wait=follow, tell=tell)
             return events.of_text(pieces.text(found), source.name, wait=follow)
-        self.run.refuse_attempt()
         if self.run.cluster:
             raise wrong("--cluster is given without --namespace", fix="--namespace names that of the RayJob")
         if self.word != events.STDIN and not os.path.exists(self.word):

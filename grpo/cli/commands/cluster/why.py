@@ -34,10 +34,10 @@ _STDIN: Final = "standard input"
         "grpo why --from evidence.tar.gz --format json",
     ),
 )
-@click.argument("log", required=False, type=options.FILE, metavar="")
+@click.argument("run", required=False, type=options.FILE, metavar="")
 @live.evidence_options(logs=True, attempts=True)
 @options.output_format("text", "json")
-def why(source: Source, log: str | None, form: str) -> int:
+def why(source: Source, run: str | None, form: str) -> int:
     """Say why a run does not go on or has ended, with the lines that show it.
 
     With the values of a stack it reads what the cluster says: pods, nodes, events, the RayJob, and the last lines
@@ -50,13 +50,13 @@ def why(source: Source, log: str | None, form: str) -> int:
 
     The exit code is 0 if the run goes on or a log shows nothing, else 1.
     """
-    if log is not None and source.is_named:
+    if run is not None and source.is_named:
         raise wrong("a log and a stack are given", fix="give LOG alone, or values files or --from")
-    if log is not None and source.has_namespace:
-        named_run.refuse_no_name(log)
-        found = diagnosis.of_evidence(source.ask(log))
-    elif log is not None:
-        found = _of_log(log)
+    if run is not None and source.has_namespace:
+        named_run.refuse_no_name(run)
+        found = diagnosis.of_evidence(source.ask(run))
+    elif run is not None:
+        found = _of_log(run)
     elif not source.is_named:
         raise wrong(
             "nothing is named",

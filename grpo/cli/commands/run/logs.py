@@ -9,7 +9,7 @@ import click
 
 from grpo import deadline
 from grpo.cli import named_run
-from grpo.cli.command import Command, examples, wrong
+from grpo.cli.command import Command, examples
 from grpo.cli.named_run import Named
 from grpo.cli.watching import printing
 from grpo.cli.watching.printing import Tail
@@ -45,7 +45,9 @@ def logs(run: Named, name: str | None, tail: int | None, *, follow: bool, show_c
     """
     began = time.monotonic()
     if name and run.by_values:
-        raise wrong("a run is named twice", fix="give its values files with -f, or its name with --namespace")
+        raise named_run.named_twice()
+    if name:
+        run.refuse_of_values(name)
     if show_commands:
         lines = ["-n", str(tail) if tail else "+1", *(["-f"] if follow else [])]
         directory, head = _place(run, name)
