@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
@@ -227,6 +228,16 @@ def test_a_framework_error_leads_to_the_lint_rule_that_predicts_it() -> None:
         assert list(found.rules) == ids, words
         assert found.cause.blame == CONFIGURATION
         assert found.value.startswith("job.config.") or found.value in ("job.config", "ray.workers.replicas"), words
+
+
+def test_what_a_framework_error_asks_for_does_not_need_the_finding_of_lint() -> None:
+    """Of a log nobody knows the values that lint lists, counts or names."""
+    said = {each.id: each.fix for each in problems.rules("values") if each.logs}
+    assert not {
+        name: fix
+        for name, fix in said.items()
+        if re.search(r"\bthe (?:list|listed|named|supported)\b|\b(?:raise|lower) it\b|\bthat number\b|\bthe line\b", fix)
+    }
 
 
 def test_why_reads_a_log_and_names_the_cause(
