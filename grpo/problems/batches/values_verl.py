@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from grpo.problems.checks import quoted, within
 from grpo.problems.frameworks.verl import TOPIC
+from grpo.problems.sign import printed
 from grpo.values.frameworks.verl import (
     ACTOR,
     BATCH,
@@ -178,7 +179,8 @@ def batch_not_divisible_by_sync(run: RunConfig) -> Iterator[Finding]:
     f"{ROLLOUT}.agent.num_workers {BATCH} {SAMPLES}",
     fails=Fails.AT_FIRST_STEP,
     source="protocol.py:873 at 0.7.1",
-    logs="only support equal chunk",
+    # Workers that share a batch for training print the same.
+    logs=printed("only support equal chunk", frames="agent_loop"),
 )
 def sequences_not_divisible_by_agents(run: RunConfig) -> str | None:
     """the agent workers cannot share the sequences of a step evenly
