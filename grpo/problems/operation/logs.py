@@ -126,5 +126,4 @@ SIGN = failure(
     SAME,
     printed("(job.guard.stopon)", "job.guard.stopon: there is no sign"),
     value="job.guard.stopOn",
-    earlier="job/guard-unknown-sign",
 )
