@@ -59,7 +59,7 @@ def _after(problem: Problem) -> dict[str, str]:
         "whose": problem.blame if is_failure else "",
         "another start": problem.retry if is_failure else "",
         "value": problem.value,
-        "found before by": ", ".join(problem.earlier),
+        "may be found before the start by": ", ".join(problem.earlier),
         "lines with": "; ".join(words) + (f"; and {more} more" if more else ""),
     }
 

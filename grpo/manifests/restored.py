@@ -5,7 +5,7 @@ made; nemo_rl/models/megatron/setup.py gives `megatron_cfg.scheduler` to Megatro
 state with that of the checkpoint (megatron/core/optimizer_param_scheduler.py, `_check_and_set`). Megatron's parameter
 groups keep `max_lr` and `min_lr` with either switch (NVIDIA/Megatron-LM#1138). verl v0.9.0:
 verl/utils/checkpoint/fsdp_checkpoint_manager.py and megatron_checkpoint_manager.py. PyTorch: a LambdaLR restores its
-base rates, and not its functions.
+base rates, and not its functions; a scheduler of another class gets the state of the saved one, if it fits at all.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 
 from grpo.manifests import attempts
 from grpo.manifests.attempts import Training
+from postrender.manifests.pods import mapping
 from postrender.types import Json, Path
 
 IGNORED: Final = "ignored"
@@ -23,6 +24,7 @@ REFUSED: Final = "refused"
 UNSURE: Final = "unsure"
 _MEGATRON: Final = ("policy", "megatron_cfg")
 _SCHEDULER: Final = (*_MEGATRON, "scheduler")
+_DTENSOR_SCHEDULER: Final = ("policy", "scheduler")
 _ACTOR: Final = ("actor_rollout_ref", "actor")
 _LOADS: Final = (*_ACTOR, "checkpoint", "load_contents")
 _SAVES: Final = (*_ACTOR, "checkpoint", "save_contents")
@@ -47,6 +49,8 @@ class Row(NamedTuple):
     effect: str
     applies: Callable[[Training, Training], bool]
     fix: str
+    # Of an unsure change: what it does.
+    says: str = ""
 
     @property
     def shown(self) -> list[str]:
@@ -61,10 +65,27 @@ class Change(NamedTuple):
     fields: tuple[Path, ...]
     text: str
     fix: str
+    says: str = ""
 
 
 def _dtensor(old: Training, new: Training) -> bool:
     return attempts.backend(old) == attempts.backend(new) == "DTensor" and _keeps_optimizer(old)
+
+
+def _same_schedulers(old: Training, new: Training) -> bool:
+    return _dtensor(old, new) and _schedulers(old) == _schedulers(new)
+
+
+def _other_schedulers(old: Training, new: Training) -> bool:
+    return _dtensor(old, new) and _schedulers(old) != _schedulers(new)
+
+
+def _schedulers(run: Training) -> Json:
+    """Return the class of a scheduler, or those of a list."""
+    given = run.at(*_DTENSOR_SCHEDULER)
+    if isinstance(given, list):
+        return [mapping(each).get("name") for each in given if "milestones" not in mapping(each)]
+    return mapping(given).get("name")
 
 
 def _keeps_optimizer(old: Training) -> bool:
@@ -128,9 +149,25 @@ _SCHEDULE: Final = (
 
 # docs/howto/learning-rate.md names the same.
 ROWS: Final = (
-    Row("nemo-rl", (("policy", "optimizer", "kwargs"), ("policy", "scheduler")), IGNORED, _dtensor, _NEW_RUN),
+    Row("nemo-rl", (("policy", "optimizer", "kwargs"),), IGNORED, _dtensor, _NEW_RUN),
+    Row("nemo-rl", (_DTENSOR_SCHEDULER,), IGNORED, _same_schedulers, _NEW_RUN),
+    Row(
+        "nemo-rl",
+        (_DTENSOR_SCHEDULER,),
+        UNSURE,
+        _other_schedulers,
+        _NEW_RUN,
+        "names other classes of schedulers than those whose state it loads",
+    ),
     Row("nemo-rl", _SCHEDULE, REFUSED, _compares, _KEEP),
-    Row("nemo-rl", (("grpo", "max_num_steps"), ("grpo", "max_num_epochs")), UNSURE, _compares, _KEEP),
+    Row(
+        "nemo-rl",
+        (("grpo", "max_num_steps"), ("grpo", "max_num_epochs")),
+        UNSURE,
+        _compares,
+        _KEEP,
+        "changes the length of Megatron's schedule, unless the other of the two limits is lower",
+    ),
     Row("nemo-rl", _SCHEDULE, IGNORED, _uses_checkpoint, _NEW_RUN),
     Row("nemo-rl", _SCHEDULE[:2], IGNORED, _overrides, _NEW_RUN),
     Row("nemo-rl", _of_megatron(*(f"optimizer.{name}" for name in _ADAM)), IGNORED, _megatron, _NEW_RUN),
@@ -162,7 +199,7 @@ def changes(old: Training, new: Training) -> Iterator[Change]:
         found = [each for key in row.keys for each in _differing(key, old.at(*map(str, key)), new.at(*map(str, key)))]
         if found:
             text = ", ".join(f"{'.'.join(map(str, key))} ({_text(was)} → {_text(now)})" for key, was, now in found)
-            yield Change(row.effect, tuple(("config", *key) for key, _, _ in found), text, row.fix)
+            yield Change(row.effect, tuple(("config", *key) for key, _, _ in found), text, row.fix, row.says)
 
 
 def _differing(key: Path, was: Json, now: Json) -> Iterator[tuple[Path, Json, Json]]:

@@ -241,6 +241,5 @@ def _ignored(old: Training, new: Training) -> Iterator[Ending]:
             why = f"has no effect on {attempt}: {each.text}; a resume takes it from the saved step"
             yield Ending(old.object, why, each.fix, restored.IGNORED)
         elif each.effect == restored.UNSURE:
-            limits = "changes the length of Megatron's schedule, unless the other of the two limits is lower"
-            why = f"{attempt} may not resume: {each.text} {limits}"
+            why = f"{attempt} may not resume: {each.text} {each.says}"
             yield Ending(old.object, why, each.fix)

@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from grpo.problems.sign import printed
+from grpo.problems.problem import ROOT
+from grpo.problems.sign import Sign, printed
 from grpo.values.config import OF_VALUES, RunConfig
 from postrender.finding import ERROR
 from postrender.problem import REASONS, VALUES, Fails, Problem, Verdict
@@ -57,14 +58,16 @@ class Topic:
         severity: str = ERROR,
         since: str = "",
         before: str = "",
-        logs: str | tuple[str, ...] = (),
+        logs: str | tuple[Sign, ...] = (),
+        place: int = ROOT,
     ) -> Callable[[Check], Problem]:
         """Return a decorator that turns a check into the problem that the check's name and docstring describe.
 
         The name is the id: `rows_not_divisible` in the domain nemo-rl is nemo-rl/rows-not-divisible; a trailing
         underscore is dropped. The docstring is the title, then paragraphs `Why: …` and `Fix: …`; if the first is
         missing, `fails` or `why` supplies it, and if the second is missing, `fix` does. `keys` are words separated by
-        spaces, `logs` are words from the error with which the framework ends the run.
+        spaces, `logs` are words from the error with which the framework ends the run (a sign if words are not enough),
+        `place` is how near to the root of a failure that error is.
 
         Raises DefinitionError if the docstring lacks one of these parts.
         """
@@ -84,6 +87,7 @@ class Topic:
                 since=since,
                 before=before,
                 logs=logs,
+                place=place,
             )
 
         return made
@@ -102,7 +106,8 @@ class Topic:
         severity: str = ERROR,
         since: str = "",
         before: str = "",
-        logs: str | tuple[str, ...] = (),
+        logs: str | tuple[Sign, ...] = (),
+        place: int = ROOT,
     ) -> Problem:
         """Return a problem whose texts are computed; see `problem`.
 
@@ -125,7 +130,8 @@ class Topic:
             since=since,
             before=before,
             fails=fails,
-            logs=printed(*(each.lower() for each in ((logs,) if isinstance(logs, str) else logs))),
+            logs=printed(logs.lower()) if isinstance(logs, str) else logs,
+            place=place,
         )
 
 

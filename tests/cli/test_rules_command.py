@@ -144,7 +144,7 @@ def test_causes_and_cluster_checks_are_explained(grpo: Run) -> None:
     assert code == 0
     cause, check = out.split("\n\n")
     assert cause.startswith("cuda-oom  (grpo why)\n  a GPU had too little memory for the training\n")
-    assert "\n  found before by: memory/does-not-fit\n" in cause
+    assert "\n  may be found before the start by: memory/does-not-fit\n" in cause
     assert check.startswith("claims  (grpo doctor)\n  a volume claim of the pods is not bound\n")
     code, out, err = grpo("explain", "cuda-om")
     assert (code, out) == (2, "")

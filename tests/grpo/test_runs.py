@@ -219,10 +219,18 @@ def both(*changes: Mapping[str, Any]) -> dict[str, Any]:
 
 NEMO_MEGATRON = both(NEMO_RL, config("policy", "megatron_cfg", "enabled", value=True))
 VERL_MEGATRON = both(VERL, config(*ACTOR, "strategy", value="megatron"))
+
+
+def schedulers(name: str, **kwargs: Any) -> dict[str, Any]:
+    """Return a schedule of DTensor that begins with a scheduler of this class."""
+    return config("policy", "scheduler", value=[{"name": name, "kwargs": kwargs}, {"milestones": [5]}])
+
+
+NEMO_LINEAR = both(NEMO_RL, schedulers("LinearLR"))
 IGNORED: list[tuple[Mapping[str, Any], Mapping[str, Any], str]] = [
     (NEMO_RL, config(*LR, value=1e-6), "policy.optimizer.kwargs.lr (not set → 1e-06)"),
     (NEMO_RL, config("policy", "optimizer", "kwargs", "betas", value=[0.9, 0.99]), "kwargs.betas"),
-    (NEMO_RL, config("policy", "scheduler", value=[{"milestones": [5]}]), "policy.scheduler"),
+    (NEMO_LINEAR, schedulers("LinearLR", total_iters=9), "policy.scheduler (a list of 2 → a list of 2)"),
     (NEMO_MEGATRON, config("policy", "megatron_cfg", "optimizer", "adam_beta2", value=0.95), "optimizer.adam_beta2"),
     (
         NEMO_MEGATRON,
@@ -299,6 +307,15 @@ def test_more_steps_may_stop_a_resume_with_megatron() -> None:
     after = [rayjob(NEMO_MEGATRON, 2, change=config("grpo", "max_num_steps", value=500))]
     (found,) = runs.endings([rayjob(NEMO_MEGATRON)], after)
     assert found.why.startswith("attempt 2 may not resume: grpo.max_num_steps")
+
+
+def test_schedulers_of_other_classes_may_not_take_the_state_of_the_saved_step() -> None:
+    for plan in (NEMO_LINEAR, NEMO_RL):
+        after = [rayjob(plan, 2, change=schedulers("CosineAnnealingLR"))]
+        (found,) = runs.endings([rayjob(plan)], after)
+        assert found.why.startswith("attempt 2 may not resume: policy.scheduler ("), found.why
+        assert "other classes of schedulers" in found.why
+        assert found.kind == "ends"
 
 
 def test_the_page_about_the_learning_rate_names_what_is_restored() -> None:

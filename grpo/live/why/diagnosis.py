@@ -82,7 +82,7 @@ def _lines(row: dict[str, Any]) -> Iterator[str]:
     if row["value"]:
         yield f"     value: {' '.join(filter(None, (row['at'], row['value'])))}"
     if row["rules"]:
-        yield f"     found before by {', '.join(row['rules'])}"
+        yield f"     may be found before the start by {', '.join(row['rules'])}"
     yield f"     do: {row['fix']}"
     yield f"     another start {row['retry']}"
 

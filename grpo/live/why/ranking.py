@@ -34,13 +34,13 @@ class Found:
     @property
     def rules(self) -> tuple[str, ...]:
         """Return the problems that would reveal the cause before the run: from grpo lint, check or doctor."""
-        ids = [each.id for line in self.lines[:1] for each in registry.refused_values(line.text)]
+        ids = [each.id for line in self.lines[:1] for each in registry.refused_values(line)]
         return tuple(ids or self.cause.earlier)
 
     @property
     def value(self) -> str:
         """Return the path of the value to look at: the first key of lint's problem, or else the cause's own value."""
-        said = [each for line in self.lines[:1] for each in registry.refused_values(line.text)]
+        said = [each for line in self.lines[:1] for each in registry.refused_values(line)]
         if said:
             keys = [each.keys[0] for each in said if each.keys]
             return whole(keys[0]) if keys else "job.config"

@@ -46,10 +46,11 @@ def _refused() -> dict[str, list[Problem]]:
     return found
 
 
-def refused_values(text: str) -> list[Problem]:
-    """Return the problems of values whose error words are in a text; if several match, those with the longest words."""
-    lower = text.lower()
-    return _refused().get(max((each for each in _refused() if each in lower), key=len, default=""), [])
+def refused_values(line: Line) -> list[Problem]:
+    """Return the problems of values whose error a line shows; if several match, those with the longest words."""
+    lower = line.text.lower()
+    shown = [sign.key for problems in _refused().values() for sign in problems[0].logs if sign.matches(line, lower)]
+    return _refused().get(max(shown, key=len, default=""), [])
 
 
 def cause_of(line: Line) -> Problem | None:

@@ -125,7 +125,7 @@ def gym_penalties(run: RunConfig) -> Iterator[Finding]:
 def advantage_estimator(run: RunConfig) -> str | None:
     """this version of NeMo RL does not have the advantage estimator
 
-    Fix: use grpo, the default, or another estimator from the list
+    Fix: use grpo, the default, or another estimator that grpo lint lists
     """
     return one_of("grpo.adv_estimator.name", run.catalogue.names["advantageEstimators"])(run)
 

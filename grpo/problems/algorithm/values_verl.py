@@ -297,7 +297,7 @@ def filter_groups_metric(run: RunConfig) -> str | None:
 def loss_parameters(run: RunConfig) -> Iterator[Finding]:
     """a parameter of the chosen policy loss is missing or not above 0
 
-    Fix: remove the line: the default is above 0; only dro_beta has no default
+    Fix: remove the parameter: its default is above 0; only dro_beta has no default
     """
     read = {"clip_cov": "clip_cov_ratio", "kl_cov": "kl_cov_ratio", "dro": "dro_beta"}.get(str(run.at(_LOSS)))
     path = f"{ACTOR}.policy_loss.{read}"

@@ -136,7 +136,7 @@ def scheduler(run: RunConfig) -> str | None:
 def advantage_estimator(run: RunConfig) -> Iterator[Finding]:
     """the advantage estimator is unknown to this version
 
-    Fix: use grpo, or another estimator from the list
+    Fix: use grpo, or another estimator that grpo lint lists
     """
     path, known = "algorithm.adv_estimator", run.catalogue.names["advantageEstimators"]
     if what := one_of(path, known)(run):
@@ -149,7 +149,7 @@ def advantage_estimator(run: RunConfig) -> Iterator[Finding]:
 def policy_loss(run: RunConfig) -> Iterator[Finding]:
     """the policy loss is unknown to this version
 
-    Fix: use one of the listed losses; vanilla is the default
+    Fix: use vanilla, the default, or another loss that grpo lint lists
     """
     # Custom code registers others.
     known = run.catalogue.names["policyLosses"]

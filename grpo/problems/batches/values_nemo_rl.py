@@ -297,7 +297,7 @@ def sequence_exceeds_token_limit(run: RunConfig) -> Iterator[Finding]:
 def packing_algorithm(run: RunConfig) -> str | None:
     """the packing algorithm is unknown to NeMo RL
 
-    Fix: use modified_first_fit_decreasing, the default, or another algorithm from the list
+    Fix: use modified_first_fit_decreasing, the default, or another algorithm that grpo lint lists
     """
     name, known = run.at("policy.sequence_packing.algorithm"), run.catalogue.names["packingAlgorithms"]
     # The case of the letters does not matter.

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from grpo.problems.checks import quoted, within
 from grpo.problems.frameworks.verl import TOPIC
+from grpo.problems.sign import printed
 from grpo.values.frameworks.verl import (
     ACTOR,
     BATCH,
@@ -198,7 +199,8 @@ def batch_not_whole_reads(run: RunConfig) -> str | None:
     f"{ROLLOUT}.agent.num_workers {BATCH} {SAMPLES}",
     fails=Fails.AT_FIRST_STEP,
     source="protocol.py:871 at 0.9.1",
-    logs="only support equal chunk",
+    # Workers that share a batch for training print the same.
+    logs=printed("only support equal chunk", frames="agent_loop"),
 )
 def sequences_not_divisible_by_agents(run: RunConfig) -> str | None:
     """the agent workers cannot share the sequences of a step evenly

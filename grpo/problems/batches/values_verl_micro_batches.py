@@ -203,7 +203,7 @@ def tokens_below_sequence(run: RunConfig) -> Iterator[Finding]:
     """the longest sequence exceeds the token limit of a dynamic micro batch
 
     Why: the run fails: older workers reject the first batch, newer ones the first sequence over the limit
-    Fix: raise it to (rollout.prompt_length + rollout.response_length) / sequence parallel size
+    Fix: raise max_token_len_per_gpu to (prompt_length + response_length) / sequence parallel size or more
     """
     prompt, response = run.integer(f"{ROLLOUT}.prompt_length"), run.integer(f"{ROLLOUT}.response_length")
     for path, size in _token_limits(run):

@@ -308,7 +308,7 @@ def trainer_mode(run: RunConfig) -> str | None:
 def separate_rollout(run: RunConfig) -> Iterator[Finding]:
     """a separate rollout has no GPUs, a wrong batch size, or the naive backend
 
-    Fix: set trainer.v1.trainer_mode to sync, or set the named keys
+    Fix: set trainer_mode to sync, or give rollout GPUs, a backend and parameter_sync_step × ppo_mini_batch_size prompts
     """
     if not has_new_trainer(run) or run.at("trainer.v1.trainer_mode") != "separate_async":
         return

@@ -65,7 +65,7 @@ def no_train_data(run: RunConfig) -> str | None:
 def dataset(run: RunConfig) -> Iterator[Finding]:
     """this version of NeMo RL cannot load the data set
 
-    Fix: use one of the supported names, or ResponseDataset with a file's path
+    Fix: use a name that grpo lint lists, or ResponseDataset with a file's path
     """
     for path, section in data_sections(run):
         name = section.get("dataset_name")
@@ -101,7 +101,7 @@ def raw_answers(run: RunConfig) -> Iterator[Finding]:
 def processor(run: RunConfig) -> Iterator[Finding]:
     """the data processor does not exist in this version
 
-    Fix: use math_hf_data_processor, or another processor from the list
+    Fix: use math_hf_data_processor, or another processor that grpo lint lists
     """
     for path, section in data_sections(run):
         name = section.get("processor")
@@ -119,7 +119,7 @@ def processor(run: RunConfig) -> Iterator[Finding]:
 def environment(run: RunConfig) -> Iterator[Finding]:
     """the environment is unknown, has no section under env, or is not started
 
-    Fix: use math, or another environment from the list, and add its section under env
+    Fix: use math, or another environment that grpo lint lists, and add its section under env
     """
     started = environments(run)
     for name, key in started.items():

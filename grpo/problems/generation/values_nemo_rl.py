@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from grpo.problems.checks import ALLOCATOR_KEYS, expands_segments, quoted, within
 from grpo.problems.frameworks.nemo_rl import TOPIC
+from grpo.problems.problem import SYMPTOM
 from grpo.values.frameworks.nemo_rl import (
     COLOCATED,
     DTENSOR,
@@ -223,7 +224,9 @@ def fp8_cache(run: RunConfig) -> str | None:
     fails=Fails.LATER,
     source="nemo_rl/models/generation/vllm/vllm_worker_async.py:538 at v0.7.0",
     severity=WARNING,
+    # A warning of each long conversation, which a run survives.
     logs="fills or exceeds max_model_len",
+    place=SYMPTOM,
 )
 def prompt_longer_than_model(run: RunConfig) -> Iterator[Finding]:
     """the lengths of prompt, answer, vLLM's context and training sequences do not fit together

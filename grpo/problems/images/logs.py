@@ -83,7 +83,8 @@ PACKAGE = failure(
     value="images.training",
     earlier=(
         "verl/engine-not-in-image verl/image-of-another-version verl/own-image-of-another-version "
-        "verl/transfer-queue nemo-rl/vllm-argument pods/install-in-init-container"
+        "verl/transfer-queue nemo-rl/vllm-argument pods/install-in-init-container job/reward-import-absent "
+        "job/reward-import-doubtful"
     ),
 )
 

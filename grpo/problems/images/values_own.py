@@ -30,10 +30,10 @@ _NAME: Final = {"nemo-rl": "NeMo RL", "verl": "verl"}
     severity=WARNING,
 )
 def image_named_otherwise(run: RunConfig) -> Iterator[Finding]:
-    """your own image's name or tag names a different framework or version than the run's
+    """the name or tag of your own image says another framework or version than the run has
 
-    Why: if the name is right, the driver cannot find its framework or crashes in it, with GPUs already billed
-    Fix: use an image built for this framework and version; if this image is one, ignore the finding
+    Why: if the name is right, the driver finds no framework, or fails in another version of it, while GPUs are billed
+    Fix: use an image built for this framework and version; if this image is one, accept the finding in checks.ignore
     """
     repository, tag = str(run.value(_REPOSITORY)), str(run.value(_TAG))
     owner = images.named_after(repository)

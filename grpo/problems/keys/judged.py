@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from grpo.problems.checks import quoted
 from grpo.problems.keys import misplaced
+from grpo.problems.sign import Sign, printed
 from grpo.values.config import OVERRIDE
 from grpo.values.derived import mapping
 from grpo.values.reference_errors import (
@@ -54,12 +55,12 @@ def rules(
     *,
     why: str = _SILENT,
     why_of: Callable[[RunConfig, str], str] = lambda *_: "",
-    refusals: tuple[str, ...] = (),
+    refusals: tuple[Sign, ...] = (),
 ) -> tuple[Problem, ...]:
     """Return these rules for a framework; `source` is the file that reads its configuration.
 
     `why` belongs to unknown-key, because not every framework ignores an unknown key; `why_of` says which part of it
-    applies to a key of a run. `refusals` are words of the error for a key or a value that the framework refuses.
+    applies to a key of a run. `refusals` are signs of the error for a key or a value that the framework refuses.
     """
     return (
         topic.make(
@@ -71,7 +72,7 @@ def rules(
             why=why,
             fix="correct the name or remove the key; checks.ignore keeps one that your own code reads",
             source=source,
-            logs=("is not in struct", *refusals),
+            logs=printed("is not in struct") + refusals,
         ),
         topic.make(
             "wrong-type",

@@ -92,7 +92,7 @@ HOST = failure(
     value="accelerator.worker.memory",
     on_head="ray.head.memory",
     earlier=(
-        "memory/host job/head-below-weights ray/small-head pods/shared-memory-above-limit "
+        "memory/host job/head-below-weights job/head-below-conversion ray/small-head pods/shared-memory-above-limit "
         "pods/memory-volume-without-limit"
     ),
     remark=phase.memory,

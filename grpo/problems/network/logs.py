@@ -115,7 +115,8 @@ PLUGIN = failure(
     value="network.mode",
     earlier=(
         "nccl/plugin-without-network nccl/variables-contradict clouds/image-without-efa "
-        "network/devices-missing clouds/devices-of-the-machine cluster/machine-folders-missing"
+        "network/devices-missing clouds/devices-of-the-machine cluster/machine-folders-missing "
+        "network/image-without-rdma"
     ),
 )
 

@@ -39,6 +39,8 @@ _PLUGIN_NETS: Final = ("gib", "libfabric", "aws libfabric")
 _OWN_NET: Final = "ib"
 # How all known nets begin: NCCL's own, those above, and those of NVIDIA's HPC-X and of Google's older machines.
 _KNOWN_NETS: Final = ("ib", "socket", "gib", "libfabric", "aws", "ucx", "sharp", "fastrak", "gpudirect", "tcpx")
+# Words for networks that no plugin has as its name.
+_NO_NETS: Final = ("efa", "ethernet", "ibverbs", "infiniband", "ofi", "rdma", "roce", "tcp", "verbs")
 _EFA: Final = "vpc.amazonaws.com/efa"
 _EFA_CLASS: Final = "efa.networking.k8s.aws"
 # Variables that the plugin for EFA once needed or sets itself, each with the value that a manifest sets.
@@ -146,14 +148,16 @@ def _elsewhere(pod: PodView) -> Found:
     whose = wiring.profile if wiring else " or ".join(machine.name for machine in known)
     # A plugin has another name in older versions.
     own = {word for net in nets for word in net.lower().split()}
-    plugin = main.value(PLUGIN)
+    plugin = (main.value(PLUGIN) or "").lower()
+    has_none = bool(plugin) and plugin in nccl.OF_PLUGINS
     for path, name, net, _ in main.variables():
         asked = (net or "").lower()
         if name != NET or not asked or own & {*asked.split()}:
             continue
         if whose and (asked in _PLUGIN_NETS or (asked == "ib" and own and not own & nccl.VERBS)):
             yield path, f"NCCL_NET is {net}, and {whose} has no such network"
-        elif not asked.startswith(_KNOWN_NETS) and (plugin or "").lower() in nccl.OF_PLUGINS:
+        # Without the variable NCCL loads libnccl-net.so, whose name for its network is not known here.
+        elif asked in _NO_NETS or (has_none and not asked.startswith(_KNOWN_NETS)):
             yield path, f"NCCL_NET is {net}, and NCCL has no network of this name (IB or Socket) without a plugin"
 
 

@@ -104,7 +104,7 @@ def _large(pod: PodView) -> Found:
 
 def _whole(pod: PodView) -> Found:
     """Find requests of nearly all of a machine whose reservation is not published."""
-    room = _room(pod) if all(selected(pod.spec, _UNRESERVED) for _ in pod.machines()) else {}
+    room = _room(pod) if pod.machines() and selected(pod.spec, _UNRESERVED) else {}
     if not room or others_of(pod.manifests, pod.pod):
         return
     machine = " or ".join(sorted(room))

@@ -85,7 +85,7 @@ def optimizer_precision(run: RunConfig) -> str | None:
 def padding_multiple(run: RunConfig) -> str | None:
     """packed sequences are padded to a multiple that CP and TP cannot split evenly
 
-    Fix: set policy.make_sequence_length_divisible_by to a multiple of that number
+    Fix: set policy.make_sequence_length_divisible_by to a multiple of 2 × CP, times TP with sequence_parallel
     """
     if not is_megatron(run) or not run.on(PACKING):
         return None

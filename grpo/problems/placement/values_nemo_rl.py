@@ -99,9 +99,9 @@ def _more_nodes(run: RunConfig) -> str:
     logs="policy.generation.colocated.resources.num_nodes must be > 0 when cluster.num_nod",
 )
 def generation_nodes(run: RunConfig) -> Iterator[Finding]:
-    """non-colocated generation on several nodes uses only part of a node, or leaves no node for training
+    """non-colocated generation does not take a number of whole nodes, or leaves none for training
 
-    Fix: set policy.generation.colocated.resources: {num_nodes: N, gpus_per_node: the node's GPUs}
+    Fix: set policy.generation.colocated.resources: {num_nodes: N, gpus_per_node: a node's GPUs}, N below the nodes
     """
     policy = _policy_nodes(run)
     if run.on(COLOCATED) or policy < 2:

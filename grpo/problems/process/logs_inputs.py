@@ -86,7 +86,8 @@ REWARD = failure(
     value="job.rewards",
     earlier=(
         "data/source-without-reward verl/reward-manager verl/reward-function-without-name "
-        "nemo-rl/environment-workers job/reward-function"
+        "nemo-rl/environment-workers job/reward-function job/reward-name-undefined job/reward-import-absent "
+        "job/reward-import-doubtful"
     ),
 )
 

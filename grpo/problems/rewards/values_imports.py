@@ -33,6 +33,8 @@ _ABSENT: Final = {
 _NEEDS: Final = {"math-verify": "latex2sympy2-extended"}
 _TRIED: Final = {"math-verify": "0.9.0", "latex2sympy2-extended": "1.11.0"}
 _NAME: Final = {"nemo-rl": "NeMo RL", "verl": "verl"}
+# A file that finds or installs modules itself.
+_EXTENDS: Final = re.compile(r"\bsys\.path\b|\baddsitedir\b|['\"]pip\b")
 _SOURCES: Final = "setup.py:54 at v0.9.0"
 
 
@@ -43,8 +45,7 @@ def reward_import_absent(run: RunConfig) -> Iterator[Finding]:
     Why: the driver loads every reward before it trains: the run fails when every pod has started
     Fix: add it to job.code.packages with a version, and what it needs: they are installed without their dependencies
     """
-    if images.is_copy(run.value("images.training.repository"), run.value("images.training.tag")):
-        yield from _absent(run, "the public images of {} do not have it", certain=True)
+    yield from _absent(run, certain=True)
 
 
 @TOPIC.problem("=job.rewards =job.code.packages", fails=Fails.AT_SETUP, source=_SOURCES, severity=WARNING)
@@ -54,23 +55,24 @@ def reward_import_doubtful(run: RunConfig) -> Iterator[Finding]:
     Why: if it is not there, the run fails when it loads the reward, or every response gets reward 0
     Fix: add it to job.code.packages with a version and what it needs, or to your image; if it is there, ignore this
     """
+    yield from _absent(run, certain=False)
+
+
+def _absent(run: RunConfig, *, certain: bool) -> Iterator[Finding]:
+    known, given = _ABSENT.get(run.framework, {}), _packages(run)
     repository, tag = run.value("images.training.repository"), run.value("images.training.tag")
     is_copy = images.is_copy(repository, tag)
-    if is_copy:
-        yield from _absent(run, "the public images of {} do not have it", certain=False)
-    elif images.named_after(repository) == run.framework:
-        for certain in (True, False):
-            yield from _absent(
-                run, "the public images of {}, on which yours may be built, do not have it", certain=certain
-            )
-
-
-def _absent(run: RunConfig, where: str, *, certain: bool) -> Iterator[Finding]:
-    known, given = _ABSENT.get(run.framework, {}), _packages(run)
-    for name, text, _ in files(run) if run.trains else ():
+    if not run.trains or not (is_copy or images.named_after(repository) == run.framework):
+        return
+    base = "" if is_copy else ", on which yours may be built,"
+    where = f"the public images of {_NAME.get(run.framework, run.framework)}{base} do not have it"
+    for name, text, _ in files(run):
         tree = parsed(text)
-        always, sometimes = (_imported(tree, certain=True), _imported(tree, certain=False)) if tree else ([], [])
-        for module in always if certain else [each for each in sometimes if each not in always]:
+        loaded, all_of_them = (_imported(tree, certain=True), _imported(tree, certain=False)) if tree else ([], [])
+        is_known = is_copy and not _finds_more(run, text)
+        for module in all_of_them:
+            if certain != (is_known and module in loaded):
+                continue
             package = known.get(module)
             missing = [each for each in (package, _NEEDS.get(package or "")) if each and each not in given]
             if not package or not missing:
@@ -80,9 +82,14 @@ def _absent(run: RunConfig, where: str, *, certain: bool) -> Iterator[Finding]:
             what += f", which needs {missing[0]}" if package in given else ""
             versions = ", ".join(f"{each}: {_TRIED.get(each, 'VERSION')}" for each in missing)
             fix = f"write job.code.packages: {{{versions}}}"
-            yield Finding(
-                f"{what}, and {where.format(_NAME[run.framework])}", keys=[f"=job.rewards.{name}.file"], fix=fix
-            )
+            yield Finding(f"{what}, and {where}", keys=[f"=job.rewards.{name}.file"], fix=fix)
+
+
+def _finds_more(run: RunConfig, text: str) -> bool:
+    """Return whether a reward file may find modules of the user's that are not in the image."""
+    runtime = mapping(run.value("job.runtimeEnv"))
+    path = run.variable("PYTHONPATH") or mapping(runtime.get("env_vars")).get("PYTHONPATH")
+    return bool(path or runtime.keys() - {"env_vars"} or run.value("job.code.repository") or _EXTENDS.search(text))
 
 
 def _packages(run: RunConfig) -> set[str]:

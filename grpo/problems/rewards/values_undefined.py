@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import re
 import symtable
 from typing import TYPE_CHECKING, Final
 
@@ -17,8 +18,15 @@ if TYPE_CHECKING:
 
     from grpo.values.config import RunConfig
 
-# A module has them without an assignment.
-_OF_MODULES: Final = frozenset((*dir(builtins), "__file__", "__builtins__", "__annotations__", "__path__"))
+# A module or the body of a class has them without an assignment.
+_GIVEN: Final = frozenset(dir(builtins)) | frozenset(
+    ("__annotations__", "__builtins__", "__cached__", "__file__", "__module__", "__path__", "__qualname__")
+)
+# Names of Python 2 and of Windows, and how a file asks whether it has them.
+_ELSEWHERE: Final = frozenset(
+    ("WindowsError", "basestring", "cmp", "long", "raw_input", "reduce", "reload", "unichr", "unicode", "xrange")
+)
+_ASKS: Final = re.compile(r"\b(?:version_info|hexversion|python_version|PY[23]|platform|os\.name)\b")
 # Each may make names that no assignment shows.
 _MAKERS: Final = frozenset(("globals", "exec", "eval", "setattr", "vars", "locals", "__import__"))
 
@@ -53,14 +61,14 @@ def _undefined(text: str, tree: ast.Module) -> Iterator[tuple[int, str, str]]:
     every = [table]
     for each in every:
         every += each.get_children()
-        made |= {one.get_name() for one in each.get_symbols() if one.is_declared_global() and one.is_assigned()}
+        made |= {one.get_name() for one in each.get_symbols() if one.is_declared_global() and _is_made(one)}
     missing = {
         one.get_name()
         for each in every
         for one in each.get_symbols()
         if one.is_referenced() and (one.is_global() or (each is table and not _is_made(one)))
     }
-    missing -= made | _OF_MODULES
+    missing -= made | _GIVEN | (_ELSEWHERE if _ASKS.search(text) else frozenset())
     for used in sorted(missing):
         line = min((each.lineno for each in loads if each.id == used), default=0)
         # An annotation may be a text or is not evaluated.

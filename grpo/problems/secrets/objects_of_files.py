@@ -21,10 +21,17 @@ if TYPE_CHECKING:
 _NO_FILE: Final = "<"
 _DOCKER: Final = (".dockerconfigjson", ".dockercfg")
 _LOGIN: Final = ("auth", "password", "identitytoken", "registrytoken")
-# Keys of private keys, which no word of theirs names.
-_KEYS: Final = re.compile(r"(?:.*\.key|.*\.pem|id_[a-z0-9]+|ssh-privatekey|identity)$")
-_PUBLIC: Final = re.compile(r"-----BEGIN (?:CERTIFICATE|PUBLIC KEY)")
-_TO_FILL: Final = re.compile(r"(?i)(?:replace|change|your|insert|fill|todo|example|placeholder|xxx|enc\[)")
+# Names of private keys, which have no word of a secret. PEM needs none: a private key has a shape there.
+_KEYS: Final = re.compile(r"(?:.*\.key|id_(?:rsa|dsa|ecdsa|ed25519)(?:_sk)?|ssh-privatekey)$")
+_PUBLIC: Final = re.compile(r"-----BEGIN (?!.*PRIVATE)|^(?:sk-)?(?:ssh|ecdsa)-\S+ AAAA")
+_TO_FILL: Final = re.compile(
+    r"(?i)(?<![a-z])(?:replace|change|your|insert|fill|todo|example|placeholder)|x{3}|\.{3}|[-_ ]here$|enc\["
+)
+# What another program puts a secret in the place of: Vault's injectors and vals, and marks of templates.
+_REFERENCE: Final = re.compile(
+    r"(?:>>)?(?:vault|arn:aws[\w-]*|gcp:secretmanager|azure:keyvault|(?:secret)?ref\+\w+):"
+    r"|@+[\w.-]+@+$|__\w+__$|#\{.*\}#?$|\(\(.*\)\)$"
+)
 
 
 def check(manifests: Manifests) -> Iterator[Finding]:
@@ -47,11 +54,11 @@ def _holds_secret(key: str, text: str) -> bool:
     if key in _DOCKER:
         return _has_login(text)
     named = secrets.names_secret(key) or _KEYS.match(key)
-    return bool(named) and not _stands_for(text) and not _PUBLIC.match(text)
+    return bool(named) and not _stands_for(text) and not _PUBLIC.search(text)
 
 
 def _stands_for(text: str) -> bool:
-    return not text or secrets.is_no_value(text) or _TO_FILL.match(text) is not None
+    return not text or secrets.is_no_value(text) or bool(_TO_FILL.search(text) or _REFERENCE.match(text))
 
 
 def _has_login(text: str) -> bool:

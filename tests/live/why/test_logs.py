@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
@@ -213,20 +214,50 @@ def test_a_log_without_line_ends_is_read_with_little_memory() -> None:
     tracemalloc.stop()
 
 
-REFUSED = [(each, sign.key) for each in problems.rules("values") for sign in each.logs]
+REFUSED = [(each, sign) for each in problems.rules("values") for sign in each.logs]
 
 
 def test_a_framework_error_leads_to_the_lint_rule_that_predicts_it() -> None:
-    by_words: dict[str, list[str]] = {}
-    for problem, words in REFUSED:
-        by_words.setdefault(words, []).append(problem.id)
+    by_words: dict[tuple[str, str], list[str]] = {}
+    for problem, sign in REFUSED:
+        by_words.setdefault((sign.key, sign.frames), []).append(problem.id)
     assert len(by_words) > 100
-    for words, ids in by_words.items():
-        (found, *_) = ranked(f"AssertionError: 3 {words} 4")
+    for (words, frames), ids in by_words.items():
+        (found, *_) = ranked(f"{traceback(frames) if frames else ''}AssertionError: 3 {words} 4")
         assert found.cause.id == (ids[0] if len(ids) == 1 else "known-to-lint"), words
         assert list(found.rules) == ids, words
         assert found.cause.blame == CONFIGURATION
         assert found.value.startswith("job.config.") or found.value in ("job.config", "ray.workers.replicas"), words
+
+
+def traceback(file: str) -> str:
+    return f'Traceback (most recent call last):\n  File "/opt/{file}.py", line 3, in run\n    check(x)\n'
+
+
+def test_words_that_a_framework_prints_in_several_places_count_only_in_theirs() -> None:
+    error = "AssertionError: only support equal chunk. Got size of DataProto 10 and chunk 4."
+    (found,) = ranked(f"{traceback('verl/experimental/agent_loop/agent_loop')}{error}")
+    assert found.cause.id == "verl/sequences-not-divisible-by-agents"
+    (found,) = ranked(f"{traceback('verl/single_controller/base/decorator')}{error}")
+    assert (found.cause.id, found.rules) == ("python-error", ())
+
+
+def test_a_warning_that_a_run_survives_ranks_after_its_error() -> None:
+    warning = "WARNING Prompt with 4097 tokens fills or exceeds max_model_len 4096\n"
+    found = ranked(f"{warning}{traceback('train')}KeyError: 'answer'")
+    assert [each.cause.id for each in found] == ["python-error", "nemo-rl/prompt-longer-than-model"]
+
+
+def test_what_a_framework_error_asks_for_does_not_need_the_finding_of_lint() -> None:
+    """Of a log nobody knows the values that lint lists, counts or names."""
+    said = {each.id: each.fix for each in problems.rules("values") if each.logs}
+    assert not {
+        name: fix
+        for name, fix in said.items()
+        if re.search(
+            r"\bthe (?:list|listed|named|supported)\b|\b(?:raise|lower) it\b|\bthat number\b|\bthe line\b", fix
+        )
+    }
 
 
 def test_why_reads_a_log_and_names_the_cause(
