@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from grpo.problems.checks import quoted
 from grpo.problems.frameworks.verl import TOPIC
+from grpo.problems.sign import printed
 from grpo.values.frameworks.verl import has_critic
 from postrender.finding import WARNING, Finding
 from postrender.problem import Fails
@@ -40,7 +41,7 @@ def critic_without_model(run: RunConfig) -> Iterator[Finding]:
     "reward.reward_kwargs reward_model.reward_kwargs",
     fails=Fails.AT_SETUP,
     source="experimental/reward_loop/reward_manager/dapo.py:39 at 0.9.1",
-    logs=("max_resp_len must be provided if overlong_buffer_cfg=", "overlong_buffer.len must be positive"),
+    logs=printed("max_resp_len must be provided if overlong_buffer_cfg=", "overlong_buffer.len must be positive"),
 )
 def overlong_buffer(run: RunConfig) -> Iterator[Finding]:
     """DAPO's overlong buffer is longer than max_resp_len or has no length, or max_resp_len is missing
