@@ -114,8 +114,10 @@ class Topic:
         Raises DefinitionError if the fix or the reason is missing.
         """
         reason = why or (self.reason(fails) if fails else "")
-        if not (title and reason and fix):
-            raise DefinitionError(f"{self.domain}/{slug} needs a title, a reason (Why: or fails) and a Fix:")
+        of_fails = f"; {fails.name} gives none" if fails else ", or fails="
+        parts = {"a title": title, f"a reason (Why:{of_fails})": reason, "a Fix:": fix}
+        if missing := [name for name, text in parts.items() if not text]:
+            raise DefinitionError(f"{self.domain}/{slug} needs {' and '.join(missing)}")
         return Problem(
             f"{self.domain}/{slug}",
             target=VALUES,

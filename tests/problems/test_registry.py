@@ -10,8 +10,11 @@ import pytest
 
 from grpo.problems import index, registry
 from grpo.problems.cases import cases
+from grpo.problems.frameworks.nemo_rl import TOPIC
 from grpo.problems.images import objects as images
-from postrender.problem import CHART, CLUSTER, FAILURE, LOG, OBJECTS, VALUES
+from grpo.problems.topic import DefinitionError
+from grpo.values.config import RunConfig
+from postrender.problem import CHART, CLUSTER, FAILURE, LOG, OBJECTS, VALUES, Fails
 from postrender.registry import RegistryError, problems_of, rules_in
 from tests.conftest import ROOT
 
@@ -91,3 +94,16 @@ def test_every_problem_listed_as_earlier_exists() -> None:
     ids = {each.id for each in index.everything()}
     for each in index.everything():
         assert {*each.earlier} <= ids, each.id
+
+
+def test_a_problem_without_a_reason_says_what_is_missing() -> None:
+    def check(run: RunConfig) -> None:
+        """the title
+
+        Fix: do this
+        """
+
+    with pytest.raises(DefinitionError, match=r"^nemo-rl/check needs a reason \(Why:; SILENT gives none\)$"):
+        TOPIC.problem("a.key", source="file.py:1 at v1.0.0", fails=Fails.SILENT)(check)
+    with pytest.raises(DefinitionError, match=r"^nemo-rl/x needs a title and a reason .* and a Fix:$"):
+        TOPIC.make("x", "a.key", check, title="", fix="", source="file.py:1 at v1.0.0")
